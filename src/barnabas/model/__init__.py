@@ -1,0 +1,1 @@
+"""Words everything else uses: ids, leadership, the cluster image, config, errors. Pure."""

@@ -1,0 +1,68 @@
+"""The cluster as one broker knows it from UpdateMetadata: live brokers, topics, leaders. Immutable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.model.ids import Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one listener of a broker is reached. `security_protocol`: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{self.host}:{self.port}"
+
+
+SECURITY_PROTOCOL_IDS: dict[str, int] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """One registered broker. `epoch` is the czxid of its znode, -1 where that is not known."""
+
+    broker_id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    epoch: int = -1
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((e for e in self.endpoints if e.listener == listener), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """A partition as the metadata cache holds it (UpdateMetadataPartitionState)."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+    partition_epoch: int = 0
+    controller_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """`partitions` maps a partition's number to its state; a topic that is being deleted is not here any more."""
+
+    name: str
+    topic_id: Uuid
+    partitions: dict[int, PartitionInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """A consistent picture; a change makes a new one and shares what did not change."""
+
+    controller_id: int = -1
+    brokers: dict[int, BrokerInfo] = field(default_factory=dict)
+    topics: dict[str, TopicInfo] = field(default_factory=dict)
+    topic_names: dict[Uuid, str] = field(default_factory=dict)

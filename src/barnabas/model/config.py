@@ -1,0 +1,281 @@
+"""Kafka's configuration keys: their types, defaults, bounds and documentation, and values parsed by them.
+
+``broker_configs.json`` and ``topic_configs.json`` hold what Kafka 3.9.1 says of itself. A `Config` is immutable; a
+changed one is made by `Config.with_overrides`. Values are read by type (``config.number("segment.bytes")``), so that a
+misspelt key fails at once and mypy knows what comes out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import pkgutil
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from barnabas.model.errors import ConfigError
+
+Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | None"
+
+_BITS: Final = {"short": 15, "int": 31, "long": 63}
+_RANGE: Final = re.compile(r"^\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One key. `default` and `valid` are texts as Kafka prints them; `broker_config` is a topic key's broker twin."""
+
+    name: str
+    type: str
+    default: str | None
+    importance: str
+    valid: str | None
+    update_mode: str
+    broker_config: str | None
+    sensitive: bool
+    doc: str
+
+    def parse(self, text: str) -> Value:
+        """The typed value of `text`. Raises `ConfigError` saying what is allowed."""
+        text = text.strip()
+        value = self._typed(text)
+        self._check(value, text)
+        return value
+
+    def _typed(self, text: str) -> Value:
+        if self.type == "boolean":
+            if text.lower() not in ("true", "false"):
+                raise self._refused(text, "true or false")
+            return text.lower() == "true"
+        if self.type in _BITS:
+            try:
+                number = int(text)
+            except ValueError:
+                raise self._refused(text, f"a whole number ({self.type})") from None
+            limit = 1 << _BITS[self.type]
+            if not -limit <= number < limit:
+                raise self._refused(text, f"a whole number from {-limit} to {limit - 1}")
+            return number
+        if self.type == "double":
+            try:
+                return float(text)
+            except ValueError:
+                raise self._refused(text, "a number") from None
+        if self.type == "list":
+            return tuple(item.strip() for item in text.split(",")) if text else ()
+        return text
+
+    def _check(self, value: Value, text: str) -> None:
+        if self.valid is None:
+            return
+        bounds = _RANGE.match(self.valid)
+        if bounds is not None:
+            low, high, exception = bounds.groups()
+            assert isinstance(value, int | float)
+            if exception is not None and value == int(exception):
+                return
+            if value < float(low) or (high is not None and value > float(high)):
+                raise self._refused(text, self.valid)
+        elif self.valid.startswith("[") and self.valid.endswith("]") and ":" not in self.valid:
+            allowed = [item.strip() for item in self.valid[1:-1].split(",")]
+            items = value if isinstance(value, tuple) else (value,)
+            if self.name.endswith("message.format.version"):
+                return  # short forms such as "3.0" are allowed; the key has no effect since 3.0 (KIP-724)
+            for item in items:
+                if item not in allowed:
+                    raise self._refused(text, "one of " + ", ".join(allowed))
+
+    def _refused(self, text: str, allowed: str) -> ConfigError:
+        return ConfigError(f"Invalid value {text!r} for configuration {self.name}: it takes {allowed}.")
+
+
+def _load(resource: str) -> Mapping[str, Definition]:
+    raw = pkgutil.get_data("barnabas.model", resource)
+    assert raw is not None, f"{resource} is part of the package"
+    return MappingProxyType(
+        {
+            entry["name"]: Definition(
+                entry["name"],
+                entry["type"],
+                entry.get("default"),
+                entry.get("importance", "low"),
+                entry.get("valid"),
+                entry.get("update_mode", "cluster-wide"),
+                entry.get("broker_config"),
+                bool(entry.get("sensitive")),
+                entry.get("doc", ""),
+            )
+            for entry in json.loads(raw)
+        }
+    )
+
+
+def _own(name: str, type_: str, default: str, doc: str, valid: str | None = None) -> Definition:
+    return Definition(name, type_, default, "low", valid, "read-only", None, False, doc)
+
+
+_OWN_BROKER_KEYS: Final = (
+    _own(
+        "barnabas.registration.timeout.ms",
+        "long",
+        "60000",
+        "How long a starting broker waits for its own earlier, still unexpired registration to go away.",
+        "[0,...]",
+    ),
+    _own(
+        "barnabas.metrics.port",
+        "int",
+        "-1",
+        "The port on which the broker answers Prometheus' scrapes; -1 for none.",
+        "[-1,...]",
+    ),
+)
+
+
+@cache
+def broker_definitions() -> Mapping[str, Definition]:
+    """Every broker key of Kafka 3.9.1, and our own, which begin with ``barnabas.``."""
+    return MappingProxyType({**_load("broker_configs.json"), **{own.name: own for own in _OWN_BROKER_KEYS}})
+
+
+@cache
+def topic_definitions() -> Mapping[str, Definition]:
+    return _load("topic_configs.json")
+
+
+class Config:
+    """Values by key: what was set, and the default for all else.
+
+    `values` are texts, as in a properties file or a ``/config`` znode. Raises `ConfigError` for a value that is not
+    allowed; unknown keys are kept (plugins read their own) and listed by `unknown`.
+    """
+
+    __slots__ = ("_definitions", "_parsed", "overrides")
+
+    def __init__(self, definitions: Mapping[str, Definition], values: Mapping[str, str]) -> None:
+        self._definitions = definitions
+        self.overrides: Mapping[str, str] = MappingProxyType(dict(values))
+        self._parsed: dict[str, Value] = {
+            name: definitions[name].parse(text) for name, text in values.items() if name in definitions
+        }
+
+    def value(self, name: str) -> Value:
+        """The typed value; raises ``KeyError`` for a key that Kafka does not have."""
+        if name in self._parsed:
+            return self._parsed[name]
+        definition = self._definitions[name]
+        parsed = None if definition.default is None else definition._typed(definition.default)
+        self._parsed[name] = parsed
+        return parsed
+
+    def number(self, name: str) -> int:
+        value = self.value(name)
+        assert isinstance(value, int), f"{name} is {value!r}, not a whole number"
+        return value
+
+    def optional_number(self, name: str) -> int | None:
+        value = self.value(name)
+        assert value is None or isinstance(value, int), f"{name} is {value!r}, not a whole number"
+        return value
+
+    def real(self, name: str) -> float:
+        value = self.value(name)
+        assert isinstance(value, float), f"{name} is {value!r}, not a number"
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.value(name)
+        assert isinstance(value, bool), f"{name} is {value!r}, not a boolean"
+        return value
+
+    def text(self, name: str) -> str:
+        """The text of `name`, empty where it has no value."""
+        value = self.value(name)
+        return "" if value is None else str(value)
+
+    def items(self, name: str) -> tuple[str, ...]:
+        value = self.value(name)
+        return value if isinstance(value, tuple) else ()
+
+    def is_set(self, name: str) -> bool:
+        return name in self.overrides
+
+    def unknown(self) -> Iterator[tuple[str, str | None]]:
+        """Keys that are not Kafka's, each with the nearest known one or None."""
+        for name in self.overrides:
+            if name not in self._definitions:
+                near = difflib.get_close_matches(name, self._definitions, n=1)
+                yield name, near[0] if near else None
+
+    def with_overrides(self, values: Mapping[str, str]) -> Config:
+        return Config(self._definitions, {**self.overrides, **values})
+
+
+def broker_config(values: Mapping[str, str]) -> Config:
+    return Config(broker_definitions(), values)
+
+
+def topic_config(broker: Config, values: Mapping[str, str]) -> Config:
+    """A topic's configuration: its own values over the broker's defaults for it (``LogConfig.fromProps``)."""
+    inherited: dict[str, str] = {}
+    for definition in topic_definitions().values():
+        twin = definition.broker_config
+        if twin is None:
+            continue
+        if broker.is_set(twin):
+            inherited[definition.name] = broker.overrides[twin]
+        else:
+            for broker_key, milliseconds in _COARSER_UNITS.get(twin, ()):
+                if broker.is_set(broker_key):
+                    coarse = int(broker.overrides[broker_key])
+                    inherited[definition.name] = str(coarse * milliseconds if coarse >= 0 else coarse)
+                    break
+    return Config(topic_definitions(), {**inherited, **values})
+
+
+_COARSER_UNITS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
+}
+"""Where the broker's millisecond key is not set, these count instead, the finest first."""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's ``.properties``: comments, ``=`` ``:`` or blank as separator, ``\\`` escapes and continued lines."""
+    values: dict[str, str] = {}
+    for line in _logical_lines(text):
+        match = re.match(r"((?:\\.|[^=:\s\\])+)\s*[=:]?\s*(.*)$", line, re.S)
+        if match is not None:
+            values[_unescape(match[1])] = _unescape(match[2])
+    return values
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pending = ""
+    for raw in text.splitlines():
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        pending += line
+        if (len(pending) - len(pending.rstrip("\\"))) % 2:
+            pending = pending[:-1]
+            continue
+        yield pending
+        pending = ""
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        escape = match[1]
+        if escape[0] == "u":
+            return chr(int(escape[1:], 16))
+        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(escape, escape)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", replaced, text)

@@ -1,0 +1,103 @@
+"""Who leads a partition and which replicas are in sync with it.
+
+``LeaderAndIsr`` is what the partition's ``state`` znode and the requests about it carry. ``IsrState`` is
+the leader's own view of its ISR: while a change that it asked the controller for is in flight, two sets count. Who may
+hold back the high watermark is the ``maximal_isr``; who is known to be in sync is ``isr`` (KIP-497, Kafka's
+``PartitionState`` in ``Partition.scala``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+
+class LeaderRecoveryState(IntEnum):
+    RECOVERED = 0
+    RECOVERING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    """`partition_epoch` is the version of the partition's ``state`` znode. `leader` is -1 when there is none."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+    partition_epoch: int = 0
+
+    def with_leader(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
+        """A new leader (or none) in a new leader epoch. Kafka's ``newLeaderAndIsr``."""
+        return LeaderAndIsr(leader, self.leader_epoch + 1, isr, self.leader_recovery_state, self.partition_epoch)
+
+    def with_partition_epoch(self, partition_epoch: int) -> LeaderAndIsr:
+        return LeaderAndIsr(self.leader, self.leader_epoch, self.isr, self.leader_recovery_state, partition_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedIsr:
+    """The ISR as ZooKeeper has it; no change is in flight."""
+
+    isr: frozenset[int]
+    partition_epoch: int
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.isr
+
+    @property
+    def in_flight(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class PendingExpandIsr:
+    """`new_in_sync` was proposed; it already holds back the high watermark but does not yet count as in sync."""
+
+    new_in_sync: frozenset[int]
+    committed: CommittedIsr
+
+    @property
+    def isr(self) -> frozenset[int]:
+        return self.committed.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.committed.isr | self.new_in_sync
+
+    @property
+    def partition_epoch(self) -> int:
+        return self.committed.partition_epoch
+
+    @property
+    def in_flight(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class PendingShrinkIsr:
+    """`out_of_sync` was proposed for removal; until that is committed it still holds back the high watermark."""
+
+    out_of_sync: frozenset[int]
+    committed: CommittedIsr
+
+    @property
+    def isr(self) -> frozenset[int]:
+        return self.committed.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.committed.isr
+
+    @property
+    def partition_epoch(self) -> int:
+        return self.committed.partition_epoch
+
+    @property
+    def in_flight(self) -> bool:
+        return True
+
+
+IsrState: TypeAlias = CommittedIsr | PendingExpandIsr | PendingShrinkIsr

@@ -1,0 +1,22 @@
+"""The doors to the world (clock, disk, network, entropy) and how stories run behind them."""
+
+from barnabas.runtime.doors import Bytes, Clock, Disk, Entropy, File, Listener, Lock, Network, Runtime
+from barnabas.runtime.story import Condition, Story, Tasks, drive, ended, within
+
+__all__ = [
+    "Bytes",
+    "Clock",
+    "Condition",
+    "Disk",
+    "Entropy",
+    "File",
+    "Listener",
+    "Lock",
+    "Network",
+    "Runtime",
+    "Story",
+    "Tasks",
+    "drive",
+    "ended",
+    "within",
+]

@@ -1,0 +1,172 @@
+"""The four doors to the world: clock, disk, network, entropy. A Protocol each, and `Runtime`, which holds one of each.
+
+Nothing above this package imports ``time``, ``os``, ``socket``, ``random``, ``threading``, ``uuid`` or ``secrets``
+(``make check`` holds it), so that the simulator can stand behind the same four doors. Waiting is asyncio's own
+(``asyncio.sleep``, ``loop.call_later``): the simulator brings a loop with virtual time.
+
+Disk calls are synchronous: a decision about a log and the bytes it rests on must not be separated by a pre-emption
+point. All paths are absolute strings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+from barnabas.model.ids import Uuid
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch. May jump; only for timestamps that others read."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that only go forward; for every interval and timeout. Equals ``loop.time()`` in ms."""
+        ...
+
+
+class File(Protocol):
+    """An open regular file. Errors are ``OSError`` with the real errno; a short write is one too."""
+
+    path: str
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        """Fills `buffer` from `position`; returns the number of bytes read, fewer only at the end of the file."""
+        ...
+
+    def pwrite(self, data: Bytes, position: int) -> None: ...
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        """Writes all buffers one after the other from `position` in as few system calls as can be."""
+        ...
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def fsync(self) -> None: ...
+
+    def fileno(self) -> int:
+        """A real descriptor for ``sendfile``, or -1 where there is none (the simulator)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Opens for reading and writing. Without `create` a missing file is ``FileNotFoundError``."""
+        ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """The whole file at once and for good: write ``path + ".tmp"``, fsync, rename, fsync the directory."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names, sorted."""
+        ...
+
+    def makedirs(self, path: str) -> None:
+        """With parents; nothing happens where it exists."""
+        ...
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """One file; a missing one is no error."""
+        ...
+
+    def rmtree(self, path: str) -> None: ...
+
+    def fsync_dir(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> Lock:
+        """Takes an exclusive advisory lock on `path` (made if missing). Raises ``BlockingIOError`` when it is held."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class Listener(Protocol):
+    host: str
+    port: int
+
+    def close(self) -> None:
+        """Stops accepting. Connections that are open stay open."""
+        ...
+
+
+class Network(Protocol):
+    """TCP. The transports are asyncio's (``asyncio.Transport``): protocol callbacks, never streams."""
+
+    async def listen(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> Listener:
+        """Port 0 takes a free one. A port in use is ``OSError`` with ``EADDRINUSE``."""
+        ...
+
+    async def connect(
+        self,
+        protocol_factory: Callable[[], P],
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> P:
+        """Returns the connected protocol. Raises ``OSError`` (refused, unreachable, ``TimeoutError``)."""
+        ...
+
+
+class Entropy(Protocol):
+    """Randomness; not for secrets that must resist an attacker, except `token`."""
+
+    def randrange(self, start: int, stop: int) -> int: ...
+
+    def shuffle(self, items: list[int]) -> None: ...
+
+    def token(self, length: int) -> bytes:
+        """Unpredictable bytes (real form: the operating system's generator)."""
+        ...
+
+    def uuid(self) -> Uuid:
+        """A random version 4 UUID whose base64 form does not begin with ``-`` (Kafka's ``Uuid.randomUuid``)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    clock: Clock
+    disk: Disk
+    network: Network
+    entropy: Entropy

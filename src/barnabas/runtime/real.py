@@ -1,0 +1,261 @@
+"""The doors' real form: the operating system's clock, files, sockets and generator."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import random
+import secrets
+import shutil
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from barnabas.model.ids import Uuid
+from barnabas.runtime.doors import Bytes, Runtime
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+_IOV_MAX = os.sysconf("SC_IOV_MAX")
+
+
+class RealClock:
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+class RealFile:
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def pread(self, length: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < length and (data := os.pread(self._descriptor, length - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        got = 0
+        while got < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[got:]], position + got)
+            if count == 0:
+                break
+            got += count
+        return got
+
+    def pwrite(self, data: Bytes, position: int) -> None:
+        written = os.pwrite(self._descriptor, data, position)
+        if written != len(data):
+            self._write_rest([memoryview(data)[written:]], position + written)
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        if len(buffers) == 1:
+            self.pwrite(buffers[0], position)
+            return
+        for start in range(0, len(buffers), _IOV_MAX):
+            part = buffers[start : start + _IOV_MAX]
+            length = sum(map(len, part))
+            written = os.pwritev(self._descriptor, part, position)
+            if written != length:
+                self._write_rest([memoryview(b"".join(part))[written:]], position + written)
+            position += length
+
+    def _write_rest(self, buffers: list[memoryview], position: int) -> None:
+        """The kernel took a part: the disk may be full. The next write tells which, as an ``OSError``."""
+        for buffer in buffers:
+            while len(buffer):
+                written = os.pwrite(self._descriptor, buffer, position)
+                if written == 0:
+                    raise OSError(errno.EIO, "the disk took no bytes", self.path)
+                buffer = buffer[written:]
+                position += written
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class RealLock:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+class RealDisk:
+    __slots__ = ()
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(path, os.open(path, flags, 0o644))
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+        self.fsync_dir(os.path.dirname(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def makedirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def rmtree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def fsync_dir(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> RealLock:
+        return RealLock(path)
+
+    def free_bytes(self, path: str) -> int:
+        return shutil.disk_usage(path).free
+
+    def total_bytes(self, path: str) -> int:
+        return shutil.disk_usage(path).total
+
+
+class RealListener:
+    __slots__ = ("_server", "host", "port")
+
+    def __init__(self, server: asyncio.AbstractServer, host: str, port: int) -> None:
+        self._server = server
+        self.host = host
+        self.port = port
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class RealNetwork:
+    __slots__ = ()
+
+    async def listen(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> RealListener:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(protocol_factory, host or None, port, ssl=tls, backlog=1024)
+        return RealListener(server, host, server.sockets[0].getsockname()[1])
+
+    async def connect(
+        self,
+        protocol_factory: Callable[[], P],
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> P:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_ms / 1000):
+            _, protocol = await loop.create_connection(
+                protocol_factory, host, port, ssl=tls, server_hostname=host if tls else None
+            )
+        return protocol
+
+
+class RealEntropy:
+    __slots__ = ("_random",)
+
+    def __init__(self) -> None:
+        self._random = random.Random()
+
+    def randrange(self, start: int, stop: int) -> int:
+        return self._random.randrange(start, stop)
+
+    def shuffle(self, items: list[int]) -> None:
+        self._random.shuffle(items)
+
+    def token(self, length: int) -> bytes:
+        return secrets.token_bytes(length)
+
+    def uuid(self) -> Uuid:
+        return uuid_from(secrets.token_bytes)
+
+
+def uuid_from(token: Callable[[int], bytes]) -> Uuid:
+    """A version 4 UUID from `token`; draws again where the base64 form would look like an option (``-...``)."""
+    while True:
+        raw = bytearray(token(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        made = Uuid(bytes(raw))
+        if not str(made).startswith("-"):
+            return made
+
+
+def real_runtime() -> Runtime:
+    return Runtime(RealClock(), RealDisk(), RealNetwork(), RealEntropy())
