@@ -1,0 +1,357 @@
+"""Apache Kafka 3.9.1 itself, from Maven's jars: brokers, ZooKeeper and every Kafka tool, for tests and benchmarks.
+
+The jars are taken once from Maven Central by ``mvn`` into a cache (``$BARNABAS_CACHE``, by default
+``~/.cache/barnabas``). Nothing of this is needed to run Barnabas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+VERSION: Final = "3.9.1"
+
+_POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>barnabas</groupId>
+  <artifactId>apache-kafka</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+
+_TOOLS: Final[dict[str, str]] = {
+    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-replica-verification": "org.apache.kafka.tools.ReplicaVerificationTool",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "zookeeper-shell": "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka",
+}
+
+_BROKER_JVM: Final = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+
+
+class ApacheUnavailable(RuntimeError):
+    """Apache Kafka cannot be run here; the text says what is missing."""
+
+
+def java() -> str:
+    """A Java 11 or newer. Raises `ApacheUnavailable`."""
+    home = os.environ.get("JAVA_HOME")
+    found = (shutil.which(f"{home}/bin/java") if home else None) or shutil.which("java")
+    if found is None:
+        raise ApacheUnavailable("Apache Kafka needs Java: neither JAVA_HOME nor PATH has one.")
+    return found
+
+
+def _cache() -> Path:
+    base = os.environ.get("BARNABAS_CACHE")
+    return (Path(base) if base else Path.home() / ".cache" / "barnabas") / "apache-kafka" / VERSION
+
+
+def classpath() -> str:
+    """The class path of Kafka's jars, fetched on first use (about 130 MB). Raises `ApacheUnavailable`."""
+    cache = _cache()
+    jars = cache / "lib"
+    if jars.is_dir():
+        return f"{jars}/*"
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise ApacheUnavailable(f"Apache Kafka's jars are fetched by Maven: mvn is not on PATH, and {jars} is empty.")
+    cache.mkdir(parents=True, exist_ok=True)
+    pom = cache / "pom.xml"
+    pom.write_text(_POM)
+    part = cache / f"lib.part.{os.getpid()}"
+    fetched = subprocess.run(
+        [mvn, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={part}"],
+        capture_output=True,
+        text=True,
+    )
+    if fetched.returncode != 0:
+        shutil.rmtree(part, ignore_errors=True)
+        raise ApacheUnavailable("mvn could not fetch Apache Kafka's jars: " + fetched.stdout.strip()[-500:])
+    try:
+        part.rename(jars)
+    except OSError:  # another process was faster
+        shutil.rmtree(part, ignore_errors=True)
+    return f"{jars}/*"
+
+
+def _log4j(directory: Path, level: str = "INFO") -> str:
+    target = directory / "log4j.properties"
+    target.write_text(
+        f"log4j.rootLogger={level}, out\n"
+        "log4j.appender.out=org.apache.log4j.FileAppender\n"
+        f"log4j.appender.out.File={directory}/server.log\n"
+        "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+        "log4j.logger.org.apache.zookeeper=WARN\nlog4j.logger.org.reflections=ERROR\n"
+    )
+    return f"-Dlog4j.configuration=file:{target}"
+
+
+def tool_command(name: str, *arguments: str) -> list[str]:
+    """The command line of Kafka's tool `name`. Raises ``KeyError`` for one that is not known."""
+    main = _TOOLS[name]
+    config = _cache() / "tools-log4j.properties"
+    jars = classpath()
+    if not config.exists():
+        config.write_text(
+            "log4j.rootLogger=WARN, stderr\nlog4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
+            "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
+            "log4j.appender.stderr.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+            "log4j.appender.stderr.Target=System.err\n"
+        )
+    return [
+        java(), "-Xmx256m", *_SMALL_JVM, f"-Dlog4j.configuration=file:{config}", "-cp", jars, main, *arguments,
+    ]  # fmt: skip
+
+
+def tool(name: str, *arguments: str, text: str | None = None, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+    """Runs Kafka's tool `name`; `text` is its standard input."""
+    return subprocess.run(
+        tool_command(name, *arguments), input=text if text is not None else "", capture_output=True, text=True,
+        timeout=timeout,
+    )  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def cluster_view(host: str, port: int, timeout: float = 2.0) -> tuple[dict[int, str], int]:
+    """What the broker at `port` says of its cluster (Metadata v1): addresses by broker id, and the controller."""
+    request = struct.pack(">hhih", 3, 1, 7, 5) + b"probe" + struct.pack(">i", 0)
+    with socket.create_connection((host, port), timeout) as connection:
+        connection.settimeout(timeout)
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        answer = b""
+        while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
+            received = connection.recv(65536)
+            if not received:
+                raise ConnectionError(f"{host}:{port} closed the connection")
+            answer += received
+    position = 12
+    brokers: dict[int, str] = {}
+    for _ in range(struct.unpack_from(">i", answer, 8)[0]):
+        broker, length = struct.unpack_from(">ih", answer, position)
+        position += 6
+        name = answer[position : position + length].decode()
+        position += length
+        broker_port, rack = struct.unpack_from(">ih", answer, position)
+        position += 6 + max(rack, 0)
+        brokers[broker] = f"{name}:{broker_port}"
+    return brokers, struct.unpack_from(">i", answer, position)[0]
+
+
+class ApacheCluster:
+    """Real Kafka brokers, and a real ZooKeeper unless `zookeeper` names another; ended with the ``with`` block.
+
+    `config` is added to every broker's ``server.properties``. Brokers get the ids from `first_id` on. `ready_s` holds
+    the seconds each broker took from its start until it answered Metadata.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        brokers: int = 1,
+        *,
+        zookeeper: str | None = None,
+        config: Mapping[str, str] | None = None,
+        first_id: int = 0,
+        heap: str = "512m",
+        cluster_size: int | None = None,
+        timeout: float = 120,
+    ) -> None:
+        self.directory = Path(directory)
+        self.zookeeper = zookeeper or ""
+        self._own_zookeeper = zookeeper is None and brokers >= 0
+        self._heap = heap
+        self._timeout = timeout
+        self._config = dict(config or {})
+        self._size = cluster_size or brokers
+        self.ports = {first_id + i: free_port() for i in range(brokers)}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.ready_s: dict[int, float] = {}
+        self._zookeeper_process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def __enter__(self) -> Self:
+        try:
+            if self._own_zookeeper:
+                self._start_zookeeper()
+            begun = time.monotonic()
+            for broker in self.ports:
+                self.launch(broker)
+            for broker in self.ports:
+                self.wait_ready(broker, begun)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start_zookeeper(self) -> None:
+        directory = self.directory / "zookeeper"
+        directory.mkdir(parents=True, exist_ok=True)
+        port = free_port()
+        properties = directory / "zookeeper.properties"
+        properties.write_text(
+            f"dataDir={directory}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
+            "admin.enableServer=false\ntickTime=2000\nminSessionTimeout=1000\n4lw.commands.whitelist=*\n"
+        )
+        self._zookeeper_process = self._spawn(
+            directory, "-Xmx256m", *_SMALL_JVM, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(properties)
+        )
+        self.zookeeper = f"127.0.0.1:{port}"
+        self._until(lambda: _serves(port), self._zookeeper_process, directory)
+
+    def _spawn(self, directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        *options, main, properties = arguments
+        jars = classpath()
+        with open(directory / "stdout.log", "ab") as out:
+            return subprocess.Popen(
+                [java(), *options, _log4j(directory), "-cp", jars, main, properties],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=directory,
+            )  # fmt: skip
+
+    def launch(self, broker: int) -> None:
+        """Starts a broker without waiting for it."""
+        directory = self.directory / f"broker-{broker}"
+        directory.mkdir(parents=True, exist_ok=True)
+        replication = str(min(3, self._size))
+        values = {
+            "broker.id": str(broker),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
+            "log.dirs": str(directory / "data"),
+            "zookeeper.connect": self.zookeeper,
+            "offsets.topic.replication.factor": replication,
+            "transaction.state.log.replication.factor": replication,
+            "transaction.state.log.min.isr": str(min(2, int(replication))),
+            **self._config,
+        }
+        properties = directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        self.processes[broker] = self._spawn(
+            directory, f"-Xmx{self._heap}", f"-Xms{self._heap}", *_BROKER_JVM, "kafka.Kafka", str(properties)
+        )
+
+    def wait_ready(self, broker: int, begun: float | None = None) -> None:
+        """Until the broker names itself and a controller in its Metadata."""
+        start = time.monotonic() if begun is None else begun
+        port = self.ports[broker]
+
+        def ready() -> bool:
+            try:
+                brokers, controller = cluster_view("127.0.0.1", port)
+            except OSError:
+                return False
+            return broker in brokers and controller in brokers
+
+        self._until(ready, self.processes[broker], self.directory / f"broker-{broker}")
+        self.ready_s[broker] = time.monotonic() - start
+
+    def _until(self, fact: object, process: subprocess.Popen[bytes], directory: Path) -> None:
+        assert callable(fact)
+        deadline = time.monotonic() + self._timeout
+        while not fact():
+            if process.poll() is not None:
+                raise RuntimeError(f"{directory.name} ended with {process.returncode}:\n{_tail(directory)}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{directory.name} was not ready within {self._timeout} s:\n{_tail(directory)}")
+            time.sleep(0.05)
+
+    def kill(self, broker: int) -> None:
+        """``kill -9``."""
+        self.processes[broker].kill()
+        self.processes[broker].wait()
+
+    def stop(self, broker: int, timeout: float = 60) -> None:
+        """SIGTERM: a controlled shutdown."""
+        self.processes[broker].send_signal(signal.SIGTERM)
+        self.processes[broker].wait(timeout)
+
+    def start(self, broker: int) -> None:
+        self.launch(broker)
+        self.wait_ready(broker)
+
+    def close(self) -> None:
+        for process in [*self.processes.values(), self._zookeeper_process]:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _tail(directory: Path) -> str:
+    log = directory / "server.log"
+    return "\n".join(log.read_text().splitlines()[-15:]) if log.exists() else "(no log)"
+
+
+def _serves(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.sendall(b"srvr")
+            connection.settimeout(1)
+            return b"Zookeeper version" in connection.recv(4096)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def zookeeper_server(directory: Path | str) -> Iterator[str]:
+    """A real ZooKeeper alone; yields ``host:port``."""
+    with ApacheCluster(directory, brokers=0) as cluster:
+        yield cluster.zookeeper

@@ -1,0 +1,54 @@
+"""Apache Kafka 3.9.1 for tests: what `barnabas.cli.apache` offers, and the rule of when a test may be skipped."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import pytest
+
+from barnabas.cli.apache import (
+    ApacheCluster,
+    ApacheUnavailable,
+    classpath,
+    cluster_view,
+    free_port,
+    java,
+    tool,
+    tool_command,
+    zookeeper_server,
+)
+
+zookeeper = zookeeper_server
+
+__all__ = [
+    "ApacheCluster",
+    "classpath",
+    "cluster_view",
+    "free_port",
+    "java",
+    "require",
+    "tool",
+    "tool_command",
+    "zookeeper",
+]
+
+
+@cache
+def _missing() -> str | None:
+    try:
+        java()
+        classpath()
+    except ApacheUnavailable as error:
+        return str(error)
+    return None
+
+
+def require() -> None:
+    """Skips the test where Apache Kafka cannot be had; fails it with ``CI=true``, where nothing may be skipped."""
+    missing = _missing()
+    if missing is None:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
