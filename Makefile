@@ -1,0 +1,47 @@
+# Every target sets up what it needs: git, make and Python >= 3.11 are enough (Java 17 for Spark and Apache Kafka).
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+PYTEST ?= $(BIN)/pytest -q
+SEEDS ?= 1000
+
+.PHONY: setup demo test check bench fmt sim clean
+
+setup: $(STAMP)
+
+# uv puts the locked versions into .venv; where the machine has no uv, PyPI's is used from a small environment of its own.
+$(STAMP): pyproject.toml uv.lock
+	@test -n "$(PYTHON)" || { echo "barnabas needs Python 3.11 or newer on PATH" >&2; exit 1; }
+	@if command -v uv >/dev/null; then uv=uv; else \
+		test -x .uv/bin/uv || { $(PYTHON) -m venv .uv && .uv/bin/pip install -q --disable-pip-version-check uv; }; uv=.uv/bin/uv; fi; \
+	echo "setting up $(VENV) (the first time takes a minute or two)"; \
+	$$uv sync --quiet --locked --all-extras --python "$$(command -v $(PYTHON))"
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/barnabas demo
+
+test: check
+	$(PYTEST) tests
+
+check: setup
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports --cache-dir $(VENV)/.import_linter
+
+bench: setup
+	$(BIN)/barnabas bench all
+
+fmt: setup
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+sim: setup
+	$(BIN)/barnabas sim run --seeds $(SEEDS)
+
+clean:
+	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report
