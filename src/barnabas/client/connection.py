@@ -1,0 +1,254 @@
+"""An asyncio connection to one broker: pipelined requests over `runtime.network`.
+
+Answers come in the order of the requests, so one late answer holds up all behind it: a request that times out closes
+the connection (as Kafka's NetworkClient does), and whoever sent the others learns it by a `ConnectionLost`. One timer
+serves all requests of a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime import Condition, Runtime
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_MS: Final = 10_000
+REQUEST_TIMEOUT_MS: Final = 30_000
+
+
+class ConnectionLost(ConnectionError):
+    """The connection ended before the answer came: whether the request was carried out is unknown."""
+
+
+class NeverSent(ConnectionLost):
+    """There was no connection to send on: the request was certainly not carried out."""
+
+
+class RequestTimedOut(ConnectionLost):
+    """No answer came in time; the connection was closed."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One TCP connection. `connect` once, then `send` any number of requests, also at the same time; then `close`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: str,
+        port: int,
+        client_id: str | None = "barnabas",
+        *,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        tls: ssl.SSLContext | None = None,
+        on_closed: Callable[[Connection], None] | None = None,
+        frame_max: int = FRAME_BYTES_MAX,
+    ) -> None:
+        self._runtime = runtime
+        self.host = host
+        self.port = port
+        self._connect_timeout_ms = connect_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._tls = tls
+        self.on_closed = on_closed
+        self._exchange = Exchange(client_id, frame_max=frame_max)
+        self._futures: dict[int, tuple[asyncio.Future[Any], float]] = {}
+        self._transport: asyncio.Transport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._reason: BaseException | None = None
+        self._writable = True
+        self._written = Condition()
+        self._gone = Condition()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.host}:{self.port}{' closed' if self._closed else ''}>"
+
+    @property
+    def connected(self) -> bool:
+        return self._transport is not None and not self._closed
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._futures)
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """Api key -> (lowest, highest) as the broker told in `negotiate`; empty before."""
+        return self._exchange.versions
+
+    def best_version(self, request: Any) -> int:
+        return self._exchange.best_version(request)
+
+    async def connect(self) -> None:
+        """Raises ``OSError`` (a ``ConnectionError`` or ``TimeoutError``) when the broker cannot be reached."""
+        assert self._transport is None, "a connection connects once"
+        self._loop = asyncio.get_running_loop()
+        await self._runtime.network.connect(
+            lambda: self, self.host, self.port, timeout_ms=self._connect_timeout_ms, tls=self._tls
+        )
+
+    async def negotiate(self) -> dict[int, tuple[int, int]]:
+        """Asks for the broker's ApiVersions; from now on `send` without a version takes the best common one."""
+        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version="0.1.0")
+        answer = await self.send(request, self.best_version(request))
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            answer = await self.send(ApiVersionsRequest(), 0)
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code), f"{self.host}:{self.port} refused ApiVersions")
+        self._exchange.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        return self._exchange.versions
+
+    async def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
+        """The response. Raises `ConnectionLost` when none can come any more, `WireError` for one that is garbled."""
+        while not self._writable and not self._closed:
+            await self._written
+        return await self.send_nowait(message, version, timeout_ms)
+
+    def send_nowait(
+        self, message: Any, version: int | None = None, timeout_ms: int | None = None
+    ) -> asyncio.Future[Any]:
+        """Sends at once and returns the response's future, so that several requests can be under way."""
+        loop = self._loop or asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        if self._transport is None or self._closed:
+            future.set_exception(self._lost(NeverSent))
+            future.exception()
+            return future
+        chosen = self._exchange.best_version(message) if version is None else version
+        correlation_id, parts = self._exchange.request(message, chosen)
+        deadline = loop.time() + (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        self._futures[correlation_id] = (future, deadline)
+        if self._timer is None:
+            self._timer = loop.call_at(deadline, self._expire)
+        elif deadline < self._timer.when():
+            self._timer.cancel()
+            self._timer = loop.call_at(deadline, self._expire)
+        self._transport.writelines(parts)
+        return future
+
+    def post(self, message: Any, version: int | None = None) -> None:
+        """Sends a request that has no answer (a produce request with acks=0)."""
+        if self._transport is None or self._closed:
+            raise self._lost(NeverSent)
+        chosen = self._exchange.best_version(message) if version is None else version
+        self._transport.writelines(self._exchange.request(message, chosen, answered=False)[1])
+
+    async def close(self) -> None:
+        """Closes, and returns when the connection is gone. Requests under way end in `ConnectionLost`."""
+        self.abort(None)
+        while not self._closed:
+            await self._gone
+
+    def abort(self, reason: BaseException | None = None) -> None:
+        """Closes at once. May be called any number of times."""
+        if self._closed:
+            return
+        if self._reason is None:
+            self._reason = reason
+        if self._transport is None:
+            self._ended()
+        else:
+            self._transport.abort()
+
+    def _lost(self, kind: type[ConnectionLost] = ConnectionLost) -> ConnectionLost:
+        where = f"{self.host}:{self.port}"
+        if isinstance(self._reason, RequestTimedOut):
+            return kind(f"the connection to {where} was closed: {self._reason}")
+        if self._reason is not None:
+            return kind(f"the connection to {where} was lost: {self._reason}")
+        if self._transport is None:
+            return kind(f"there is no connection to {where}")
+        return kind(f"the connection to {where} was closed")
+
+    def _expire(self) -> None:
+        self._timer = None
+        if not self._futures:
+            return
+        loop = self._loop
+        assert loop is not None
+        earliest = min(deadline for _, deadline in self._futures.values())
+        now = loop.time()
+        if earliest > now:
+            self._timer = loop.call_at(earliest, self._expire)
+            return
+        late = RequestTimedOut(f"{self.host}:{self.port} did not answer in time")
+        for correlation_id, (future, deadline) in list(self._futures.items()):
+            if deadline <= now:
+                del self._futures[correlation_id]
+                if not future.done():
+                    future.set_exception(late)
+                    future.exception()
+        self.abort(late)
+
+    # asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._closed:
+            transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._exchange.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closed:
+            return
+        try:
+            answers = self._exchange.received(nbytes)
+        except WireError as error:
+            logger.warning("closing %r: %s", self, error)
+            self.abort(error)
+            return
+        for correlation_id, message in answers:
+            # A timed out request's connection is closed, so every answer here has its future.
+            future, _ = self._futures.pop(correlation_id)
+            if not future.done():
+                future.set_result(message)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._written.notify()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._reason is None:
+            self._reason = exc if exc is not None else ConnectionError("the broker closed it")
+        self._ended()
+
+    def _ended(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        futures, self._futures = self._futures, {}
+        for future, _ in futures.values():
+            if not future.done():
+                future.set_exception(self._lost())
+                future.exception()  # told once by on_closed as well: no log line for a future nobody awaits
+        self._written.notify()
+        self._gone.notify()
+        if self.on_closed is not None:
+            self.on_closed(self)

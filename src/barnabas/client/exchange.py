@@ -1,0 +1,154 @@
+"""One connection's requests and responses, without I/O.
+
+Bytes come in through `FrameReceiver`: `buffer` says where the next bytes go, `received` how many came, and returns the
+frames that are whole now. A large frame is received straight into its own buffer, so that a fetch response's records
+are never copied. `Exchange` numbers the requests, remembers what each correlation id waits for, and turns a frame into
+an `Answer`. Whoever owns a socket (`connection.Connection`, `blocking.BlockingConnection`) drives it.
+
+A broker answers the requests of one connection in their order. An answer whose correlation id was never asked for
+means that the stream is not in step any more: the connection has to be closed.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, NamedTuple
+
+from barnabas.runtime.doors import Bytes
+from barnabas.wire.api import SUPPORTED, ApiKey
+from barnabas.wire.errors import WireError
+from barnabas.wire.frames import decode_response, encode_request, response_class
+
+FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
+"""No answer is larger: a consumer's ``fetch.max.bytes`` is 50 MiB, a replica's 10 MiB, a single batch at most 100 MiB."""
+STAGING_BYTES: Final = 64 * 1024
+"""Frames that fit in here are copied out of one shared buffer; a larger one gets a buffer of its own."""
+
+_SIZE: Final = struct.Struct(">i")
+_ERROR_CODE: Final = struct.Struct(">h")
+_UNSUPPORTED_VERSION: Final = 35
+_API_VERSIONS: Final = 18
+
+
+class FrameReceiver:
+    """Cuts a byte stream into size-prefixed frames. A size that is negative or above the bound is a `WireError`."""
+
+    __slots__ = ("_end", "_frame", "_frame_end", "_frame_max", "_staging", "_start", "_view")
+
+    def __init__(self, frame_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_max = frame_max
+        self._staging = bytearray(STAGING_BYTES)
+        self._view = memoryview(self._staging)
+        self._start = 0
+        self._end = 0
+        self._frame: bytearray | None = None
+        self._frame_end = 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes are to be written; never empty."""
+        if self._frame is not None:
+            return memoryview(self._frame)[self._frame_end :]
+        return self._view[self._end :]
+
+    def received(self, count: int) -> list[Bytes]:
+        """Takes note of `count` bytes in `buffer` and returns the frames now whole, without their size."""
+        if self._frame is not None:
+            self._frame_end += count
+            if self._frame_end < len(self._frame):
+                return []
+            whole, self._frame, self._frame_end = self._frame, None, 0
+            return [whole]
+        self._end += count
+        frames: list[Bytes] = []
+        while self._end - self._start >= 4:
+            (size,) = _SIZE.unpack_from(self._staging, self._start)
+            if not 0 <= size <= self._frame_max:
+                raise WireError(f"a frame of {size} bytes was announced; the bound is {self._frame_max}")
+            body = self._start + 4
+            if self._end - body >= size:
+                frames.append(bytes(self._view[body : body + size]))
+                self._start = body + size
+            elif size + 4 > STAGING_BYTES:
+                self._frame = bytearray(size)
+                self._frame_end = self._end - body
+                self._frame[: self._frame_end] = self._view[body : self._end]
+                self._start = self._end
+                break
+            else:
+                break
+        if self._start == self._end:
+            self._start = self._end = 0
+        elif self._start:
+            # What is left is the beginning of one frame: it moves to the front, so that it always fits.
+            rest = bytes(self._view[self._start : self._end])
+            self._view[: len(rest)] = rest
+            self._start, self._end = 0, len(rest)
+        return frames
+
+
+class Answer(NamedTuple):
+    correlation_id: int
+    message: Any
+
+
+class Exchange:
+    """Which correlation id waits for which response."""
+
+    __slots__ = ("_next_correlation_id", "_receiver", "_waiting", "client_id", "versions")
+
+    def __init__(self, client_id: str | None, *, frame_max: int = FRAME_BYTES_MAX) -> None:
+        self.client_id = client_id
+        self.versions: dict[int, tuple[int, int]] = {}
+        """What the broker said it understands: api key -> (lowest, highest). Empty until negotiated."""
+        self._receiver = FrameReceiver(frame_max)
+        self._next_correlation_id = 0
+        self._waiting: dict[int, tuple[Any, int]] = {}
+
+    def __len__(self) -> int:
+        """Requests that still wait for their response."""
+        return len(self._waiting)
+
+    def best_version(self, message: Any) -> int:
+        """The highest version of `message`'s API that both sides know; `WireError` where there is none."""
+        key = message.api_key
+        low, high = SUPPORTED.get(key, (message.min_version, message.max_version))
+        if self.versions:
+            if key not in self.versions:
+                raise WireError(f"the broker does not offer {ApiKey(key).name} requests")
+            their_low, their_high = self.versions[key]
+            low, high = max(low, their_low), min(high, their_high)
+            if low > high:
+                raise WireError(f"no common version of {ApiKey(key).name}: the broker has {their_low} to {their_high}")
+        return int(high)
+
+    def request(self, message: Any, version: int, *, answered: bool = True) -> tuple[int, list[Bytes]]:
+        """The correlation id and the bytes to send. `answered` is False for a produce request with acks=0."""
+        correlation_id = self._next_correlation_id
+        parts = encode_request(message, version, correlation_id, self.client_id)
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if answered:
+            self._waiting[correlation_id] = (response_class(message.api_key), version)
+        return correlation_id, parts
+
+    def buffer(self) -> memoryview:
+        return self._receiver.buffer()
+
+    def received(self, count: int) -> list[Answer]:
+        """The answers that `count` more bytes completed. After a `WireError` the connection is of no use any more."""
+        return [self._answer(frame) for frame in self._receiver.received(count)]
+
+    def _answer(self, frame: Bytes) -> Answer:
+        if len(frame) < 4:
+            raise WireError(f"a response of {len(frame)} bytes has no room for its correlation id")
+        (correlation_id,) = _SIZE.unpack_from(frame)
+        waiting = self._waiting.pop(correlation_id, None)
+        if waiting is None:
+            raise WireError(f"a response came for correlation id {correlation_id}, which nothing waits for")
+        cls, version = waiting
+        if (
+            cls.api_key == _API_VERSIONS
+            and len(frame) >= 6
+            and _ERROR_CODE.unpack_from(frame, 4)[0] == _UNSUPPORTED_VERSION
+        ):
+            version = 0  # a broker that does not know our ApiVersions version answers in version 0 (KIP-511)
+        return Answer(correlation_id, decode_response(cls, version, frame)[1])
