@@ -1,0 +1,135 @@
+"""The cluster as a client sees it in a Metadata response: brokers, controller, topics, leaders. Immutable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
+from barnabas.wire.messages.metadata import MetadataRequest
+
+
+class Node(NamedTuple):
+    """One broker's address."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+    partitions: dict[int, PartitionMetadata]
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    cluster_id: str | None = None
+    controller_id: int = NO_BROKER
+    brokers: dict[int, Node] = field(default_factory=dict)
+    topics: dict[str, TopicMetadata] = field(default_factory=dict)
+
+    @property
+    def controller(self) -> Node | None:
+        return self.brokers.get(self.controller_id)
+
+    def leader(self, topic_partition: TopicPartition) -> int:
+        """The leader's broker id, -1 where there is none or it is not known."""
+        topic = self.topics.get(topic_partition.topic)
+        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
+        return partition.leader if partition is not None else NO_BROKER
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> int:
+        topic = self.topics.get(topic_partition.topic)
+        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
+        return partition.leader_epoch if partition is not None else NO_EPOCH
+
+    def topic_id(self, topic: str) -> Uuid:
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else ZERO_UUID
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        known = self.topics.get(topic)
+        return [] if known is None else [TopicPartition(topic, number) for number in sorted(known.partitions)]
+
+    def merged(self, newer: ClusterMetadata, asked: list[str] | None) -> ClusterMetadata:
+        """What is known after `newer` answered for the topics `asked` (None: for all there are)."""
+        if asked is None:
+            return newer
+        topics = {name: topic for name, topic in self.topics.items() if name not in asked}
+        return ClusterMetadata(newer.cluster_id, newer.controller_id, newer.brokers, {**topics, **newer.topics})
+
+
+def metadata_request(topics: list[str] | None, *, allow_auto_topic_creation: bool = False) -> MetadataRequest:
+    """Asks for `topics`, or for all of them (None)."""
+    return MetadataRequest(
+        topics=None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
+        allow_auto_topic_creation=allow_auto_topic_creation,
+    )
+
+
+def read_metadata(response: Any) -> ClusterMetadata:
+    """A Metadata response's content. Topics with an error are in it, with that error and no partitions."""
+    return ClusterMetadata(
+        response.cluster_id,
+        response.controller_id,
+        {
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in sorted(response.brokers, key=lambda each: each.node_id)
+        },
+        {
+            topic.name: TopicMetadata(
+                topic.name,
+                topic.topic_id,
+                topic.is_internal,
+                {
+                    partition.partition_index: PartitionMetadata(
+                        partition.partition_index,
+                        partition.leader_id,
+                        partition.leader_epoch,
+                        tuple(partition.replica_nodes),
+                        tuple(partition.isr_nodes),
+                        tuple(partition.offline_replicas),
+                        ErrorCode(partition.error_code),
+                    )
+                    for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
+                },
+                ErrorCode(topic.error_code),
+            )
+            for topic in response.topics
+            if topic.name is not None
+        },
+    )
+
+
+def parse_bootstrap(text: str) -> list[tuple[str, int]]:
+    """``host:port`` pairs of a bootstrap list. Raises ``ValueError`` naming the entry that is none."""
+    addresses: list[tuple[str, int]] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = entry.rpartition(":")
+        if not colon:
+            host, port = entry, "9092"
+        host = host.rpartition("://")[2].strip("[]")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{entry!r} is not an address of the form host:port")
+        addresses.append((host, int(port)))
+    if not addresses:
+        raise ValueError("the list of bootstrap servers is empty")
+    return addresses

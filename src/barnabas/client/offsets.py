@@ -1,0 +1,69 @@
+"""Which offsets a partition has: ListOffsets requests grouped by leader, and their answers. Pure.
+
+A position is an offset, or one of `EARLIEST`, `LATEST`, or a timestamp in milliseconds: the first offset whose record
+is that old or younger, or the end where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.wire.messages.list_offsets import ListOffsetsRequest
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+
+class ListedOffset(NamedTuple):
+    """One partition's answer; `offset` is -1 where no record is as young as the timestamp asked for."""
+
+    offset: int = NO_OFFSET
+    timestamp: int = -1
+    leader_epoch: int = NO_EPOCH
+    error: ErrorCode = ErrorCode.NONE
+
+
+def list_offsets_request(
+    timestamps: Mapping[TopicPartition, int], metadata: ClusterMetadata, *, isolation_level: int = READ_UNCOMMITTED
+) -> ListOffsetsRequest:
+    """One request for partitions of the same leader."""
+    topics: dict[str, list[Any]] = {}
+    for topic_partition, timestamp in timestamps.items():
+        topics.setdefault(topic_partition.topic, []).append(
+            ListOffsetsRequest.ListOffsetsPartition(
+                partition_index=topic_partition.partition,
+                current_leader_epoch=metadata.leader_epoch(topic_partition),
+                timestamp=timestamp,
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation_level,
+        topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+
+
+def read_list_offsets(response: Any) -> dict[TopicPartition, ListedOffset]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): ListedOffset(
+            partition.offset, partition.timestamp, partition.leader_epoch, ErrorCode(partition.error_code)
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+def by_leader(topic_partitions: Iterable[TopicPartition], metadata: ClusterMetadata) -> dict[int, list[TopicPartition]]:
+    """Partitions by their leader's broker id, in their order; those without a leader under -1."""
+    groups: dict[int, list[TopicPartition]] = {}
+    for topic_partition in topic_partitions:
+        groups.setdefault(metadata.leader(topic_partition), []).append(topic_partition)
+    return groups
