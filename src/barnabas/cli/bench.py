@@ -1,0 +1,475 @@
+"""``barnabas bench``: the same load from the same client, on Barnabas and Apache Kafka 3.9.1, side by side in one run.
+
+Both clusters (one broker each, logs on the same disk) stand at the same time; both get the same warm-up, and then
+rounds in turn, A B A B. A figure is a ratio, Barnabas to Apache Kafka, taken pair by pair: the median of the pairs is
+what counts, because machines drift. CPU is the broker process's own, user and system, as the kernel accounts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import selectors
+import shutil
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from barnabas.cli.apache import ApacheCluster
+from barnabas.wire import frames
+from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.records import Record, build_batch
+
+app = typer.Typer(help="Side by side with Apache Kafka 3.9.1, in one run.", no_args_is_help=True)
+console = Console(stderr=True)
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PRODUCE_VERSION: Final = 11
+_WARM_UP_S: Final = 35.0
+
+
+@dataclass
+class Running:
+    """A running cluster of one broker (the first, where it has more)."""
+
+    name: str
+    port: int
+    pid: int
+    ready_s: float
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the broker since its start."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def memory_mb(self) -> float:
+        """Resident memory now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError(f"process {self.pid} has no VmRSS")
+
+
+@contextlib.contextmanager
+def running_barnabas(directory: Path, brokers: int = 1) -> Iterator[Running]:
+    """A cluster made by ``barnabas up``; ready counts from the command's start until it returns."""
+    command = [sys.executable, "-m", "barnabas"]
+    begun = time.monotonic()
+    up = subprocess.run(
+        [*command, "up", "-n", str(brokers), "--dir", str(directory), "--format", "json"],
+        capture_output=True,
+        text=True,
+    )
+    if up.returncode != 0:
+        raise RuntimeError(f"barnabas up failed: {up.stderr}")
+    ready_s = time.monotonic() - begun
+    broker = json.loads(up.stdout)["brokers"][0]
+    try:
+        yield Running("Barnabas", broker["port"], broker["pid"], ready_s)
+    finally:
+        subprocess.run([*command, "down", "--dir", str(directory)], capture_output=True, check=True)
+
+
+@contextlib.contextmanager
+def running_apache(directory: Path, brokers: int = 1) -> Iterator[Running]:
+    """Real ZooKeeper and real Kafka; ready counts from ZooKeeper's start until every broker serves Metadata."""
+    begun = time.monotonic()
+    with ApacheCluster(directory, brokers) as cluster:
+        ready_s = time.monotonic() - begun
+        broker, port = next(iter(cluster.ports.items()))
+        yield Running("Apache Kafka 3.9.1", port, cluster.processes[broker].pid, ready_s)
+
+
+@contextlib.contextmanager
+def both(directory: Path) -> Iterator[tuple[Running, Running]]:
+    with running_barnabas(directory / "barnabas") as ours, running_apache(directory / "apache") as theirs:
+        yield ours, theirs
+
+
+# ------------------------------------------------------------------------------------------------ the loads
+
+
+def make_topic(subject: Running, name: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": subject.bootstrap})
+    topic = NewTopic(name, num_partitions=1, replication_factor=1, config={"file.delete.delay.ms": "1000"})
+    admin.create_topics([topic])[name].result(30)
+    deadline = time.monotonic() + 30
+    while True:
+        partitions = admin.list_topics(name, timeout=10).topics[name].partitions
+        if partitions and all(p.leader >= 0 for p in partitions.values()):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"topic {name} has no leader")
+        time.sleep(0.02)
+
+
+def drop_topic(subject: Running, name: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    AdminClient({"bootstrap.servers": subject.bootstrap}).delete_topics([name])[name].result(30)
+
+
+def produce(subject: Running, topic: str, records: int, size: int) -> float:
+    """Seconds for `records` values of `size` bytes by librdkafka, acks=1, in batches as large as they come."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": subject.bootstrap,
+            "acks": 1,
+            "linger.ms": 20,
+            "batch.size": 900_000,
+            "batch.num.messages": 1_000_000,
+            "queue.buffering.max.messages": 400_000,
+            "queue.buffering.max.kbytes": 400_000,
+        }
+    )
+    producer.list_topics(topic, timeout=10)
+    value = os.urandom(size)
+    begun = time.monotonic()
+    for _ in range(records):
+        while True:
+            try:
+                producer.produce(topic, value, partition=0)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    if producer.flush(120) != 0:
+        raise RuntimeError(f"{subject.name} did not take all records")
+    return time.monotonic() - begun
+
+
+def consume(subject: Running, topic: str, records: int) -> float:
+    """Seconds to read `records` of partition 0 from its start by librdkafka."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": subject.bootstrap,
+            "group.id": f"bench-{os.getpid()}",
+            "enable.auto.commit": False,
+            "fetch.message.max.bytes": 8_000_000,
+            "queued.max.messages.kbytes": 200_000,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    begun = time.monotonic()
+    got = 0
+    while got < records:
+        batch = consumer.consume(20_000, 10)
+        if not batch:
+            raise RuntimeError(f"{subject.name} gave {got} of {records} records")
+        got += len(batch)
+    took = time.monotonic() - begun
+    consumer.close()
+    return took
+
+
+def _request(topic: str, size: int) -> tuple[bytes, int]:
+    """A whole Produce frame of one record, and where the error code stands in its answer (size prefix included)."""
+    batch = build_batch([Record(0, 1_700_000_000_000, None, os.urandom(size), [])])
+    partition = ProduceRequest.PartitionProduceData(index=0, records=batch)
+    topic_data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
+    message = ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=[topic_data])
+    frame = b"".join(bytes(part) for part in frames.encode_request(message, _PRODUCE_VERSION, 1, "bench"))
+    return frame, 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
+
+
+def _open(subject: Running) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", subject.port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _check(answer: bytes, error_at: int, subject: Running) -> None:
+    if answer[error_at : error_at + 2] != b"\0\0":
+        code = struct.unpack_from(">h", answer, error_at)[0] if len(answer) >= error_at + 2 else "nothing"
+        raise RuntimeError(f"{subject.name} answered a produce with error {code}")
+
+
+def one_by_one(subject: Running, topic: str, requests: int, size: int = 100) -> list[float]:
+    """Latency in ms of each of `requests` single-record produces, one after the other on one connection."""
+    frame, error_at = _request(topic, size)
+    took = []
+    clock = time.perf_counter
+    with _open(subject) as connection:
+        for _ in range(requests):
+            begun = clock()
+            connection.sendall(frame)
+            answer = connection.recv(65536)
+            took.append((clock() - begun) * 1000)
+            _check(answer, error_at, subject)
+    return took
+
+
+def at_once(subject: Running, topic: str, requests: int, connections: int = 8, size: int = 100) -> float:
+    """Seconds for `requests` single-record produces over `connections`, one in flight on each."""
+    frame, error_at = _request(topic, size)
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        for _ in range(connections):
+            selector.register(stack.enter_context(_open(subject)), selectors.EVENT_READ)
+        begun = time.monotonic()
+        for key in list(selector.get_map().values()):
+            key.fileobj.sendall(frame)  # type: ignore[union-attr]
+        sent, answered = connections, 0
+        while answered < requests:
+            for key, _ in selector.select(30):
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                _check(connection.recv(65536), error_at, subject)
+                answered += 1
+                if sent < requests:
+                    connection.sendall(frame)
+                    sent += 1
+        return time.monotonic() - begun
+
+
+# ------------------------------------------------------------------------------------------------ the figures
+
+
+@dataclass
+class Figure:
+    """One measured quantity; `ours` and `theirs` hold a value a round. `wanted` is the ratio the project aims at."""
+
+    name: str
+    unit: str
+    wanted: str
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(a / b for a, b in zip(self.ours, self.theirs, strict=True))
+
+    def met(self) -> bool:
+        sign, bound = self.wanted.split()
+        return self.ratio <= float(bound) if sign == "<=" else self.ratio >= float(bound)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "figure": self.name,
+            "unit": self.unit,
+            "barnabas": self.ours,
+            "apache": self.theirs,
+            "ratio": round(self.ratio, 3),
+            "wanted": self.wanted,
+            "met": self.met(),
+        }
+
+
+def _turns(
+    subjects: tuple[Running, Running],
+    rounds: int,
+    run: Callable[[Running, str], dict[str, float]],
+    figures: dict[str, Figure],
+) -> None:
+    for number in range(rounds):
+        for subject in subjects:
+            topic = f"bench-{number}-{time.monotonic_ns()}"
+            make_topic(subject, topic)
+            for name, value in run(subject, topic).items():
+                figure = figures[name]
+                (figure.ours if subject is subjects[0] else figure.theirs).append(value)
+            drop_topic(subject, topic)
+            console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
+
+
+def _warm_up(subjects: tuple[Running, Running], load: Callable[[Running, str], object]) -> None:
+    """The same load for at least 30 s on each: a cold JVM is several times slower and would prove nothing."""
+    for subject in subjects:
+        console.print(f"warming up {subject.name} for {_WARM_UP_S:.0f} s", style="dim")
+        deadline = time.monotonic() + _WARM_UP_S
+        while time.monotonic() < deadline:
+            topic = f"warm-{time.monotonic_ns()}"
+            make_topic(subject, topic)
+            load(subject, topic)
+            drop_topic(subject, topic)
+
+
+def measure_produce(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
+    figures: list[Figure] = []
+    for size, records in ((1000, 400_000), (100, 1_500_000)):
+        cpu = Figure(f"produce {size} B, broker CPU per million records", "s", "<= 1")
+        per_gb = Figure(f"produce {size} B, broker CPU per GB", "s", "<= 1")
+        rate = Figure(f"produce {size} B, records per second", "1/s", ">= 1")
+
+        def run(subject: Running, topic: str, size: int = size, records: int = records) -> dict[str, float]:
+            before = subject.cpu_s()
+            took = produce(subject, topic, records, size)
+            used = subject.cpu_s() - before
+            return {"cpu": used / records * 1e6, "gb": used / (records * size) * 1e9, "rate": records / took}
+
+        _warm_up(subjects, lambda subject, topic, size=size, records=records: produce(subject, topic, records, size))
+        _turns(subjects, rounds, run, {"cpu": cpu, "gb": per_gb, "rate": rate})
+        figures += [cpu, per_gb, rate]
+    memory = Figure("resident memory after the load", "MB", "<= 0.2")
+    memory.ours.append(subjects[0].memory_mb())
+    memory.theirs.append(subjects[1].memory_mb())
+    return [*figures, memory]
+
+
+def measure_consume(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
+    size, records = 1000, 400_000
+    cpu = Figure(f"consume {size} B, broker CPU per GB", "s", "<= 1")
+    rate = Figure(f"consume {size} B, records per second", "1/s", ">= 1")
+
+    def run(subject: Running, topic: str) -> dict[str, float]:
+        produce(subject, topic, records, size)
+        before = subject.cpu_s()
+        took = consume(subject, topic, records)
+        used = subject.cpu_s() - before
+        return {"cpu": used / (records * size) * 1e9, "rate": records / took}
+
+    _warm_up(subjects, run)
+    _turns(subjects, rounds, run, {"cpu": cpu, "rate": rate})
+    return [cpu, rate]
+
+
+def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
+    requests = 20_000
+    cpu = Figure("one small produce request, broker CPU", "µs", "<= 0.5")
+    rate = Figure("small produce requests per second, 8 connections", "1/s", ">= 1")
+    p50 = Figure("latency of a single record, p50", "ms", "<= 1")
+    p99 = Figure("latency of a single record, p99", "ms", "<= 1")
+
+    def run(subject: Running, topic: str) -> dict[str, float]:
+        latencies = sorted(one_by_one(subject, topic, requests))
+        before = subject.cpu_s()
+        took = at_once(subject, topic, 3 * requests)
+        used = subject.cpu_s() - before
+        return {
+            "p50": latencies[len(latencies) // 2],
+            "p99": latencies[math.ceil(len(latencies) * 0.99) - 1],
+            "rate": 3 * requests / took,
+            "cpu": used / (3 * requests) * 1e6,
+        }
+
+    _warm_up(subjects, run)
+    _turns(subjects, rounds, run, {"p50": p50, "p99": p99, "rate": rate, "cpu": cpu})
+    return [cpu, rate, p50, p99]
+
+
+def measure_start(directory: Path, rounds: int, brokers: int) -> list[Figure]:
+    ready = Figure(f"{brokers} broker{'s' if brokers > 1 else ''} and coordination, time to ready", "s", "<= 0.2")
+    for number in range(rounds):
+        with running_barnabas(directory / f"barnabas-{number}", brokers) as ours:
+            ready.ours.append(ours.ready_s)
+        with running_apache(directory / f"apache-{number}", brokers) as theirs:
+            ready.theirs.append(theirs.ready_s)
+    return [ready]
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def _report(figures: list[Figure], output: str) -> None:
+    if output == "json":
+        print(json.dumps([figure.as_json() for figure in figures], indent=1))
+        return
+    table = Table("figure", "unit", "Barnabas", "Apache Kafka", "ratio", "aim", "")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            figure.unit,
+            f"{statistics.median(figure.ours):,.3g}"
+            if figure.unit != "1/s"
+            else f"{statistics.median(figure.ours):,.0f}",
+            f"{statistics.median(figure.theirs):,.3g}"
+            if figure.unit != "1/s"
+            else f"{statistics.median(figure.theirs):,.0f}",
+            f"{figure.ratio:.2f}",
+            figure.wanted,
+            "[green]met[/]" if figure.met() else "[red]short[/]",
+        )
+    Console(width=max(Console().width, 130)).print(table)
+
+
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
+Directory = Annotated[
+    Path | None, typer.Option("--dir", help="Where both keep their logs; a temporary one by default.")
+]
+Format = Annotated[str, typer.Option("--format", help="text or json")]
+
+
+@contextlib.contextmanager
+def _place(directory: Path | None) -> Iterator[Path]:
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield directory
+        return
+    made = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@app.command("produce")
+def produce_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+    """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_produce(subjects, rounds)
+    _report(figures, format)
+
+
+@app.command("consume")
+def consume_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+    """Reading a topic from its start: broker CPU per GB, throughput."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_consume(subjects, rounds)
+    _report(figures, format)
+
+
+@app.command("latency")
+def latency_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+    """Single-record requests: broker CPU each, requests per second, p50 and p99."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_latency(subjects, rounds)
+    _report(figures, format)
+
+
+@app.command("start")
+def start_command(
+    rounds: Rounds = 5,
+    brokers: Annotated[int, typer.Option("-n", min=1)] = 1,
+    directory: Directory = None,
+    format: Format = "text",
+) -> None:
+    """From nothing to a broker that answers, coordination included."""
+    with _place(directory) as place:
+        figures = measure_start(place, rounds, brokers)
+    _report(figures, format)
+
+
+@app.command("all")
+def all_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+    """Everything above, one after the other."""
+    with _place(directory) as place:
+        with both(place) as subjects:
+            figures = measure_latency(subjects, rounds)
+            figures += measure_produce(subjects, rounds)
+            figures += measure_consume(subjects, rounds)
+        figures += measure_start(place / "start", rounds, 1)
+        figures += measure_start(place / "start3", rounds, 3)
+    _report(figures, format)
