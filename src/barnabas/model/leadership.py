@@ -37,53 +37,6 @@ class LeaderAndIsr:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderIsrAndControllerEpoch:
-    """What the partition's ``state`` znode holds: the leadership, and the epoch of the controller that decided it."""
-
-    leader_and_isr: LeaderAndIsr
-    controller_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaAssignment:
-    """The brokers of a partition, the preferred leader first; while it is reassigned, who comes and who goes."""
-
-    replicas: tuple[int, ...]
-    adding_replicas: tuple[int, ...] = ()
-    removing_replicas: tuple[int, ...] = ()
-
-    @property
-    def origin_replicas(self) -> tuple[int, ...]:
-        """What the assignment was before the reassignment, and is again when it is cancelled."""
-        return tuple(replica for replica in self.replicas if replica not in self.adding_replicas)
-
-    @property
-    def target_replicas(self) -> tuple[int, ...]:
-        return tuple(replica for replica in self.replicas if replica not in self.removing_replicas)
-
-    @property
-    def is_being_reassigned(self) -> bool:
-        return bool(self.adding_replicas or self.removing_replicas)
-
-    def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
-        """On the way to `target`: everybody of both sides is assigned, the target's order first."""
-        origin = self.origin_replicas
-        everybody = tuple(dict.fromkeys((*target, *origin)))
-        return ReplicaAssignment(
-            everybody,
-            tuple(replica for replica in everybody if replica not in origin),
-            tuple(replica for replica in everybody if replica not in target),
-        )
-
-    def remove_replica(self, replica: int) -> ReplicaAssignment:
-        return ReplicaAssignment(
-            tuple(each for each in self.replicas if each != replica),
-            tuple(each for each in self.adding_replicas if each != replica),
-            tuple(each for each in self.removing_replicas if each != replica),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class CommittedIsr:
     """The ISR as ZooKeeper has it; no change is in flight."""
 
