@@ -1,0 +1,774 @@
+"""Kafka's znodes: where each lies and what stands in it. Pure; names and JSON are those of 3.9's ``ZkData.scala``.
+
+Each class is one znode (or one family of them): ``path``, ``encode`` and ``decode``. The order of JSON keys means
+nothing. A version number read from ZooKeeper comes in beside the bytes, never from them: the partition epoch is the
+``version`` of the stat of ``state``, the broker epoch is the ``czxid`` of ``/brokers/ids/N``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from barnabas.model.cluster import BrokerInfo, Endpoint
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+
+MATCH_ANY_VERSION: Final = -1
+"""``ZkVersion.MatchAnyVersion``: a set or delete with this version is unconditional."""
+UNKNOWN_VERSION: Final = -2
+"""``ZkVersion.UnknownVersion``: what a read answers for a znode that is not there."""
+
+INITIAL_CONTROLLER_EPOCH: Final = 0
+INITIAL_CONTROLLER_EPOCH_ZK_VERSION: Final = 0
+
+TOPICS: Final = "topics"
+CLIENTS: Final = "clients"
+USERS: Final = "users"
+BROKERS: Final = "brokers"
+IPS: Final = "ips"
+CONFIG_TYPES: Final = (TOPICS, CLIENTS, USERS, BROKERS, IPS)
+DEFAULT_ENTITY: Final = "<default>"
+"""The name of an entity that stands for all others of its type; never percent-encoded."""
+
+
+class ZNodeError(ValueError):
+    """The bytes in a znode are not what Kafka puts there; the text names the znode and shows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAssignment:
+    """The replicas of one partition; while it is reassigned also which of them come and which go."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def origin_replicas(self) -> tuple[int, ...]:
+        """The replicas before the reassignment."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """The replicas after the reassignment."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing_replicas)
+
+    def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
+        """The assignment while the partition moves from its origin replicas to `target`."""
+        origin = self.origin_replicas
+        full = tuple(dict.fromkeys(target + origin))
+        return ReplicaAssignment(
+            full,
+            tuple(replica for replica in full if replica not in origin),
+            tuple(replica for replica in origin if replica not in target),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderIsrAndControllerEpoch:
+    """What a partition's ``state`` holds: leader and ISR, and the epoch of the controller that wrote them."""
+
+    leader_and_isr: LeaderAndIsr
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdReplicaAssignment:
+    """What a topic's znode holds. `topic_id` is None in a topic made by a Kafka before 2.8."""
+
+    topic: str
+    topic_id: Uuid | None
+    assignment: dict[TopicPartition, ReplicaAssignment]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRegistration:
+    """What ``/controller`` holds; `kraft_epoch` is above 0 when a KRaft controller took over in a migration."""
+
+    broker_id: int
+    kraft_epoch: int | None
+    zk_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsBlock:
+    """A range of producer ids given to one broker."""
+
+    assigned_broker_id: int
+    first_producer_id: int
+    size: int
+
+    @property
+    def last_producer_id(self) -> int:
+        return self.first_producer_id + self.size - 1
+
+
+def sanitize(name: str) -> str:
+    """`name` as it stands in a path or entity name, percent-encoded (Kafka's ``Sanitizer``)."""
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def desanitize(name: str) -> str:
+    return unquote(name)
+
+
+def _bytes(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _parsed(path: str, data: bytes | None) -> dict[str, Any]:
+    try:
+        value = json.loads(data or b"")
+    except ValueError as error:
+        raise ZNodeError(f"{path} does not hold JSON ({error}): {data!r}") from None
+    if not isinstance(value, dict):
+        raise ZNodeError(f"{path} does not hold a JSON object: {data!r}")
+    return value
+
+
+class _Reading:
+    """Reads fields of a parsed znode and names it when one is missing or of another type."""
+
+    __slots__ = ("_data", "_path")
+
+    def __init__(self, path: str, data: bytes | None) -> None:
+        self._path = path
+        self._data = data
+
+    def __enter__(self) -> dict[str, Any]:
+        return _parsed(self._path, self._data)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, KeyError | TypeError | ValueError | AttributeError) and not isinstance(error, ZNodeError):
+            raise ZNodeError(f"{self._path} holds something else than Kafka writes ({error!r}): {self._data!r}")
+
+
+class ControllerZNode:
+    """The broker that is controller; ephemeral, so that it goes with the controller's session."""
+
+    path: Final = "/controller"
+
+    @staticmethod
+    def encode(broker_id: int, timestamp_ms: int, kraft_controller_epoch: int = -1) -> bytes:
+        return _bytes(
+            {
+                "version": 2,
+                "brokerid": broker_id,
+                "timestamp": str(timestamp_ms),
+                "kraftControllerEpoch": kraft_controller_epoch,
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None, zk_version: int = 0) -> ControllerRegistration:
+        with _Reading(ControllerZNode.path, data) as fields:
+            kraft_epoch = fields.get("kraftControllerEpoch")
+            return ControllerRegistration(
+                int(fields["brokerid"]), None if kraft_epoch is None else int(kraft_epoch), zk_version
+            )
+
+
+class ControllerEpochZNode:
+    """How many controllers there have been. Every write of a controller checks this znode's version."""
+
+    path: Final = "/controller_epoch"
+
+    @staticmethod
+    def encode(epoch: int) -> bytes:
+        return str(epoch).encode()
+
+    @staticmethod
+    def decode(data: bytes | None) -> int:
+        try:
+            return int((data or b"").decode())
+        except ValueError:
+            raise ZNodeError(f"{ControllerEpochZNode.path} does not hold a number: {data!r}") from None
+
+
+class BrokersZNode:
+    path: Final = "/brokers"
+
+
+class BrokerIdsZNode:
+    path: Final = "/brokers/ids"
+
+
+class BrokerIdZNode:
+    """One live broker: where it listens. Ephemeral; its ``czxid`` is the broker epoch."""
+
+    @staticmethod
+    def path(broker_id: int) -> str:
+        return f"{BrokerIdsZNode.path}/{broker_id}"
+
+    @staticmethod
+    def encode(broker: BrokerInfo, *, timestamp_ms: int, jmx_port: int = -1, version: int = 5) -> bytes:
+        """Version 5 since Kafka 2.7, version 4 (without features) with an older inter-broker protocol."""
+        plaintext = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
+        fields: dict[str, Any] = {
+            "version": version,
+            # For clients older than listeners: the first plaintext endpoint, or nothing they could connect to.
+            "host": None if plaintext is None else plaintext.host,
+            "port": -1 if plaintext is None else plaintext.port,
+            "endpoints": [_connection_string(endpoint) for endpoint in broker.endpoints],
+            "jmx_port": jmx_port,
+            "timestamp": str(timestamp_ms),
+            "listener_security_protocol_map": {e.listener: e.security_protocol for e in broker.endpoints},
+        }
+        if broker.rack is not None:
+            fields["rack"] = broker.rack
+        if version >= 5:
+            fields["features"] = {}
+        return _bytes(fields)
+
+    @staticmethod
+    def decode(broker_id: int, data: bytes | None, epoch: int = -1) -> BrokerInfo:
+        """Any version from 1 to 5. `epoch` is the znode's czxid."""
+        path = BrokerIdZNode.path(broker_id)
+        with _Reading(path, data) as fields:
+            version = int(fields["version"])
+            if version < 1:
+                raise ZNodeError(f"{path} has registration version {version}, which no Kafka writes: {data!r}")
+            if version == 1:
+                endpoints = [Endpoint("PLAINTEXT", str(fields["host"]), int(fields["port"]))]
+            else:
+                protocols = fields.get("listener_security_protocol_map") or {}
+                endpoints = [_endpoint(text, protocols) for text in fields["endpoints"]]
+            rack = fields.get("rack")
+            return BrokerInfo(broker_id, tuple(endpoints), None if rack is None else str(rack), epoch)
+
+
+def _connection_string(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+
+
+class BrokerSequenceIdZNode:
+    """Its version is the next generated broker id."""
+
+    path: Final = "/brokers/seqid"
+
+
+class TopicsZNode:
+    path: Final = "/brokers/topics"
+
+
+class TopicZNode:
+    """A topic's id and which brokers hold its partitions."""
+
+    @staticmethod
+    def path(topic: str) -> str:
+        return f"{TopicsZNode.path}/{topic}"
+
+    @staticmethod
+    def encode(topic_id: Uuid | None, assignment: Mapping[TopicPartition, ReplicaAssignment]) -> bytes:
+        ordered = sorted((key.partition, value) for key, value in assignment.items())
+        fields: dict[str, Any] = {
+            "version": 3,
+            "partitions": {str(partition): list(value.replicas) for partition, value in ordered},
+            "adding_replicas": {
+                str(partition): list(value.adding_replicas) for partition, value in ordered if value.adding_replicas
+            },
+            "removing_replicas": {
+                str(partition): list(value.removing_replicas) for partition, value in ordered if value.removing_replicas
+            },
+        }
+        if topic_id is not None:
+            fields["topic_id"] = str(topic_id)
+        return _bytes(fields)
+
+    @staticmethod
+    def decode(topic: str, data: bytes | None) -> TopicIdReplicaAssignment:
+        with _Reading(TopicZNode.path(topic), data) as fields:
+            adding = fields.get("adding_replicas") or {}
+            removing = fields.get("removing_replicas") or {}
+            topic_id = fields.get("topic_id")
+            return TopicIdReplicaAssignment(
+                topic,
+                None if topic_id is None else Uuid.parse(topic_id),
+                {
+                    TopicPartition(topic, partition): ReplicaAssignment(
+                        tuple(map(int, replicas)),
+                        tuple(map(int, adding.get(str(partition), ()))),
+                        tuple(map(int, removing.get(str(partition), ()))),
+                    )
+                    for partition, replicas in sorted(
+                        (int(name), replicas) for name, replicas in (fields.get("partitions") or {}).items()
+                    )
+                },
+            )
+
+
+class TopicPartitionsZNode:
+    @staticmethod
+    def path(topic: str) -> str:
+        return f"{TopicZNode.path(topic)}/partitions"
+
+
+class TopicPartitionZNode:
+    @staticmethod
+    def path(topic_partition: TopicPartition) -> str:
+        return f"{TopicPartitionsZNode.path(topic_partition.topic)}/{topic_partition.partition}"
+
+
+class TopicPartitionStateZNode:
+    """Who leads a partition and who is in sync. Its version is the partition epoch."""
+
+    @staticmethod
+    def path(topic_partition: TopicPartition) -> str:
+        return f"{TopicPartitionZNode.path(topic_partition)}/state"
+
+    @staticmethod
+    def encode(state: LeaderIsrAndControllerEpoch) -> bytes:
+        leader_and_isr = state.leader_and_isr
+        fields: dict[str, Any] = {
+            "controller_epoch": state.controller_epoch,
+            "leader": leader_and_isr.leader,
+            "version": 1,
+            "leader_epoch": leader_and_isr.leader_epoch,
+            "isr": list(leader_and_isr.isr),
+        }
+        if leader_and_isr.leader_recovery_state is not LeaderRecoveryState.RECOVERED:
+            fields["leader_recovery_state"] = int(leader_and_isr.leader_recovery_state)
+        return _bytes(fields)
+
+    @staticmethod
+    def decode(topic_partition: TopicPartition, data: bytes | None, zk_version: int) -> LeaderIsrAndControllerEpoch:
+        with _Reading(TopicPartitionStateZNode.path(topic_partition), data) as fields:
+            return LeaderIsrAndControllerEpoch(
+                LeaderAndIsr(
+                    int(fields["leader"]),
+                    int(fields["leader_epoch"]),
+                    tuple(map(int, fields["isr"])),
+                    LeaderRecoveryState(fields.get("leader_recovery_state", 0)),
+                    zk_version,
+                ),
+                int(fields["controller_epoch"]),
+            )
+
+
+class ConfigZNode:
+    path: Final = "/config"
+
+
+class ConfigEntityTypeZNode:
+    @staticmethod
+    def path(entity_type: str) -> str:
+        return f"{ConfigZNode.path}/{entity_type}"
+
+
+class ConfigEntityZNode:
+    """What was set for one topic, broker, user, client or address. `entity_name` is sanitized already."""
+
+    @staticmethod
+    def path(entity_type: str, entity_name: str) -> str:
+        return f"{ConfigEntityTypeZNode.path(entity_type)}/{entity_name}"
+
+    @staticmethod
+    def encode(config: Mapping[str, str]) -> bytes:
+        return _bytes({"version": 1, "config": dict(config)})
+
+    @staticmethod
+    def decode(data: bytes | None) -> dict[str, str]:
+        """Empty for a znode that holds nothing, or no JSON, as in Kafka."""
+        try:
+            value = json.loads(data or b"")
+        except ValueError:
+            return {}
+        config = value.get("config") if isinstance(value, dict) else None
+        return {str(key): str(item) for key, item in config.items()} if isinstance(config, dict) else {}
+
+
+class ConfigEntityChangeNotificationZNode:
+    path: Final = "/config/changes"
+
+
+class ConfigEntityChangeNotificationSequenceZNode:
+    """Tells every broker that one entity's configuration changed."""
+
+    sequence_number_prefix: Final = "config_change_"
+    create_path: Final = f"{ConfigEntityChangeNotificationZNode.path}/{sequence_number_prefix}"
+
+    @staticmethod
+    def encode(sanitized_entity_path: str) -> bytes:
+        return _bytes({"version": 2, "entity_path": sanitized_entity_path})
+
+    @staticmethod
+    def decode(data: bytes | None) -> str:
+        """The entity's path below ``/config``. Version 1 named type and entity apart."""
+        with _Reading(ConfigEntityChangeNotificationZNode.path, data) as fields:
+            if int(fields["version"]) == 1:
+                return f"{fields['entity_type']}/{fields['entity_name']}"
+            return str(fields["entity_path"])
+
+
+def sequence_number(name: str, prefix: str) -> int | None:
+    """The number that ZooKeeper gave a sequential znode; None when `name` does not begin with `prefix`."""
+    digits = name.rpartition("/")[2].removeprefix(prefix)
+    return int(digits) if digits != name.rpartition("/")[2] and digits.isascii() and digits.isdigit() else None
+
+
+class IsrChangeNotificationZNode:
+    path: Final = "/isr_change_notification"
+
+
+class IsrChangeNotificationSequenceZNode:
+    """A leader below inter-broker protocol 2.7 tells the controller that it wrote new ISRs itself."""
+
+    sequence_number_prefix: Final = "isr_change_"
+
+    @staticmethod
+    def path(sequence_number: str = "") -> str:
+        prefix = IsrChangeNotificationSequenceZNode.sequence_number_prefix
+        return f"{IsrChangeNotificationZNode.path}/{prefix}{sequence_number}"
+
+    @staticmethod
+    def encode(partitions: Iterable[TopicPartition]) -> bytes:
+        return _bytes(
+            {
+                "version": 1,
+                "partitions": [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)],
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None) -> list[TopicPartition]:
+        return _partitions(IsrChangeNotificationZNode.path, data)
+
+
+def _partitions(path: str, data: bytes | None) -> list[TopicPartition]:
+    with _Reading(path, data) as fields:
+        return [TopicPartition(str(entry["topic"]), int(entry["partition"])) for entry in fields["partitions"]]
+
+
+class LogDirEventNotificationZNode:
+    path: Final = "/log_dir_event_notification"
+
+
+class LogDirEventNotificationSequenceZNode:
+    """A broker tells the controller that one of its log directories failed."""
+
+    sequence_number_prefix: Final = "log_dir_event_"
+
+    @staticmethod
+    def path(sequence_number: str = "") -> str:
+        prefix = LogDirEventNotificationSequenceZNode.sequence_number_prefix
+        return f"{LogDirEventNotificationZNode.path}/{prefix}{sequence_number}"
+
+    @staticmethod
+    def encode(broker_id: int) -> bytes:
+        return _bytes({"version": 1, "broker": broker_id, "event": 1})
+
+    @staticmethod
+    def decode(data: bytes | None) -> int:
+        with _Reading(LogDirEventNotificationZNode.path, data) as fields:
+            return int(fields["broker"])
+
+
+class AdminZNode:
+    path: Final = "/admin"
+
+
+class DeleteTopicsZNode:
+    path: Final = "/admin/delete_topics"
+
+
+class DeleteTopicsTopicZNode:
+    """A topic that is to be deleted; removed last, when nothing of the topic is left."""
+
+    @staticmethod
+    def path(topic: str) -> str:
+        return f"{DeleteTopicsZNode.path}/{topic}"
+
+
+class ReassignPartitionsZNode:
+    """A reassignment asked for by a tool older than the API for it; the controller still honours it."""
+
+    path: Final = "/admin/reassign_partitions"
+
+    @staticmethod
+    def encode(reassignment: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
+        return _bytes(
+            {
+                "version": 1,
+                "partitions": [
+                    {"topic": topic, "partition": partition, "replicas": list(replicas)}
+                    for (topic, partition), replicas in sorted(reassignment.items())
+                ],
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
+        with _Reading(ReassignPartitionsZNode.path, data) as fields:
+            return {
+                TopicPartition(str(entry["topic"]), int(entry["partition"])): tuple(map(int, entry["replicas"]))
+                for entry in fields["partitions"]
+            }
+
+
+class PreferredReplicaElectionZNode:
+    """Preferred-leader elections asked for by an old tool; the controller still honours it."""
+
+    path: Final = "/admin/preferred_replica_election"
+
+    @staticmethod
+    def encode(partitions: Iterable[TopicPartition]) -> bytes:
+        return IsrChangeNotificationSequenceZNode.encode(partitions)
+
+    @staticmethod
+    def decode(data: bytes | None) -> list[TopicPartition]:
+        return _partitions(PreferredReplicaElectionZNode.path, data)
+
+
+class ConsumerPathZNode:
+    """Where consumers older than 0.9 kept their offsets. Kafka still makes it."""
+
+    path: Final = "/consumers"
+
+
+class ClusterZNode:
+    path: Final = "/cluster"
+
+
+class ClusterIdZNode:
+    path: Final = "/cluster/id"
+
+    @staticmethod
+    def encode(cluster_id: str) -> bytes:
+        return _bytes({"version": "1", "id": cluster_id})
+
+    @staticmethod
+    def decode(data: bytes | None) -> str:
+        with _Reading(ClusterIdZNode.path, data) as fields:
+            return str(fields["id"])
+
+
+class ProducerIdBlockZNode:
+    """The last block of producer ids that was given out; written by compare-and-set on its version."""
+
+    path: Final = "/latest_producer_id_block"
+
+    @staticmethod
+    def encode(block: ProducerIdsBlock) -> bytes:
+        return _bytes(
+            {
+                "version": 1,
+                "broker": block.assigned_broker_id,
+                "block_start": str(block.first_producer_id),
+                "block_end": str(block.last_producer_id),
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None) -> ProducerIdsBlock:
+        with _Reading(ProducerIdBlockZNode.path, data) as fields:
+            start, end = int(fields["block_start"]), int(fields["block_end"])
+            return ProducerIdsBlock(int(fields["broker"]), start, end - start + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Finalized features of the cluster. `enabled` is false below inter-broker protocol 2.7."""
+
+    features: dict[str, int]
+    enabled: bool = True
+    version: int = 2
+
+
+class FeatureZNode:
+    """Its version is the ``finalized_features_epoch`` of ApiVersions."""
+
+    path: Final = "/feature"
+
+    @staticmethod
+    def encode(features: Features) -> bytes:
+        levels: dict[str, dict[str, int]] = {}
+        for name, level in features.features.items():
+            levels[name] = {"max_version_level": level}
+            if features.version == 1:
+                levels[name]["min_version_level"] = level
+        return _bytes({"features": levels, "version": features.version, "status": int(features.enabled)})
+
+    @staticmethod
+    def decode(data: bytes | None) -> Features:
+        with _Reading(FeatureZNode.path, data) as fields:
+            version = int(fields["version"])
+            if version not in (1, 2):
+                raise ZNodeError(f"{FeatureZNode.path} has version {version}, not 1 or 2: {data!r}")
+            status = int(fields["status"])
+            if status not in (0, 1):
+                raise ZNodeError(f"{FeatureZNode.path} has status {status}, not 0 or 1: {data!r}")
+            levels = {str(name): int(entry["max_version_level"]) for name, entry in fields["features"].items()}
+            return Features(levels, bool(status), version)
+
+
+class MigrationZNode:
+    """Exists only in a cluster that was migrated to KRaft, or whose migration was begun."""
+
+    path: Final = "/migration"
+
+
+class DelegationTokenAuthZNode:
+    path: Final = "/delegation_token"
+
+
+class DelegationTokenChangeNotificationZNode:
+    path: Final = "/delegation_token/token_changes"
+
+
+class DelegationTokenChangeNotificationSequenceZNode:
+    """Tells every broker that a delegation token changed; holds the token's id as plain text."""
+
+    sequence_number_prefix: Final = "token_change_"
+    create_path: Final = f"{DelegationTokenChangeNotificationZNode.path}/{sequence_number_prefix}"
+
+
+class DelegationTokensZNode:
+    path: Final = "/delegation_token/tokens"
+
+
+class DelegationTokenInfoZNode:
+    @staticmethod
+    def path(token_id: str) -> str:
+        return f"{DelegationTokensZNode.path}/{token_id}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclEntry:
+    """One permission of one principal on a resource, in the words of the JSON."""
+
+    principal: str
+    permission_type: str
+    host: str
+    operation: str
+
+
+class ResourceZNode:
+    """The ACLs of one resource. Literal patterns and prefixed ones live under different roots."""
+
+    literal_root: Final = "/kafka-acl"
+    extended_root: Final = "/kafka-acl-extended"
+
+    @staticmethod
+    def type_path(resource_type: str, pattern_type: str = "LITERAL") -> str:
+        if pattern_type == "LITERAL":
+            return f"{ResourceZNode.literal_root}/{resource_type}"
+        return f"{ResourceZNode.extended_root}/{pattern_type.lower()}/{resource_type}"
+
+    @staticmethod
+    def path(resource_type: str, name: str, pattern_type: str = "LITERAL") -> str:
+        return f"{ResourceZNode.type_path(resource_type, pattern_type)}/{name}"
+
+    @staticmethod
+    def encode(acls: Iterable[AclEntry]) -> bytes:
+        return _bytes(
+            {
+                "version": 1,
+                "acls": [
+                    {
+                        "principal": acl.principal,
+                        "permissionType": acl.permission_type,
+                        "host": acl.host,
+                        "operation": acl.operation,
+                    }
+                    for acl in sorted(acls)
+                ],
+            }
+        )
+
+    @staticmethod
+    def decode(path: str, data: bytes | None) -> list[AclEntry]:
+        if not data:
+            return []
+        with _Reading(path, data) as fields:
+            return [
+                AclEntry(
+                    str(entry["principal"]), str(entry["permissionType"]), str(entry["host"]), str(entry["operation"])
+                )
+                for entry in fields["acls"]
+            ]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePattern:
+    """`resource_type` in capitals, as the change notifications have it."""
+
+    resource_type: str
+    name: str
+    pattern_type: str = "LITERAL"
+
+
+class AclChangeZNode:
+    """Tells every broker's authorizer that a resource's ACLs changed: plain text for literals, else JSON."""
+
+    literal_path: Final = "/kafka-acl-changes"
+    extended_path: Final = "/kafka-acl-extended-changes"
+    sequence_number_prefix: Final = "acl_changes_"
+
+    @staticmethod
+    def create_path(resource: ResourcePattern) -> str:
+        root = AclChangeZNode.literal_path if resource.pattern_type == "LITERAL" else AclChangeZNode.extended_path
+        return f"{root}/{AclChangeZNode.sequence_number_prefix}"
+
+    @staticmethod
+    def encode(resource: ResourcePattern) -> bytes:
+        if resource.pattern_type == "LITERAL":
+            return f"{resource.resource_type}:{resource.name}".encode()
+        return _bytes(
+            {
+                "version": 1,
+                "resourceType": resource.resource_type,
+                "name": resource.name,
+                "patternType": resource.pattern_type,
+            }
+        )
+
+    @staticmethod
+    def decode_literal(data: bytes | None) -> ResourcePattern:
+        resource_type, colon, name = (data or b"").decode().partition(":")
+        if not colon:
+            raise ZNodeError(f"{AclChangeZNode.literal_path} holds no TYPE:NAME: {data!r}")
+        return ResourcePattern(resource_type, name)
+
+    @staticmethod
+    def decode_extended(data: bytes | None) -> ResourcePattern:
+        with _Reading(AclChangeZNode.extended_path, data) as fields:
+            if int(fields["version"]) > 1:
+                raise ZNodeError(f"{AclChangeZNode.extended_path} has a version above 1: {data!r}")
+            return ResourcePattern(str(fields["resourceType"]), str(fields["name"]), str(fields["patternType"]))
+
+
+PERSISTENT_ZK_PATHS: Final = (
+    ConsumerPathZNode.path,
+    BrokerIdsZNode.path,
+    TopicsZNode.path,
+    ConfigEntityChangeNotificationZNode.path,
+    DeleteTopicsZNode.path,
+    BrokerSequenceIdZNode.path,
+    IsrChangeNotificationZNode.path,
+    ProducerIdBlockZNode.path,
+    LogDirEventNotificationZNode.path,
+    *map(ConfigEntityTypeZNode.path, CONFIG_TYPES),
+)
+"""What every broker makes at its start, in this order."""
+
+SENSITIVE_ROOT_PATHS: Final = (
+    ConfigEntityTypeZNode.path(USERS),
+    ConfigEntityTypeZNode.path(BROKERS),
+    DelegationTokensZNode.path,
+)
+"""Below these no one but the brokers may read when znodes carry ACLs."""
