@@ -20,7 +20,7 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response, encode_request, response_class
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
-"""No answer is larger: a consumer's ``fetch.max.bytes`` is 50 MiB, a replica's 10 MiB, a single batch at most 100 MiB."""
+"""No answer is larger: ``fetch.max.bytes`` is 50 MiB by default, ``socket.request.max.bytes`` 100 MiB."""
 STAGING_BYTES: Final = 64 * 1024
 """Frames that fit in here are copied out of one shared buffer; a larger one gets a buffer of its own."""
 
