@@ -1,0 +1,134 @@
+"""The one seam through which every handler asks whether a caller may do what it asks.
+
+Which operation on which resource a request needs is Kafka's own table (``KafkaApis``); each handler names it. Who may
+is the authorizer's business: without ``authorizer.class.name`` everybody may do everything, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from barnabas.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import RequestContext
+
+
+class Operation(IntEnum):
+    """``AclOperation``'s codes."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+
+
+class ResourceType(IntEnum):
+    """``ResourceType``'s codes."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+CLUSTER_NAME = "kafka-cluster"
+
+
+class Principal(NamedTuple):
+    """Who is speaking: ``User:ANONYMOUS`` on a listener without authentication."""
+
+    principal_type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.principal_type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+class Authorizer(Protocol):
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool: ...
+
+
+class AllowAll:
+    """The authorizer of a broker that has none."""
+
+    __slots__ = ()
+
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        return True
+
+
+def authorized(context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    connection = context.connection
+    return connection.authorizer.allows(context.principal, connection.peer_host, operation, resource_type, name)
+
+
+def authorized_cluster(context: RequestContext, operation: Operation) -> bool:
+    return authorized(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def require_cluster(context: RequestContext, operation: Operation) -> None:
+    """Raises CLUSTER_AUTHORIZATION_FAILED unless the caller may do `operation` on the cluster."""
+    if not authorized_cluster(context, operation):
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Request {context.api_name} needs {operation.name} permission on the cluster.",
+        )
+
+
+def authorized_topics(context: RequestContext, operation: Operation, names: Iterable[str]) -> set[str]:
+    """Those of `names` on which the caller may do `operation`. Only for asking membership: a set has no order."""
+    return {name for name in names if authorized(context, operation, ResourceType.TOPIC, name)}
+
+
+def operations_bits(context: RequestContext, resource_type: ResourceType, name: str) -> int:
+    """What the caller may do on a resource, as the bit field that Metadata and DescribeCluster carry."""
+    bits = 0
+    for operation in _SUPPORTED[resource_type]:
+        if authorized(context, operation, resource_type, name):
+            bits |= 1 << operation
+    return bits
+
+
+_SUPPORTED: dict[ResourceType, tuple[Operation, ...]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}

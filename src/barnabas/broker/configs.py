@@ -1,0 +1,293 @@
+"""Configurations as DescribeConfigs and AlterConfigs see them: where a value comes from, and what may be changed.
+
+A broker's configuration has layers (KIP-226): its file, the cluster-wide dynamic default (``/config/brokers/<default>``)
+and its own dynamic values (``/config/brokers/N``); the later win. A topic's values stand over the broker's. Every key
+has synonyms, the keys that are asked in turn when it is not set: a topic key its broker twin, ``log.retention.ms`` the
+coarser ``log.retention.minutes`` and ``log.retention.hours``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from barnabas.model.config import (
+    Config,
+    Definition,
+    Value,
+    broker_config,
+    broker_definitions,
+    topic_config,
+    topic_definitions,
+)
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+
+
+class ConfigSource(IntEnum):
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class ConfigResourceType(IntEnum):
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+CONFIG_TYPES: Final = MappingProxyType(
+    {
+        "boolean": 1,
+        "string": 2,
+        "int": 3,
+        "short": 4,
+        "long": 5,
+        "double": 6,
+        "list": 7,
+        "class": 8,
+        "password": 9,
+    }
+)
+
+_FAMILIES: Final = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key as DescribeConfigs tells it."""
+
+    definition: Definition
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def config_type(self) -> int:
+        return CONFIG_TYPES.get(self.definition.type, 0)
+
+    @property
+    def sensitive(self) -> bool:
+        return is_sensitive(self.definition)
+
+
+def is_sensitive(definition: Definition) -> bool:
+    """A password, or a key whose type nobody knows: its value is not told."""
+    return definition.sensitive or definition.type not in CONFIG_TYPES or definition.type == "password"
+
+
+def text_of(value: Value) -> str | None:
+    """A typed value as Kafka prints it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """`name` and the broker keys that are asked when it is not set, finest first."""
+    for family in _FAMILIES:
+        if name in family:
+            return family[family.index(name) :] if name != "log.flush.scheduler.interval.ms" else (name,)
+    return (name,)
+
+
+@dataclass(slots=True)
+class BrokerConfigLayers:
+    """One broker's configuration in layers; `current` is what counts."""
+
+    static: Config
+    dynamic_default: dict[str, str] = field(default_factory=dict)
+    dynamic_broker: dict[str, str] = field(default_factory=dict)
+
+    def current(self) -> Config:
+        if not self.dynamic_default and not self.dynamic_broker:
+            return self.static
+        return self.static.with_overrides({**self.dynamic_default, **self.dynamic_broker})
+
+    def synonyms(self, name: str, *, sensitive: bool) -> list[Synonym]:
+        names = broker_synonyms(name)
+        found: list[Synonym] = []
+        layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
+            (self.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self.static.overrides, ConfigSource.STATIC_BROKER_CONFIG),
+        )
+        for values, source in layers:
+            found.extend(Synonym(each, None if sensitive else values[each], source) for each in names if each in values)
+        for each in names:
+            default = broker_definitions()[each].default if each in broker_definitions() else None
+            if default is not None:
+                found.append(Synonym(each, None if sensitive else default, ConfigSource.DEFAULT_CONFIG))
+        return found
+
+    def describe_broker(self) -> list[Entry]:
+        """Every key of this broker."""
+        current = self.current()
+        entries = []
+        for name, definition in sorted(broker_definitions().items()):
+            sensitive = is_sensitive(definition)
+            synonyms = tuple(self.synonyms(name, sensitive=sensitive))
+            entries.append(
+                Entry(
+                    definition,
+                    None if sensitive else text_of(current.value(name)),
+                    synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+                    definition.update_mode == "read-only",
+                    synonyms,
+                )
+            )
+        return entries
+
+    def describe_dynamic_default(self) -> list[Entry]:
+        """The keys of the cluster-wide dynamic default: only those that are set."""
+        entries = []
+        for name, value in sorted(self.dynamic_default.items()):
+            definition = broker_definitions().get(name) or _unknown(name)
+            shown = None if is_sensitive(definition) else value
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+            entries.append(Entry(definition, shown, source, False, (Synonym(name, shown, source),)))
+        return entries
+
+    def describe_topic(self, values: Mapping[str, str]) -> list[Entry]:
+        """Every key of a topic whose own values are `values`."""
+        config = topic_config(self.current(), values)
+        entries = []
+        for name, definition in sorted(topic_definitions().items()):
+            sensitive = is_sensitive(definition)
+            synonyms: list[Synonym] = []
+            if name in values:
+                synonyms.append(Synonym(name, None if sensitive else values[name], ConfigSource.TOPIC_CONFIG))
+            if definition.broker_config is not None:
+                synonyms.extend(self.synonyms(definition.broker_config, sensitive=sensitive))
+            entries.append(
+                Entry(
+                    definition,
+                    None if sensitive else text_of(config.value(name)),
+                    synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+                    False,
+                    tuple(synonyms),
+                )
+            )
+        return entries
+
+
+def _unknown(name: str) -> Definition:
+    return Definition(name, "unknown", None, "low", None, "read-only", None, False, "")
+
+
+def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIG for a key that topics do not have or a value that is not allowed (``LogConfig.validate``)."""
+    for name in values:
+        if name not in topic_definitions():
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    try:
+        config = topic_config(broker, values)
+        for name in values:
+            config.value(name)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    if config.number("min.compaction.lag.ms") > config.number("max.compaction.lag.ms"):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({config.number('min.compaction.lag.ms')}) > "
+            f"max.compaction.lag.ms ({config.number('max.compaction.lag.ms')})",
+        )
+
+
+def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *, per_broker: bool) -> None:
+    """Raises INVALID_CONFIG for what cannot be changed while the broker runs (``DynamicBrokerConfig.validate``)."""
+    read_only = [
+        name for name in values if name in broker_definitions() and broker_definitions()[name].update_mode == "read-only"
+    ]
+    if read_only:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot update these configs dynamically: {', '.join(sorted(read_only))}",
+        )
+    if not per_broker:
+        own = [
+            name
+            for name in values
+            if name in broker_definitions() and broker_definitions()[name].update_mode == "per-broker"
+        ]
+        if own:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                f"{', '.join(sorted(own))}",
+            )
+    try:
+        broker_config({**static.overrides, **values})
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+class AlterOperation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def apply_incremental(
+    current: Mapping[str, str],
+    operations: list[tuple[str, int, str | None]],
+    definitions: Mapping[str, Definition],
+) -> dict[str, str]:
+    """The values after `operations` (name, operation, value) on `current` (KIP-339). Raises INVALID_CONFIG."""
+    values = dict(current)
+    seen: set[str] = set()
+    for name, number, text in operations:
+        if name in seen:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        seen.add(name)
+        try:
+            operation = AlterOperation(number)
+        except ValueError:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {number} for {name}") from None
+        if operation is AlterOperation.DELETE:
+            values.pop(name, None)
+            continue
+        if text is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {operation.name}:{name}")
+        if operation is AlterOperation.SET:
+            values[name] = text
+            continue
+        definition = definitions.get(name)
+        if definition is None or definition.type != "list":
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Config value {operation.name.lower()} is not allowed for config key: {name}",
+            )
+        base = values.get(name, definition.default or "")
+        items = [item.strip() for item in base.split(",") if item.strip()]
+        changed = [item.strip() for item in text.split(",") if item.strip()]
+        if operation is AlterOperation.APPEND:
+            items.extend(item for item in changed if item not in items)
+        else:
+            items = [item for item in items if item not in changed]
+        values[name] = ",".join(items)
+    return values

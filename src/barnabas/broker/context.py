@@ -1,0 +1,50 @@
+"""What a handler is told about the request it answers, beside the request itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.authorize import Principal
+
+if TYPE_CHECKING:
+    from barnabas.broker.connection import BrokerConnection
+    from barnabas.broker.router import Route
+    from barnabas.wire.frames import RequestHeader
+
+
+class RequestContext:
+    """One request: its header, who sent it on which listener, and over which connection."""
+
+    __slots__ = ("connection", "header", "listener", "principal", "request", "route")
+
+    def __init__(
+        self,
+        header: RequestHeader,
+        principal: Principal,
+        listener: str,
+        connection: BrokerConnection,
+        route: Route,
+        request: Any,
+    ) -> None:
+        self.header = header
+        self.principal = principal
+        self.listener = listener
+        self.connection = connection
+        self.route = route
+        self.request = request
+
+    @property
+    def api_name(self) -> str:
+        return self.route.name
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+
+class Disconnect(Exception):
+    """Raised by a handler whose only answer is to close the connection, such as a failed produce with acks=0."""

@@ -1,0 +1,19 @@
+"""AllocateProducerIds: a broker asks the controller for a block of producer ids (KIP-730)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(
+    broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
+) -> AllocateProducerIdsResponse:
+    require_cluster(context, Operation.CLUSTER_ACTION)
+    return await broker.controller.allocate_producer_ids(request)

@@ -1,0 +1,17 @@
+"""AlterPartition: a leader asks the controller to change its ISR (KIP-497)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
+    require_cluster(context, Operation.CLUSTER_ACTION)
+    return await broker.controller.alter_partitions(request)

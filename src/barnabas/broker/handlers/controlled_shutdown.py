@@ -1,0 +1,25 @@
+"""ControlledShutdown: a broker that wants to stop asks the controller to move what it leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(
+    broker: Broker, request: ControlledShutdownRequest, context: RequestContext
+) -> ControlledShutdownResponse:
+    require_cluster(context, Operation.CLUSTER_ACTION)
+    remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+    return ControlledShutdownResponse(
+        remaining_partitions=[
+            ControlledShutdownResponse.RemainingPartition(topic_name=each.topic, partition_index=each.partition)
+            for each in sorted(remaining)
+        ]
+    )

@@ -1,0 +1,48 @@
+"""CreatePartitions: the controller's broker adds partitions to topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Result = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    if not broker.controller.is_active:
+        return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
+    names = [topic.name for topic in request.topics]
+    results: dict[str, Result] = {}
+    created = []
+    for topic in request.topics:
+        result = results.setdefault(topic.name, Result(name=topic.name))
+        try:
+            if names.count(topic.name) > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            if not authorized(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
+            await broker.topics.add_partitions(topic, validate_only=request.validate_only)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+        else:
+            created.append((topic.name, topic.count))
+    if not request.validate_only:
+        for name in await broker.topics.until_created(created, request.timeout_ms):
+            results[name].error_code = ErrorCode.REQUEST_TIMED_OUT
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def failed(request: CreatePartitionsRequest, error: KafkaError, context: RequestContext) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            Result(name=topic.name, error_code=error.code, error_message=error.message) for topic in request.topics
+        ]
+    )

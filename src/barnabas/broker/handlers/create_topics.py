@@ -1,0 +1,75 @@
+"""CreateTopics: the controller's broker checks them, places their replicas and writes them into ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.broker.topic_names import CLUSTER_METADATA_TOPIC
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Result = CreateTopicsResponse.CreatableTopicResult
+
+
+async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    if not broker.controller.is_active:
+        return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
+    names = [topic.name for topic in request.topics]
+    results = {name: Result(name=name) for name in names}
+    may_create_all = authorized_cluster(context, Operation.CREATE)
+    creatable = []
+    for topic in request.topics:
+        result = results[topic.name]
+        if topic.name == CLUSTER_METADATA_TOPIC:
+            _refuse(result, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
+        elif names.count(topic.name) > 1:
+            _refuse(result, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+        elif not (may_create_all or authorized(context, Operation.CREATE, ResourceType.TOPIC, topic.name)):
+            _refuse(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        else:
+            creatable.append(topic)
+    made = await broker.topics.create(creatable, validate_only=request.validate_only)
+    created = []
+    for topic, outcome in zip(creatable, made, strict=True):
+        result = results[topic.name]
+        if isinstance(outcome, KafkaError):
+            _refuse(result, outcome.code, outcome.message)
+            continue
+        if authorized(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+            result.num_partitions = len(outcome.assignment)
+            result.replication_factor = len(outcome.assignment[0])
+            result.configs = [
+                CreateTopicsResponse.CreatableTopicConfigs(
+                    name=entry.definition.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.sensitive,
+                )
+                for entry in broker.config_layers.describe_topic(outcome.configs)
+            ]
+        else:
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not request.validate_only:
+            result.topic_id = outcome.topic_id
+            created.append((topic.name, len(outcome.assignment)))
+    late = await broker.topics.until_created(created, request.timeout_ms)
+    for name in late:
+        results[name] = Result(name=name, error_code=ErrorCode.REQUEST_TIMED_OUT)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def failed(request: CreateTopicsRequest, error: KafkaError, context: RequestContext) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[Result(name=topic.name, error_code=error.code, error_message=error.message) for topic in request.topics]
+    )
+
+
+def _refuse(result: Result, code: ErrorCode, message: str | None) -> None:
+    result.error_code = code
+    result.error_message = message

@@ -1,0 +1,42 @@
+"""DescribeCluster: the brokers, the controller and the cluster id (KIP-700)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import CLUSTER_NAME, Operation, ResourceType, authorized_cluster, operations_bits
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.metadata import reachable_brokers
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_BROKERS: Final = 1
+
+
+async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    if request.endpoint_type != _BROKERS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            if request.endpoint_type not in (0, _BROKERS, 2)
+            else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of the wrong type: this is a broker.",
+        )
+    image = broker.metadata.image
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(broker_id=each.broker_id, host=host, port=port, rack=each.rack)
+            for each, host, port in reachable_brokers(image, context.listener)
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = (
+            operations_bits(context, ResourceType.CLUSTER, CLUSTER_NAME)
+            if authorized_cluster(context, Operation.DESCRIBE)
+            else 0
+        )
+    return response

@@ -1,0 +1,94 @@
+"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.configs import ConfigResourceType, Entry
+from barnabas.broker.context import RequestContext
+from barnabas.broker.topic_names import validate_topic_name
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Result = DescribeConfigsResponse.DescribeConfigsResult
+
+
+async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    results = []
+    for resource in request.resources:
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        results.append(result)
+        try:
+            entries = await _entries(broker, resource, context)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+            continue
+        wanted = resource.configuration_keys
+        result.configs = [
+            _described(entry, request) for entry in entries if not wanted or entry.definition.name in wanted
+        ]
+    return DescribeConfigsResponse(results=results)
+
+
+def failed(request: DescribeConfigsRequest, error: KafkaError, context: RequestContext) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            Result(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in request.resources
+        ]
+    )
+
+
+async def _entries(
+    broker: Broker, resource: DescribeConfigsRequest.DescribeConfigsResource, context: RequestContext
+) -> list[Entry]:
+    name = resource.resource_name
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        if not authorized(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        validate_topic_name(name)
+        if name not in broker.metadata.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return broker.config_layers.describe_topic(await broker.topics.configs(name))
+    if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if resource.resource_type != ConfigResourceType.BROKER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+    if not name:
+        return broker.config_layers.describe_dynamic_default()
+    if name != str(broker.broker_id):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.broker_id} or empty string, but received {name}",
+        )
+    return broker.config_layers.describe_broker()
+
+
+def _described(
+    entry: Entry, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+        name=entry.definition.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=not entry.synonyms or entry.synonyms[0].source == entry.synonyms[-1].source,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsResponse.DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+            for each in synonyms
+        ],
+        config_type=entry.config_type,
+        documentation=entry.definition.doc if request.include_documentation else None,
+    )

@@ -1,0 +1,20 @@
+"""LeaderAndIsr: the controller makes this broker leader or follower of partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
+    require_cluster(context, Operation.CLUSTER_ACTION)
+    if broker.is_stale(request.broker_epoch):
+        return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    return broker.replicas.become_leader_or_follower(request)

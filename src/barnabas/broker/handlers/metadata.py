@@ -1,0 +1,182 @@
+"""Metadata: the brokers, the controller, and who leads which partition; a topic that is missing may be created."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import (
+    CLUSTER_NAME,
+    Operation,
+    ResourceType,
+    authorized,
+    authorized_cluster,
+    operations_bits,
+)
+from barnabas.broker.context import RequestContext
+from barnabas.broker.topic_names import INTERNAL_TOPICS, validate_topic_name
+from barnabas.model.cluster import BrokerInfo, ClusterImage, TopicInfo
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
+from barnabas.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_WITH_IDS_IN_REQUESTS: Final = 12
+
+
+async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    version = context.version
+    all_topics = request.topics is None or (version == 0 and not request.topics)
+    image = broker.metadata.image
+    topics: list[MetadataResponse.MetadataResponseTopic] = []
+    if all_topics:
+        for name, topic in sorted(image.topics.items()):
+            if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+                topics.append(_existing(image, topic, context))
+    else:
+        for asked in request.topics or ():
+            topics.append(_asked_for(broker, image, asked, request, context))
+        await _create_missing(broker, request, context, topics)
+    if version >= 8 and request.include_topic_authorized_operations:
+        for described in topics:
+            if described.name is not None and not described.error_code:
+                described.topic_authorized_operations = operations_bits(context, ResourceType.TOPIC, described.name)
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(node_id=each.broker_id, host=host, port=port, rack=each.rack)
+            for each, host, port in reachable_brokers(image, context.listener)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+    )
+    if 8 <= version <= 10 and request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = (
+            operations_bits(context, ResourceType.CLUSTER, CLUSTER_NAME)
+            if authorized_cluster(context, Operation.DESCRIBE)
+            else 0
+        )
+    return response
+
+
+def failed(request: MetadataRequest, error: KafkaError, context: RequestContext) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponse.MetadataResponseTopic(error_code=error.code, name=topic.name, topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ]
+    )
+
+
+def reachable_brokers(image: ClusterImage, listener: str) -> list[tuple[BrokerInfo, str, int]]:
+    """The live brokers that have `listener`, each with its host and port there."""
+    found = []
+    for _, each in sorted(image.brokers.items()):
+        endpoint = each.endpoint(listener)
+        if endpoint is not None:
+            found.append((each, endpoint.host, endpoint.port))
+    return found
+
+
+def _asked_for(
+    broker: Broker,
+    image: ClusterImage,
+    asked: MetadataRequest.MetadataRequestTopic,
+    request: MetadataRequest,
+    context: RequestContext,
+) -> MetadataResponse.MetadataResponseTopic:
+    if context.version < _FIRST_VERSION_WITH_IDS_IN_REQUESTS:
+        if asked.name is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {context.version}"
+            )
+        if asked.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {context.version}"
+            )
+    by_id = asked.topic_id != ZERO_UUID
+    name = image.topic_names.get(Uuid(asked.topic_id)) if by_id else asked.name
+    if name is None:
+        return _refused(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+    if not authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None if by_id else name, asked.topic_id)
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _existing(image, topic, context)
+    creating = request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")
+    if (
+        creating
+        and not authorized_cluster(context, Operation.CREATE)
+        and not authorized(context, Operation.CREATE, ResourceType.TOPIC, name)
+    ):
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    try:
+        validate_topic_name(name)
+    except KafkaError as error:
+        return _refused(error.code, name)
+    return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+
+
+async def _create_missing(
+    broker: Broker,
+    request: MetadataRequest,
+    context: RequestContext,
+    topics: list[MetadataResponse.MetadataResponseTopic],
+) -> None:
+    """Creates what was asked for and is not there; the client asks again until it is (``AutoTopicCreationManager``)."""
+    if not (request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")):
+        return
+    for topic in topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            topic.error_code = await broker.topics.create_automatically(topic.name)
+
+
+def _refused(
+    code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID
+) -> MetadataResponse.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        error_code=code, name=name, topic_id=Uuid(topic_id), is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _existing(
+    image: ClusterImage, topic: TopicInfo, context: RequestContext
+) -> MetadataResponse.MetadataResponseTopic:
+    """The topic's partitions as the cache has them (``ZkMetadataCache.getPartitionMetadata``)."""
+    listener, version = context.listener, context.version
+    alive = {each for each, info in image.brokers.items() if info.endpoint(listener) is not None}
+    partitions = []
+    for number, state in sorted(topic.partitions.items()):
+        code = ErrorCode.NONE
+        leader = state.leader
+        replicas, isr = list(state.replicas), list(state.isr)
+        if version == 0:  # clients of that age cannot handle replicas on brokers they are not told of
+            replicas = [each for each in replicas if each in alive]
+            isr = [each for each in isr if each in alive]
+        if leader not in alive:
+            # Up to version 5 a leader without the client's listener is one that is not available (KIP-302).
+            unknown_listener = leader in image.brokers and version >= 6
+            code = ErrorCode.LISTENER_NOT_FOUND if unknown_listener else ErrorCode.LEADER_NOT_AVAILABLE
+            leader = NO_BROKER
+        elif version == 0 and (len(replicas) < len(state.replicas) or len(isr) < len(state.isr)):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+        partitions.append(
+            MetadataResponse.MetadataResponsePartition(
+                error_code=code,
+                partition_index=number,
+                leader_id=leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=replicas,
+                isr_nodes=isr,
+                offline_replicas=[
+                    each for each in state.replicas if each not in alive or each in state.offline_replicas
+                ],
+            )
+        )
+    return MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+    )

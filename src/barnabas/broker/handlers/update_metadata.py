@@ -1,0 +1,20 @@
+"""UpdateMetadata: the controller tells every broker who lives and who leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
+    require_cluster(context, Operation.CLUSTER_ACTION)
+    if broker.is_stale(request.broker_epoch):
+        return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    return UpdateMetadataResponse(error_code=broker.update_metadata(request))

@@ -1,0 +1,133 @@
+"""Where a broker listens and what it tells others: ``listeners``, ``advertised.listeners`` and their protocols.
+
+The rules are those of Kafka's ``KafkaConfig`` and ``CoreUtils.listenerListToEndPoints``: a listener's name is its
+protocol unless ``listener.security.protocol.map`` says otherwise, names are unique, and brokers speak to each other on
+the listener that ``inter.broker.listener.name`` names (or the one whose name is ``security.inter.broker.protocol``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+
+_ENDPOINT: Final = re.compile(r"^([A-Za-z0-9._-]+)://(?:\[([0-9a-fA-F:.%]*)\]|([^\[\]:/]*)):(-?\d+)$")
+_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """`bound` is where sockets are opened; `advertised` is what clients and other brokers are told."""
+
+    bound: tuple[Endpoint, ...]
+    advertised: tuple[Endpoint, ...]
+    inter_broker: str
+    control_plane: str | None = None
+
+    def advertise_bound(self, ports: dict[str, int]) -> Listeners:
+        """Puts the port that a listener really got (`ports`, by name) where 0 was asked for."""
+        return replace(
+            self,
+            bound=tuple(replace(e, port=ports[e.listener]) for e in self.bound),
+            advertised=tuple(
+                replace(e, port=ports[e.listener]) if e.port == 0 and e.listener in ports else e
+                for e in self.advertised
+            ),
+        )
+
+
+def listeners_of(config: Config, host_name: str) -> Listeners:
+    """What `config` says. `host_name` is advertised for a listener that binds every interface.
+
+    Raises `ConfigError` naming the key and what it takes.
+    """
+    protocols = _security_protocols(config.text("listener.security.protocol.map"))
+    bound = _endpoints("listeners", _split(config.text("listeners")), protocols)
+    if not bound:
+        raise ConfigError("listeners is empty: a broker needs at least one, such as PLAINTEXT://localhost:9092.")
+    _require_unique("listeners", [e.listener for e in bound], "listener name")
+    _require_unique("listeners", [f"{e.host}:{e.port}" for e in bound if e.port != 0], "port")
+    if config.text("advertised.listeners"):
+        advertised = _endpoints("advertised.listeners", _split(config.text("advertised.listeners")), protocols)
+        _require_unique("advertised.listeners", [e.listener for e in advertised], "listener name")
+        bound_names = {e.listener for e in bound}
+        for endpoint in advertised:
+            if endpoint.listener not in bound_names:
+                raise ConfigError(
+                    f"advertised.listeners names {endpoint.listener}, which is not one of listeners "
+                    f"({', '.join(e.listener for e in bound)})."
+                )
+            if endpoint.host in ("0.0.0.0", "::"):
+                raise ConfigError(
+                    f"advertised.listeners has {endpoint}: clients cannot connect to a wildcard address; "
+                    "name the host they should use."
+                )
+        advertised = tuple(replace(e, host=e.host or host_name) for e in advertised)
+    else:
+        advertised = tuple(replace(e, host=host_name) if e.host in _ANY_ADDRESS else e for e in bound)
+    control_plane = config.text("control.plane.listener.name") or None
+    if control_plane is not None and control_plane not in {e.listener for e in bound}:
+        raise ConfigError(f"control.plane.listener.name is {control_plane}, which is not one of listeners.")
+    return Listeners(bound, advertised, _inter_broker(config, advertised), control_plane)
+
+
+def _inter_broker(config: Config, advertised: tuple[Endpoint, ...]) -> str:
+    name = config.text("inter.broker.listener.name")
+    key = "inter.broker.listener.name"
+    if name and config.is_set("security.inter.broker.protocol"):
+        raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol may be set.")
+    if not name:
+        name, key = config.text("security.inter.broker.protocol"), "security.inter.broker.protocol"
+    if name not in {e.listener for e in advertised}:
+        raise ConfigError(
+            f"{key} is {name}, which is not one of the advertised listeners "
+            f"({', '.join(e.listener for e in advertised)})."
+        )
+    return name
+
+
+def _security_protocols(text: str) -> dict[str, str]:
+    protocols: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, protocol = item.rpartition(":")
+        protocol = protocol.strip().upper()
+        if not colon or not name or protocol not in SECURITY_PROTOCOL_IDS:
+            raise ConfigError(
+                f"listener.security.protocol.map has {item!r}: it takes NAME:PROTOCOL, and the protocols are "
+                f"{', '.join(SECURITY_PROTOCOL_IDS)}."
+            )
+        if name.strip() in protocols:
+            raise ConfigError(f"listener.security.protocol.map names {name.strip()} twice.")
+        protocols[name.strip()] = protocol
+    return protocols
+
+
+def _split(text: str) -> list[str]:
+    return [item for item in (part.strip() for part in text.split(",")) if item]
+
+
+def _endpoints(key: str, items: list[str], protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+    endpoints = []
+    for item in items:
+        match = _ENDPOINT.match(item)
+        if match is None:
+            raise ConfigError(f"{key} has {item!r}: a listener is written NAME://host:port.")
+        name, port = match[1].upper() if match[1] not in protocols else match[1], int(match[4])
+        if name not in protocols:
+            raise ConfigError(
+                f"{key} has {item!r}, but listener.security.protocol.map says no protocol for listener {name}."
+            )
+        if not 0 <= port <= 65535:
+            raise ConfigError(f"{key} has {item!r}: a port is a number from 0 to 65535.")
+        endpoints.append(Endpoint(name, match[2] if match[2] is not None else match[3], port, protocols[name]))
+    return tuple(endpoints)
+
+
+def _require_unique(key: str, values: list[str], what: str) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise ConfigError(f"{key} has the {what} {value} more than once; each needs its own.")

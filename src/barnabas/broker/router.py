@@ -1,0 +1,120 @@
+"""From an API key to the handler that answers it, and to the response that says a handler failed.
+
+A handler is a module of `barnabas.broker.handlers` with ``async def handle(broker, request, context)``; where the
+response has no error code of its own at the top, the module also says what a failed request is answered
+(``failed(request, error, context)``). ApiVersions offers what stands in this table and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.api import SUPPORTED, ApiKey
+from barnabas.wire.frames import request_class, response_class
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+    from barnabas.runtime.doors import Bytes
+
+__all__ = ["Handle", "Route", "Router", "failure_response"]
+
+Handle = Callable[["Broker", Any, RequestContext], Coroutine[Any, Any, Any]]
+Failed = Callable[[Any, KafkaError, RequestContext], Any]
+
+HANDLED: Final[tuple[ApiKey, ...]] = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+)
+"""The requests that have a handler: ``handlers/<the key's name in lower case>.py``."""
+
+
+class Route(NamedTuple):
+    """How one kind of request is read and answered."""
+
+    name: str
+    min_version: int
+    max_version: int
+    decode: Callable[[Bytes, int, int], tuple[Any, int]]
+    handle: Handle
+    response_class: Any
+    failed: Failed | None
+
+
+class Router:
+    """The table. `routes` is looked up by the number in the request's header."""
+
+    __slots__ = ("_unsupported", "api_versions", "routes")
+
+    def __init__(self) -> None:
+        self.routes: dict[int, Route] = {}
+        for key in HANDLED:
+            module = importlib.import_module(f"barnabas.broker.handlers.{key.name.lower()}")
+            min_version, max_version = SUPPORTED[key]
+            request = request_class(key)
+            name: str = request.__name__.removesuffix("Request")
+            self.routes[int(key)] = Route(
+                name,
+                min_version,
+                max_version,
+                request.decode,
+                module.handle,
+                response_class(key),
+                getattr(module, "failed", None),
+            )
+        self.api_versions = [
+            (key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())
+        ]
+        self._unsupported: Any = None
+
+    def unsupported_version(self) -> Any:
+        """The answer to ApiVersions in a version that is not offered, written in version 0 (KIP-511)."""
+        if self._unsupported is None:
+            offered = response_class(ApiKey.API_VERSIONS)
+            key, low, high = next(each for each in self.api_versions if each[0] == ApiKey.API_VERSIONS)
+            self._unsupported = offered(
+                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                api_keys=[offered.ApiVersion(api_key=key, min_version=low, max_version=high)],
+            )
+        return self._unsupported
+
+
+def failure_response(context: RequestContext, error: KafkaError) -> Any:
+    """The response that carries `error`, or None where such a response does not exist."""
+    route = context.route
+    if route.failed is not None:
+        return route.failed(context.request, error, context)
+    response = route.response_class()
+    if not hasattr(response, "error_code"):
+        return None
+    response.error_code = error.code
+    if hasattr(response, "error_message"):
+        response.error_message = error.message
+    return response
