@@ -1,0 +1,75 @@
+"""Is every acknowledged record there, and once? Asked of the topic, by a client of others' making, and the Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Ids that were acknowledged against the ids found in one place."""
+
+    place: str
+    acknowledged: int
+    found: int
+    lost: int
+    duplicated: int
+    unexpected: int
+
+    @property
+    def passed(self) -> bool:
+        return self.lost == self.duplicated == self.unexpected == 0
+
+
+def compare(place: str, acknowledged: Iterable[int], found: Iterable[int]) -> Audit:
+    """`lost`: acknowledged and not found; `duplicated`: copies beyond the first; `unexpected`: never acknowledged."""
+    wanted = set(acknowledged)
+    counted = Counter(found)
+    return Audit(
+        place,
+        len(wanted),
+        counted.total(),
+        lost=len(wanted - counted.keys()),
+        duplicated=counted.total() - len(counted),
+        unexpected=len(counted.keys() - wanted),
+    )
+
+
+def ids_in_topic(bootstrap: str, topic: str, on_progress: Callable[[int], None]) -> list[int]:
+    """Every record's id from the start of each partition to its end, read with librdkafka."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo-audit", "enable.auto.commit": False})
+    try:
+        numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in numbers
+        }
+        consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
+        ids: list[int] = []
+        left = {number for number, end in ends.items() if end > 0}
+        while left:
+            messages = consumer.consume(10_000, 20)
+            if not messages:
+                raise TimeoutError(f"partitions {sorted(left)} gave nothing for 20 s")
+            for message in messages:
+                if message.error() is not None:
+                    raise RuntimeError(f"reading the topic failed: {message.error()}")
+                ids.append(json.loads(message.value())["id"])
+                if message.offset() == ends[message.partition()] - 1:
+                    left.discard(message.partition())
+            on_progress(len(ids))
+        return ids
+    finally:
+        consumer.close()
+
+
+def ids_in_parquet(directory: Path) -> list[int]:
+    import pyarrow.dataset as dataset
+
+    ids: list[int] = dataset.dataset(str(directory), partitioning="hive").to_table(columns=["id"])["id"].to_pylist()
+    return ids

@@ -1,0 +1,125 @@
+"""The demo's cluster, worked as a user works it: the ``barnabas`` command, signals, Metadata and ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.model.errors import KafkaError
+from barnabas.runtime.real import real_runtime
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.errors import ZooKeeperError
+
+_COMMAND: Final = [sys.executable, "-m", "barnabas"]
+
+
+class Controller(NamedTuple):
+    """What ``/controller`` and ``/controller_epoch`` say."""
+
+    broker_id: int
+    epoch: int
+
+
+class DemoCluster:
+    """Three broker processes and the coordinator under `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state: dict[str, Any] = {}
+
+    def command(self, *arguments: str) -> str:
+        """Runs ``barnabas``; raises ``RuntimeError`` with what it said."""
+        done = subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"barnabas {' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def up(self, *config: str) -> float:
+        """Starts the cluster, or the brokers that are down; returns the seconds it took."""
+        begun = time.monotonic()
+        options = [word for each in config for word in ("--config", each)]
+        printed = self.command("up", "-n", "3", "--dir", str(self.directory), "--format", "json", *options)
+        self.state = json.loads(printed)
+        return time.monotonic() - begun
+
+    def down(self, *, kill: bool = False) -> None:
+        if (self.directory / "cluster.json").exists():
+            self.command("down", "--dir", str(self.directory), *(["--kill"] if kill else []))
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self.state["bootstrap"])
+
+    def pid(self, broker: int) -> int:
+        return int(next(each["pid"] for each in self.state["brokers"] if each["id"] == broker))
+
+    def kill(self, broker: int) -> None:
+        os.kill(self.pid(broker), signal.SIGKILL)
+
+    def controller(self) -> Controller | None:
+        """Read from ZooKeeper; None while there is none."""
+        return asyncio.run(_read_controller(self.state["zookeeper"]))
+
+    def controller_other_than(self, broker: int, timeout_s: float = 60) -> Controller:
+        found = self._until(
+            lambda: (now := self.controller()) is not None and now.broker_id != broker and now,
+            timeout_s,
+            "a new controller",
+        )
+        assert isinstance(found, Controller)
+        return found
+
+    def metadata(self, topic: str) -> ClusterMetadata:
+        with BlockingCluster(self.bootstrap, "demo", request_timeout_ms=3000, retry_timeout_ms=10_000) as cluster:
+            return cluster.refresh([topic])
+
+    def metadata_when(
+        self, topic: str, fact: Callable[[ClusterMetadata], bool], what: str, timeout_s: float = 60
+    ) -> ClusterMetadata:
+        """Asks any live broker again and again until `fact` holds of its answer."""
+        with BlockingCluster(self.bootstrap, "demo", request_timeout_ms=3000, retry_timeout_ms=10_000) as cluster:
+
+            def ask() -> ClusterMetadata | None:
+                try:
+                    seen = cluster.refresh([topic])
+                except (OSError, KafkaError):
+                    return None
+                return seen if fact(seen) else None
+
+            found = self._until(ask, timeout_s, what)
+        assert isinstance(found, ClusterMetadata)
+        return found
+
+    @staticmethod
+    def _until(ask: Callable[[], object], timeout_s: float, what: str) -> object:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            found = ask()
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what} did not come within {timeout_s:.0f} s")
+            time.sleep(0.02)
+
+
+async def _read_controller(connect: str) -> Controller | None:
+    client = ZooKeeperClient(real_runtime(), connect, session_timeout_ms=6000, connection_timeout_ms=6000, name="demo")
+    await client.start()
+    try:
+        data, _ = await client.get("/controller")
+        epoch, _ = await client.get("/controller_epoch")
+    except ZooKeeperError:
+        return None
+    finally:
+        await client.close()
+    return Controller(json.loads(data)["brokerid"], int(epoch))

@@ -1,0 +1,116 @@
+"""The producer of the demo: librdkafka, idempotent, acks=all; it never stops, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from barnabas.cli.demo.flights import Flight
+
+_BUCKET_S: Final = 0.25
+_TURN_S: Final = 0.02
+
+
+class FlightStream(threading.Thread):
+    """Sends `flights` in their order at about `rate` records a second, and notes every acknowledgement.
+
+    `acknowledged` counts them; `acknowledged_ids` are the flights' ids. `failures` are records whose delivery the
+    client gave up: there must be none. `notices` are librdkafka's remarks on connections it lost and found again,
+    which no application is asked to handle.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, flights: Sequence[Flight], rate: float, on_progress: Callable[[int], None]
+    ) -> None:
+        super().__init__(name="flights", daemon=True)
+        from confluent_kafka import Producer
+
+        self._flights = flights
+        self._topic = topic
+        self.rate = rate
+        self._on_progress = on_progress
+        self.sent = 0
+        self.acknowledged_ids: list[int] = []
+        self.failures: list[str] = []
+        self.notices: list[str] = []
+        self.fatal: str | None = None
+        self.begun = 0.0
+        self.took_s = 0.0
+        self.longest_pause_s = 0.0
+        self.per_bucket: dict[int, int] = {}
+        """Acknowledgements in each quarter of a second since the start."""
+        self._last_acknowledged = 0.0
+        self._stopping = False
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 10,
+                "queue.buffering.max.messages": 500_000,
+                "error_cb": self._noticed,
+            }
+        )
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self.acknowledged_ids)
+
+    @property
+    def share(self) -> float:
+        """How much of the stream has been sent, 0 to 1."""
+        return self.sent / len(self._flights)
+
+    def _noticed(self, error: Any) -> None:
+        if error.fatal():
+            self.fatal = str(error)
+        self.notices.append(f"{time.monotonic() - self.begun:.1f} s: {error.str()}")
+
+    def _delivered(self, flight_id: int, error: Any) -> None:
+        if error is not None:
+            self.failures.append(f"flight {flight_id}: {error.str()}")
+            return
+        now = time.monotonic()
+        self.longest_pause_s = max(self.longest_pause_s, now - self._last_acknowledged)
+        self._last_acknowledged = now
+        bucket = int((now - self.begun) / _BUCKET_S)
+        self.per_bucket[bucket] = self.per_bucket.get(bucket, 0) + 1
+        self.acknowledged_ids.append(flight_id)
+
+    def run(self) -> None:
+        self.begun = self._last_acknowledged = time.monotonic()
+        produce, delivered = self._producer.produce, self._delivered
+        due = 0.0
+        for flight in self._flights:
+            if self._stopping:
+                return
+            while True:
+                try:
+                    produce(
+                        self._topic,
+                        flight.value,
+                        flight.carrier,
+                        on_delivery=lambda error, _, flight_id=flight.id: delivered(flight_id, error),
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            self.sent += 1
+            due += 1.0
+            if due >= self.rate * _TURN_S:
+                due = 0.0
+                self._producer.poll(0)
+                behind = self.sent / self.rate - (time.monotonic() - self.begun)
+                if behind > 0:
+                    self._producer.poll(behind)
+                self._on_progress(self.acknowledged)
+        while self._producer.flush(0.5) and not self._stopping:
+            self._on_progress(self.acknowledged)
+        self._on_progress(self.acknowledged)
+        self.took_s = time.monotonic() - self.begun
+
+    def stop(self) -> None:
+        self._stopping = True
+        self.join(5)

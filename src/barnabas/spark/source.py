@@ -1,0 +1,29 @@
+"""``spark.read.format("barnabas")``: what Spark's planner asks of the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from barnabas.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class BarnabasDataSource(DataSource):  # type: ignore[misc]
+    """Reads topics of any Kafka-protocol cluster; same columns and option names as the official connector."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "barnabas"
+
+    def schema(self) -> str:
+        return SourceOptions.parse(self.options).schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        # Not at the top: the planner's process only wants the schema, and its start-up counts.
+        from barnabas.spark.reader import TopicReader
+
+        return TopicReader(SourceOptions.parse(self.options), schema.names)
