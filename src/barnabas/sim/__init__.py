@@ -1,0 +1,10 @@
+"""The whole cluster in one thread: virtual time, a simulated network and disks, faults drawn from a seed.
+
+The product's own code runs here unchanged: brokers, controller, coordinator and clients stand behind the four doors of
+`runtime`, and this package is what stands on the doors' other side. A run is a seed: every delay, every order in which
+ready callbacks run, every fault comes from it, so a failing run is reproduced by its number.
+
+`loop` is asyncio's contract on virtual time; `network` and `disk` are the outside world; `node` is a machine with
+processes that can be killed (no ``finally`` runs) or lose power (unsynced pages may go); `world` puts them together;
+`workload` and `checkers` say what is done and what must hold; `run` draws a run from a seed.
+"""

@@ -1,0 +1,70 @@
+"""Everything a run draws comes from its seed, through streams split by name; and the hash that proves it."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import struct
+import zlib
+from collections.abc import MutableSequence, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Chance:
+    """A stream of draws. Streams of different names are independent: one more draw in one leaves the others alone."""
+
+    __slots__ = ("_random", "name", "seed")
+
+    def __init__(self, seed: int, name: str) -> None:
+        self.seed = seed
+        self.name = name
+        self._random = random.Random(f"{seed}/{name}")  # a str is hashed by SHA-512, whatever PYTHONHASHSEED is
+
+    def stream(self, name: str) -> Chance:
+        return Chance(self.seed, f"{self.name}/{name}")
+
+    def whole(self, low: int, high: int) -> int:
+        """A whole number, `low` <= n <= `high`."""
+        return self._random.randint(low, high)
+
+    def share(self) -> float:
+        """0 <= x < 1."""
+        return self._random.random()
+
+    def happens(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def one_of(self, items: Sequence[T]) -> T:
+        return items[self._random.randrange(len(items))]
+
+    def shuffle(self, items: MutableSequence[Any]) -> None:
+        self._random.shuffle(items)
+
+    def bytes(self, length: int) -> bytes:
+        return self._random.randbytes(length)
+
+    def exponential_ns(self, mean_ns: int) -> int:
+        return round(self._random.expovariate(1.0) * mean_ns)
+
+
+class EventHash:
+    """A running hash over all that happens. Two runs of one seed are the same run exactly if their hashes are equal."""
+
+    __slots__ = ("_hash", "events")
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.events = 0
+
+    def turn(self, now_ns: int, callbacks: int) -> None:
+        self._hash.update(struct.pack(">qi", now_ns, callbacks))
+        self.events += 1
+
+    def event(self, now_ns: int, kind: str, detail: bytes = b"") -> None:
+        self._hash.update(struct.pack(">qI", now_ns, zlib.crc32(detail)) + kind.encode())
+        self.events += 1
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()[:32]

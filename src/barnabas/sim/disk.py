@@ -1,0 +1,317 @@
+"""A disk that remembers what was synced.
+
+Reading sees the page cache: every write at once. What is durable is less: bytes reach the platter with ``fsync``, names
+(creations, renames, removals) with ``fsync`` of their directory. `lose_power` leaves the durable image plus any subset
+of the unsynced pages and any prefix of the unsynced namespace changes, with the last page torn; killing a process loses
+nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from barnabas.runtime.doors import Bytes
+from barnabas.sim.chance import Chance
+
+PAGE: Final = 4096
+
+
+class Inode:
+    """One file's bytes: `cached` as processes see them, `durable` as the platter has them, `dirty` pages between."""
+
+    __slots__ = ("cached", "dirty", "durable")
+
+    def __init__(self) -> None:
+        self.cached = bytearray()
+        self.durable = b""
+        self.dirty: dict[int, None] = {}
+
+    def touch(self, start: int, end: int) -> None:
+        for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
+            self.dirty[page] = None
+
+    def sync(self) -> None:
+        if self.dirty or len(self.durable) != len(self.cached):
+            self.durable = bytes(self.cached)
+            self.dirty.clear()
+
+    def lose_power(self, chance: Chance) -> None:
+        if not self.dirty and len(self.durable) == len(self.cached):
+            return
+        image = bytearray(self.durable)
+        # The size is metadata of its own: any length between the durable and the cached one may have been written.
+        low, high = sorted((len(self.durable), len(self.cached)))
+        size = chance.whole(low, high)
+        image.extend(bytes(max(0, size - len(image))))
+        for page in self.dirty:
+            if chance.happens(0.5):
+                piece = self.cached[page * PAGE : (page + 1) * PAGE]
+                if chance.happens(0.1):
+                    piece = piece[: chance.whole(0, len(piece))]  # a torn page
+                image[page * PAGE : page * PAGE + len(piece)] = piece
+        del image[size:]
+        self.cached = image
+        self.durable = bytes(image)
+        self.dirty.clear()
+
+
+class Volume:
+    """One machine's file system; survives the processes that use it.
+
+    `names` are the files by path, `directories` the directories; both as processes see them. `_durable_names` lags
+    behind until the directory is synced; `_pending` are the changes in between, oldest first.
+    """
+
+    def __init__(self, capacity: int = 1 << 40) -> None:
+        self.names: dict[str, Inode] = {}
+        self.directories: dict[str, None] = {"/": None}
+        self._durable_names: dict[str, Inode] = {}
+        self._pending: list[tuple[str, str, Inode | None]] = []
+        self._locks: dict[str, object] = {}
+        self.capacity = capacity
+
+    # ---- names
+
+    def link(self, path: str, inode: Inode) -> None:
+        self.names[path] = inode
+        self._pending.append((_parent(path), path, inode))
+
+    def unlink(self, path: str) -> Inode:
+        inode = self.names.pop(path)
+        self._pending.append((_parent(path), path, None))
+        return inode
+
+    def sync_directory(self, path: str) -> None:
+        rest = []
+        for change in self._pending:
+            if change[0] == path:
+                self._apply(change)
+            else:
+                rest.append(change)
+        self._pending = rest
+
+    def _apply(self, change: tuple[str, str, Inode | None]) -> None:
+        _, path, inode = change
+        if inode is None:
+            self._durable_names.pop(path, None)
+        else:
+            self._durable_names[path] = inode
+
+    def lose_power(self, chance: Chance) -> None:
+        """Only what was synced is sure to be there afterwards; file systems keep namespace changes in their order."""
+        for change in self._pending[: chance.whole(0, len(self._pending))]:
+            self._apply(change)
+        self._pending.clear()
+        self.names = dict(self._durable_names)
+        seen: dict[int, None] = {}
+        for inode in self.names.values():
+            if id(inode) not in seen:
+                seen[id(inode)] = None
+                inode.lose_power(chance)
+        self.release_locks()
+
+    def release_locks(self) -> None:
+        self._locks.clear()
+
+    def lock(self, path: str) -> SimLock:
+        if path in self._locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, "held by another process", path)
+        if path not in self.names:
+            self.link(path, Inode())
+        lock = SimLock(self, path)
+        self._locks[path] = lock
+        return lock
+
+    def unlock(self, path: str, lock: SimLock) -> None:
+        if self._locks.get(path) is lock:
+            del self._locks[path]
+
+    def used(self) -> int:
+        return sum(len(inode.cached) for inode in self.names.values())
+
+
+class SimLock:
+    __slots__ = ("_path", "_volume")
+
+    def __init__(self, volume: Volume, path: str) -> None:
+        self._volume = volume
+        self._path = path
+
+    def release(self) -> None:
+        self._volume.unlock(self._path, self)
+
+
+class SimFile:
+    """`guard` is asked before every operation; it raises where the process is dead or the disk is to fail."""
+
+    __slots__ = ("_guard", "_inode", "path")
+
+    def __init__(self, path: str, inode: Inode, guard: Callable[[str, str], None]) -> None:
+        self.path = path
+        self._inode = inode
+        self._guard = guard
+
+    def pread(self, length: int, position: int) -> bytes:
+        self._guard("read", self.path)
+        return bytes(self._inode.cached[position : position + length])
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        data = self.pread(len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def pwrite(self, data: Bytes, position: int) -> None:
+        self._guard("write", self.path)
+        cached = self._inode.cached
+        if position > len(cached):
+            cached.extend(bytes(position - len(cached)))
+        cached[position : position + len(data)] = data
+        if len(data):
+            self._inode.touch(position, position + len(data))
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        self.pwrite(b"".join(buffers), position)
+
+    def size(self) -> int:
+        return len(self._inode.cached)
+
+    def truncate(self, size: int) -> None:
+        self._guard("write", self.path)
+        cached = self._inode.cached
+        if size < len(cached):
+            del cached[size:]
+            last = max(0, size - 1) // PAGE
+            self._inode.dirty = {page: None for page in self._inode.dirty if page <= last}
+        else:
+            cached.extend(bytes(size - len(cached)))
+        self._inode.touch(max(0, size - 1), size)
+
+    def fsync(self) -> None:
+        self._guard("fsync", self.path)
+        self._inode.sync()
+
+    def fileno(self) -> int:
+        return -1
+
+    def close(self) -> None:
+        """An open file costs nothing here."""
+
+
+class SimDisk:
+    """One process's view of its machine's volume."""
+
+    def __init__(self, volume: Volume, guard: Callable[[str, str], None]) -> None:
+        self._volume = volume
+        self._guard = guard
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self._guard("open", path)
+        inode = self._volume.names.get(path)
+        if inode is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self._want_directory(_parent(path))
+            inode = Inode()
+            self._volume.link(path, inode)
+        return SimFile(path, inode, self._guard)
+
+    def _want_directory(self, path: str) -> None:
+        if path not in self._volume.directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+
+    def read(self, path: str) -> bytes:
+        return bytes(self._inode(path).cached)
+
+    def _inode(self, path: str) -> Inode:
+        self._guard("read", path)
+        inode = self._volume.names.get(path)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return inode
+
+    def replace(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        self._volume.names.pop(temporary, None)
+        file = self.open(temporary, create=True)
+        file.pwrite(data, 0)
+        file.fsync()
+        self.rename(temporary, path)
+        self.fsync_dir(_parent(path))
+
+    def exists(self, path: str) -> bool:
+        return path in self._volume.names or path in self._volume.directories
+
+    def is_dir(self, path: str) -> bool:
+        return path in self._volume.directories
+
+    def size(self, path: str) -> int:
+        return len(self._inode(path).cached)
+
+    def listdir(self, path: str) -> list[str]:
+        self._guard("read", path)
+        self._want_directory(path)
+        prefix = path.rstrip("/") + "/"
+        found = {
+            name[len(prefix) :].split("/", 1)[0]
+            for names in (self._volume.names, self._volume.directories)
+            for name in names
+            if name.startswith(prefix) and name != prefix
+        }
+        return sorted(found)
+
+    def makedirs(self, path: str) -> None:
+        # Directories are durable at once: what the product rests on is the durability of files in them.
+        self._guard("write", path)
+        while path not in self._volume.directories:
+            self._volume.directories[path] = None
+            path = _parent(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._guard("rename", source)
+        volume = self._volume
+        if source in volume.names:
+            volume.link(target, volume.unlink(source))
+            return
+        self._want_directory(source)
+        for name in [name for name in volume.names if name.startswith(source + "/")]:
+            volume.link(target + name[len(source) :], volume.unlink(name))
+        for name in [n for n in volume.directories if n == source or n.startswith(source + "/")]:
+            del volume.directories[name]
+            volume.directories[target + name[len(source) :]] = None
+        # One rename of a directory is one change: what lies below moves with it.
+        volume.sync_directory(source)
+        volume.sync_directory(target)
+
+    def remove(self, path: str) -> None:
+        self._guard("write", path)
+        if path in self._volume.names:
+            self._volume.unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        self._guard("write", path)
+        self._want_directory(path)
+        for name in [name for name in self._volume.names if name.startswith(path + "/")]:
+            self._volume.unlink(name)
+        for name in [n for n in self._volume.directories if n == path or n.startswith(path + "/")]:
+            del self._volume.directories[name]
+
+    def fsync_dir(self, path: str) -> None:
+        self._guard("fsync", path)
+        self._want_directory(path)
+        self._volume.sync_directory(path)
+
+    def lock(self, path: str) -> SimLock:
+        self._guard("open", path)
+        return self._volume.lock(path)
+
+    def free_bytes(self, path: str) -> int:
+        return max(0, self._volume.capacity - self._volume.used())
+
+    def total_bytes(self, path: str) -> int:
+        return self._volume.capacity
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

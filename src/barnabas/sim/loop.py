@@ -1,0 +1,217 @@
+"""An asyncio event loop on virtual time, whose order of ready callbacks is drawn from the seed.
+
+Time is whole nanoseconds and moves only when nothing is ready: a minute of waiting costs nothing. asyncio promises to
+run ready callbacks first in, first out; here each turn's callbacks are shuffled, because in a real cluster their order
+is chance, and code that needs an order must say so. Every callback belongs to the node in whose context it was
+scheduled; those of a dead node are dropped, which is how a crash runs no ``finally``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+
+from barnabas.sim.chance import Chance, EventHash
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+NS: Final = 1_000_000_000
+
+
+class Incarnation:
+    """One life of a process on a node, from its start to its death. Its callbacks run in `context`."""
+
+    __slots__ = ("alive", "context", "name", "number", "remains", "tasks")
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+        self.alive = True
+        self.context = contextvars.copy_context()
+        self.context.run(current_incarnation.set, self)
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.remains: list[object] = []
+        """What must not be collected after a crash: collecting a coroutine would run its ``finally``."""
+
+    def __repr__(self) -> str:
+        return f"{self.name}#{self.number}"
+
+
+current_incarnation: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("incarnation", default=None)
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("owner",)
+
+    owner: Incarnation | None
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("at_ns", "number", "owner")
+
+    owner: Incarnation | None
+    at_ns: int
+    number: int
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.at_ns, self.number) < (other.at_ns, other.number)
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """Raises `Deadlock` where something is awaited that nothing will ever bring about."""
+
+    def __init__(self, chance: Chance, event_hash: EventHash) -> None:
+        self.now_ns = 0
+        self.callbacks = 0
+        self.unhandled: list[str] = []
+        """Exceptions that nobody handled; a checker wants this empty."""
+        self._chance = chance
+        self._hash = event_hash
+        self._ready: list[_Handle | _Timer] = []
+        self._timers: list[_Timer] = []
+        self._timer_number = 0
+        self._running = False
+        self._closed = False
+        self._stopping = False
+
+    # ---- time
+
+    def time(self) -> float:
+        return self.now_ns / NS
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, self, context)
+        handle.owner = _owner(context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at_ns(self.now_ns + max(0, round(delay * NS)), callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at_ns(round(when * NS), callback, *args, context=context)
+
+    def call_at_ns(
+        self, at_ns: int, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(at_ns / NS, callback, args, self, context)
+        timer.owner = _owner(context)
+        timer.at_ns = max(at_ns, self.now_ns)
+        timer.number = self._timer_number
+        self._timer_number += 1
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer stays in the heap until its time comes; nothing runs then."""
+
+    # ---- futures and tasks
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        owner = _owner(context)
+        if owner is not None:
+            owner.tasks[task] = None
+            task.add_done_callback(lambda done: owner.tasks.pop(done, None) if owner.alive else None)
+        return task
+
+    # ---- running
+
+    def run_until_complete(self, future: Any) -> Any:
+        waited: asyncio.Future[Any] = asyncio.ensure_future(future, loop=self)
+        self._running = True
+        previous = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            while not waited.done():
+                self._turn(waited)
+        finally:
+            asyncio._set_running_loop(previous)
+            self._running = False
+        return waited.result()
+
+    def _turn(self, waited: asyncio.Future[Any]) -> None:
+        timers = self._timers
+        if not self._ready:
+            while timers and timers[0].cancelled():
+                heapq.heappop(timers)
+            if not timers:
+                raise Deadlock(f"at {self.now_ns / NS:.6f} s nothing will ever happen again, and {waited!r} is awaited")
+            self.now_ns = max(self.now_ns, timers[0].at_ns)
+        while timers and timers[0].at_ns <= self.now_ns:
+            self._ready.append(heapq.heappop(timers))
+        batch, self._ready = self._ready, []
+        if len(batch) > 1:
+            self._chance.shuffle(batch)
+        self._hash.turn(self.now_ns, len(batch))
+        for handle in batch:
+            owner = handle.owner
+            if handle.cancelled() or (owner is not None and not owner.alive):
+                continue
+            self.callbacks += 1
+            handle._run()
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def run_forever(self) -> None:
+        raise NotImplementedError("a simulated run ends when its story does: run_until_complete")
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """asyncio's debug mode measures real time, which has no meaning here."""
+
+    # ---- failures
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        owner = current_incarnation.get()
+        self.unhandled.append(f"{self.now_ns / NS:.6f} s {owner}: {context.get('message')}: {error!r}")
+
+    async def shutdown_asyncgens(self) -> None:
+        return None
+
+
+class Deadlock(AssertionError):
+    """Nothing is scheduled any more although something is awaited."""
+
+
+def _owner(context: Context | None) -> Incarnation | None:
+    return current_incarnation.get() if context is None else context.get(current_incarnation)

@@ -1,0 +1,424 @@
+"""TCP between nodes, as unkind as the real one: delays, pieces of any size, resets, links that are cut and healed.
+
+Bytes of one direction of one connection arrive in order and once, as TCP promises; nothing else is promised. A cut link
+holds what was sent on it (the kernel goes on retransmitting) until it is healed, or until a side gives up. A process
+that dies resets its connections; a machine that loses power says nothing, and its peers find out by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from barnabas.runtime.doors import Bytes
+from barnabas.sim.chance import Chance, EventHash
+from barnabas.sim.loop import Incarnation, SimLoop
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+MS: Final = 1_000_000
+_WINDOW_BYTES: Final = 256 * 1024
+"""Sent and not yet delivered; more makes the transport ask its protocol to pause."""
+
+
+@dataclass(slots=True)
+class LinkQuality:
+    """One-way `delay_ns` at least, plus an exponential `jitter_ns`; `piece` is the chance that a delivery is cut."""
+
+    delay_ns: int = MS // 10
+    jitter_ns: int = MS // 10
+    piece: float = 0.05
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: SimulatedNetwork, owner: Incarnation, local: tuple[str, int], remote: tuple[str, int]):
+        super().__init__({"peername": remote, "sockname": local, "socket": None})
+        self.network = network
+        self.owner = owner
+        self.protocol: Any = None
+        self.peer: SimTransport | None = None
+        self.closing = False
+        self.lost = False
+        self.reading = True
+        self._inbox: deque[bytes | None] = deque()
+        """What arrived while reading was paused; None is the end of the stream."""
+        self._due_ns = 0
+        self._in_flight = 0
+        self._paused = False
+        self._high = 64 * 1024
+
+    # ---- asyncio.Transport
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def get_protocol(self) -> Any:
+        return self.protocol
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        if not self.reading:
+            self.reading = True
+            self._soon(self._drain)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = 64 * 1024 if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        return max(0, self._in_flight - _WINDOW_BYTES)
+
+    def write(self, data: Bytes) -> None:
+        if self.closing or not self.owner.alive or not len(data):
+            return
+        # A copy: the caller may use its buffer again as soon as this returns.
+        self.network.carry(self, bytes(data))
+        if not self._paused and self._in_flight > _WINDOW_BYTES + self._high:
+            self._paused = True
+            self.protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """What was written still arrives; then the peer reads the end."""
+        if self.closing:
+            return
+        self.closing = True
+        self.network.carry(self, None)
+        self._soon(self._connection_lost, None)
+
+    def abort(self) -> None:
+        if self.closing:
+            return
+        self.closing = True
+        self.network.reset(self)
+        self._soon(self._connection_lost, None)
+
+    # ---- what the network does to it
+
+    def sent(self, length: int) -> None:
+        self._in_flight += length
+
+    def delivered(self, length: int) -> None:
+        self._in_flight -= length
+        if self._paused and self._in_flight <= _WINDOW_BYTES:
+            self._paused = False
+            self._soon(self._resume_writing)
+
+    def _resume_writing(self) -> None:
+        if not self.lost:
+            self.protocol.resume_writing()
+
+    def arrive(self, data: bytes | None) -> None:
+        if self.closing or self.lost:
+            return
+        self._inbox.append(data)
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._inbox and self.reading and not self.closing:
+            data = self._inbox.popleft()
+            if data is None:
+                self._end_of_stream()
+                return
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        if not isinstance(self.protocol, asyncio.BufferedProtocol):
+            self.protocol.data_received(data)
+            return
+        view = memoryview(data)
+        while view and not self.closing:
+            buffer = memoryview(self.protocol.get_buffer(len(view))).cast("B")
+            length = min(len(buffer), len(view))
+            buffer[:length] = view[:length]
+            del buffer
+            self.protocol.buffer_updated(length)
+            view = view[length:]
+
+    def _end_of_stream(self) -> None:
+        if not self.protocol.eof_received():
+            self.close()
+
+    def broken(self, error: Exception | None) -> None:
+        """The peer reset the connection."""
+        if not self.closing:
+            self.closing = True
+            self._connection_lost(error)
+
+    def _connection_lost(self, error: Exception | None) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        self._inbox.clear()
+        self.network.forget(self)
+        self.protocol.connection_lost(error)
+
+    def _soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self.network.loop.call_soon(callback, *args, context=self.owner.context)
+
+    def next_delivery_ns(self, at_ns: int) -> int:
+        """Deliveries of one direction keep their order."""
+        self._due_ns = max(self._due_ns, at_ns)
+        return self._due_ns
+
+
+class SimListener:
+    def __init__(
+        self, network: SimulatedNetwork, owner: Incarnation, host: str, port: int, factory: Callable[[], Any]
+    ) -> None:
+        self.network = network
+        self.owner = owner
+        self.host = host
+        self.port = port
+        self.factory = factory
+
+    def close(self) -> None:
+        self.network.stop_listening(self)
+
+
+class SimulatedNetwork:
+    """All links of the world. Hosts are the nodes' names."""
+
+    def __init__(self, loop: SimLoop, chance: Chance, event_hash: EventHash) -> None:
+        self.loop = loop
+        self.quality = LinkQuality()
+        self._chance = chance
+        self._hash = event_hash
+        self._listeners: dict[tuple[str, int], SimListener] = {}
+        self._open: dict[SimTransport, None] = {}
+        self._cut: dict[tuple[str, str], None] = {}
+        self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self._port = 40_000
+        self.bytes_carried = 0
+
+    # ---- faults
+
+    def cut(self, source: str, target: str) -> None:
+        """One way: nothing from `source` reaches `target` any more."""
+        self._cut[source, target] = None
+        self._hash.event(self.loop.now_ns, "cut", f"{source}>{target}".encode())
+
+    def partition(self, side: Iterable[str], other: Iterable[str]) -> None:
+        others = list(other)
+        for a in side:
+            for b in others:
+                self.cut(a, b)
+                self.cut(b, a)
+
+    def heal(self) -> None:
+        """Every link works again; what was held arrives now, in its order."""
+        self._cut.clear()
+        self._hash.event(self.loop.now_ns, "heal")
+        held, self._held = self._held, {}
+        for deliveries in held.values():
+            for deliver in deliveries:
+                deliver()
+
+    # ---- connections
+
+    def listen(self, owner: Incarnation, factory: Callable[[], Any], port: int) -> SimListener:
+        if port == 0:
+            port = self._free_port()
+        if (owner.name, port) in self._listeners:
+            raise OSError(errno.EADDRINUSE, f"port {port} of {owner.name} is in use")
+        listener = SimListener(self, owner, owner.name, port, factory)
+        self._listeners[owner.name, port] = listener
+        return listener
+
+    def stop_listening(self, listener: SimListener) -> None:
+        if self._listeners.get((listener.host, listener.port)) is listener:
+            del self._listeners[listener.host, listener.port]
+
+    def _free_port(self) -> int:
+        self._port += 1
+        return self._port
+
+    async def connect(self, owner: Incarnation, factory: Callable[[], P], host: str, port: int, timeout_ms: int) -> P:
+        """A SYN and its answer; a cut link lets neither through, and the caller's timeout ends the wait."""
+        connected: asyncio.Future[P] = self.loop.create_future()
+        local = (owner.name, self._free_port())
+
+        def refuse(error: OSError) -> None:
+            if not connected.done():
+                connected.set_exception(error)
+
+        def accept() -> None:
+            listener = self._listeners.get((host, port))
+            if listener is None or not listener.owner.alive:
+                self._after(
+                    host, owner.name, lambda: refuse(ConnectionRefusedError(errno.ECONNREFUSED, "refused")), owner
+                )
+                return
+            near = SimTransport(self, owner, local, (host, port))
+            far = SimTransport(self, listener.owner, (host, port), local)
+            near.peer, far.peer = far, near
+            far.protocol = listener.factory()
+            self._open[far] = None
+            far.protocol.connection_made(far)
+            self._after(host, owner.name, lambda: established(near), owner)
+
+        def established(near: SimTransport) -> None:
+            if connected.done():
+                self.reset(near)
+                return
+            near.protocol = factory()
+            self._open[near] = None
+            near.protocol.connection_made(near)
+            connected.set_result(near.protocol)
+
+        listener = self._listeners.get((host, port))
+        self._after(owner.name, host, accept, listener.owner if listener is not None else owner)
+        timer = self.loop.call_later(timeout_ms / 1000, refuse, TimeoutError(errno.ETIMEDOUT, f"no answer from {host}"))
+        try:
+            return await connected
+        finally:
+            timer.cancel()
+
+    def _after(self, source: str, target: str, deliver: Callable[[], None], receiver: Incarnation) -> None:
+        """`deliver` in the receiver's context after the link's delay, or when the link is healed."""
+
+        def schedule() -> None:
+            self.loop.call_at_ns(self.loop.now_ns + self._delay_ns(), arrive, context=receiver.context)
+
+        def arrive() -> None:
+            if (source, target) in self._cut:
+                self._held.setdefault((source, target), []).append(schedule)
+            else:
+                deliver()
+
+        schedule()
+
+    def _delay_ns(self) -> int:
+        return self.quality.delay_ns + self._chance.exponential_ns(self.quality.jitter_ns)
+
+    def carry(self, sender: SimTransport, data: bytes | None) -> None:
+        """Takes bytes (None: the end of the stream) from one end towards the other, perhaps in two pieces."""
+        if data is not None and len(data) > 1 and self._chance.happens(self.quality.piece):
+            at = self._chance.whole(1, len(data) - 1)
+            self._carry_piece(sender, data[:at])
+            self._carry_piece(sender, data[at:])
+        else:
+            self._carry_piece(sender, data)
+
+    def _carry_piece(self, sender: SimTransport, data: bytes | None) -> None:
+        receiver = sender.peer
+        assert receiver is not None
+        length = len(data) if data is not None else 0
+        sender.sent(length)
+        at_ns = sender.next_delivery_ns(self.loop.now_ns + self._delay_ns())
+        source, target = sender.owner.name, receiver.owner.name
+        piece = _Piece(self, sender, receiver, data, length, source, target)
+        self.loop.call_at_ns(at_ns, piece.arrive, context=receiver.owner.context)
+        # Two pieces that are due at the same moment would be shuffled.
+        sender.next_delivery_ns(at_ns + 1)
+
+    def hold(self, source: str, target: str, deliver: Callable[[], None]) -> bool:
+        """Whether the link is cut; then `deliver` waits behind what is held already."""
+        held = self._held.get((source, target))
+        if (source, target) not in self._cut and not held:
+            return False
+        self._held.setdefault((source, target), []).append(deliver)
+        return True
+
+    def note(self, kind: str, detail: bytes) -> None:
+        self.bytes_carried += len(detail)
+        self._hash.event(self.loop.now_ns, kind, detail)
+
+    def reset(self, transport: SimTransport) -> None:
+        peer = transport.peer
+        if peer is not None and not peer.closing and peer.protocol is not None:
+            error = ConnectionResetError(errno.ECONNRESET, "reset by peer")
+            self._after(transport.owner.name, peer.owner.name, lambda: peer.broken(error), peer.owner)
+
+    def forget(self, transport: SimTransport) -> None:
+        self._open.pop(transport, None)
+
+    def process_died(self, owner: Incarnation, *, silently: bool) -> None:
+        """Its ports are free and its connections are reset; a machine without power (`silently`) sends no reset."""
+        for address in [a for a, listener in self._listeners.items() if listener.owner is owner]:
+            del self._listeners[address]
+        for transport in [each for each in self._open if each.owner is owner]:
+            owner.remains.append(transport.protocol)
+            transport.closing = transport.lost = True
+            del self._open[transport]
+            if not silently:
+                self.reset(transport)
+
+
+class _Piece:
+    """Bytes on their way."""
+
+    __slots__ = ("data", "length", "network", "receiver", "sender", "source", "target")
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        sender: SimTransport,
+        receiver: SimTransport,
+        data: bytes | None,
+        length: int,
+        source: str,
+        target: str,
+    ) -> None:
+        self.network = network
+        self.sender = sender
+        self.receiver = receiver
+        self.data = data
+        self.length = length
+        self.source = source
+        self.target = target
+
+    def arrive(self) -> None:
+        if self.network.hold(self.source, self.target, self._again):
+            return
+        self.deliver()
+
+    def _again(self) -> None:
+        network = self.network
+        at_ns = self.sender.next_delivery_ns(network.loop.now_ns)
+        network.loop.call_at_ns(at_ns, self.deliver, context=self.receiver.owner.context)
+        self.sender.next_delivery_ns(at_ns + 1)
+
+    def deliver(self) -> None:
+        self.network.note("end" if self.data is None else "bytes", self.data or b"")
+        if self.sender.owner.alive:
+            self.sender.delivered(self.length)
+        self.receiver.arrive(self.data)
+
+
+class SimNetwork:
+    """The door of one process to the simulated network."""
+
+    def __init__(self, network: SimulatedNetwork, owner: Incarnation) -> None:
+        self._network = network
+        self._owner = owner
+
+    async def listen(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: object = None
+    ) -> SimListener:
+        assert tls is None, "the simulated network speaks no TLS"
+        return self._network.listen(self._owner, protocol_factory, port)
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int, *, timeout_ms: int, tls: object = None
+    ) -> P:
+        assert tls is None, "the simulated network speaks no TLS"
+        return await self._network.connect(self._owner, protocol_factory, host, port, timeout_ms)

@@ -1,0 +1,125 @@
+"""A machine: its volume, its clock, and the process that runs on it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from barnabas.model.ids import Uuid
+from barnabas.runtime.doors import Runtime
+from barnabas.runtime.real import uuid_from
+from barnabas.sim.chance import Chance
+from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.loop import Incarnation, SimLoop
+from barnabas.sim.network import SimNetwork, SimulatedNetwork
+
+EPOCH_MS: Final = 1_700_000_000_000
+"""The wall clock when virtual time is 0."""
+
+
+class SimClock:
+    """`skew_ms` moves the wall clock alone; the monotonic one follows virtual time."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + self._loop.now_ns // 1_000_000 + self.skew_ms
+
+    def monotonic_ms(self) -> int:
+        return self._loop.now_ns // 1_000_000
+
+
+class SimEntropy:
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+
+    def randrange(self, start: int, stop: int) -> int:
+        return self._chance.whole(start, stop - 1)
+
+    def shuffle(self, items: list[int]) -> None:
+        self._chance.shuffle(items)
+
+    def token(self, length: int) -> bytes:
+        return self._chance.bytes(length)
+
+    def uuid(self) -> Uuid:
+        return uuid_from(self._chance.bytes)
+
+
+class ProcessDied(OSError):
+    """What a door says to code of a process that is dead already."""
+
+
+class Node:
+    """One machine. `begin` starts a process from a story; `kill` and `lose_power` end it without notice."""
+
+    def __init__(self, loop: SimLoop, network: SimulatedNetwork, chance: Chance, name: str) -> None:
+        self.name = name
+        self.volume = Volume()
+        self.clock = SimClock(loop)
+        self.process: Incarnation | None = None
+        self.failing: dict[str, int] = {}
+        """Operation ("write", "fsync", "read") to the errno with which it fails from now on."""
+        self._loop = loop
+        self._network = network
+        self._chance = chance.stream(name)
+        self._graveyard: list[Incarnation] = []
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def begin(self, story: Callable[[Runtime], Coroutine[Any, Any, Any]]) -> Incarnation:
+        """A new process whose main story is `story(runtime)`."""
+        assert not self.alive, f"{self.name} runs already"
+        process = Incarnation(self.name, len(self._graveyard))
+        self.process = process
+        runtime = Runtime(
+            self.clock,
+            SimDisk(self.volume, self._guard(process)),
+            SimNetwork(self._network, process),
+            SimEntropy(self._chance.stream(str(process.number))),
+        )
+
+        def start() -> None:
+            self._loop.create_task(story(runtime), name=f"{self.name} main")
+
+        self._loop.call_soon(start, context=process.context)
+        return process
+
+    def _guard(self, process: Incarnation) -> Callable[[str, str], None]:
+        failing = self.failing
+
+        def guard(operation: str, path: str) -> None:
+            if not process.alive:
+                raise ProcessDied(errno.EIO, f"{process} is dead", path)
+            if failing and operation in failing:
+                raise OSError(failing[operation], "injected fault", path)
+
+        return guard
+
+    def kill(self) -> None:
+        """``kill -9``: the page cache stays, connections are reset."""
+        self._end(silently=False)
+
+    def lose_power(self) -> None:
+        """The page cache goes, and nobody is told."""
+        self._end(silently=True)
+        self.volume.lose_power(self._chance)
+
+    def _end(self, *, silently: bool) -> None:
+        process = self.process
+        if process is None or not process.alive:
+            return
+        process.alive = False
+        self._network.process_died(process, silently=silently)
+        self.volume.release_locks()
+        self._graveyard.append(process)
+        self.process = None
+
+    def exited(self) -> None:
+        """The process ended by itself (a controlled shutdown)."""
+        self._end(silently=False)
