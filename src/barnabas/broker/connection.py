@@ -130,6 +130,22 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         return False
 
+    @property
+    def busy(self) -> bool:
+        return self._busy
+
+    def hold(self) -> None:
+        """Reads nothing until `release`: the broker does not serve yet."""
+        assert self._transport is not None
+        self._reading_paused = True
+        self._transport.pause_reading()
+
+    def release(self) -> None:
+        if self._reading_paused and not self._closed:
+            assert self._transport is not None
+            self._reading_paused = False
+            self._transport.resume_reading()
+
     def close(self) -> None:
         """Closes the connection; a story that waits is abandoned, what was written is still sent."""
         self._end()

@@ -1,0 +1,201 @@
+"""Configuration that changes while the broker runs (KIP-226): written into ZooKeeper, announced, and taken up.
+
+Whoever changes ``/config/<type>/<entity>`` also makes a sequential znode below ``/config/changes``. Every broker
+watches those, remembers the last number it has seen, and reads the entities named in the newer ones again. Old
+notifications are removed by whichever broker comes by (``ZkNodeChangeNotificationListener``).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.configs import (
+    ConfigResourceType,
+    apply_incremental,
+    validate_dynamic_broker_values,
+    validate_topic_values,
+)
+from barnabas.model.config import broker_definitions, topic_definitions
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.runtime import Condition
+from barnabas.zk.client import StateChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.znodes import (
+    BROKERS,
+    DEFAULT_ENTITY,
+    TOPICS,
+    ConfigEntityChangeNotificationSequenceZNode,
+    ConfigEntityChangeNotificationZNode,
+    ZNodeError,
+    desanitize,
+    sequence_number,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
+_RETRY_MS: Final = 1000
+
+
+class ConfigChanges:
+    """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows what others write."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._last_executed = -1
+        self._pending = False
+        self._woken = Condition()
+
+    # Following
+
+    async def startup(self) -> None:
+        zk = self._broker.zk
+        zk.register_znode_child_change_handler(
+            ZNodeChildChangeHandler(ConfigEntityChangeNotificationZNode.path, self._wake)
+        )
+        zk.register_state_change_handler(StateChangeHandler("config-changes", after_initializing_session=self._wake))
+        await self._process_notifications()
+        self._broker.tasks.begin(self._follow(), "config-changes")
+
+    def _wake(self) -> None:
+        self._pending = True
+        self._woken.notify()
+
+    async def _follow(self) -> None:
+        while True:
+            while not self._pending:
+                await self._woken
+            self._pending = False
+            try:
+                await self._process_notifications()
+            except ZooKeeperError as error:
+                logger.warning("[broker %d] configuration changes are not read yet: %s", self._broker.broker_id, error)
+                await self._broker.pause(_RETRY_MS)
+                self._pending = True
+
+    async def _process_notifications(self) -> None:
+        zk = self._broker.zk
+        names = await zk.get_children(ConfigEntityChangeNotificationZNode.path)
+        for name in names:
+            number = sequence_number(name, ConfigEntityChangeNotificationSequenceZNode.sequence_number_prefix)
+            if number is None or number <= self._last_executed:
+                continue
+            data, stat = await zk.get_data_and_stat(f"{ConfigEntityChangeNotificationZNode.path}/{name}")
+            if stat is None:
+                self._last_executed = number
+                continue
+            try:
+                entity_path = ConfigEntityChangeNotificationSequenceZNode.decode(data)
+            except ZNodeError as error:
+                logger.error("[broker %d] a configuration change cannot be read: %s", self._broker.broker_id, error)
+            else:
+                await self._entity_changed(entity_path)
+            self._last_executed = number
+        await self._purge(names)
+
+    async def _purge(self, names: list[str]) -> None:
+        zk = self._broker.zk
+        now_ms = self._broker.runtime.clock.now_ms()
+        for name in names:
+            path = f"{ConfigEntityChangeNotificationZNode.path}/{name}"
+            _, stat = await zk.get_data_and_stat(path)
+            if stat is None:
+                continue
+            if now_ms - stat.ctime <= CHANGE_EXPIRATION_MS:
+                break
+            await zk.delete_path(path, recursive_delete=False)
+
+    async def _entity_changed(self, entity_path: str) -> None:
+        entity_type, _, entity = entity_path.partition("/")
+        if entity_type == TOPICS:
+            name = desanitize(entity)
+            values = await self._broker.zk.get_entity_configs(TOPICS, entity)
+            logger.info("[broker %d] configuration of topic %s is now %s", self._broker.broker_id, name, values)
+            self._broker.topic_config_changed(name, values)
+        elif entity_type == BROKERS:
+            await self.reload_broker(entity)
+        else:
+            logger.debug("[broker %d] %s changed", self._broker.broker_id, entity_path)
+
+    async def reload_broker(self, entity: str) -> None:
+        """Takes up ``/config/brokers/<entity>``. A value that cannot be used is logged; the others count."""
+        layers = self._broker.config_layers
+        if entity not in (DEFAULT_ENTITY, str(self._broker.broker_id)):
+            return
+        values = await self._broker.zk.get_entity_configs(BROKERS, entity)
+        usable: dict[str, str] = {}
+        for name, text in values.items():
+            try:
+                definition = broker_definitions().get(name)
+                if definition is not None:
+                    definition.parse(text)
+                    if definition.update_mode == "read-only":
+                        raise ConfigError(f"{name} cannot be changed while a broker runs.")
+            except ConfigError as error:
+                logger.error("[broker %d] dynamic configuration is not used: %s", self._broker.broker_id, error)
+            else:
+                usable[name] = text
+        if entity == DEFAULT_ENTITY:
+            layers.dynamic_default = usable
+        else:
+            layers.dynamic_broker = usable
+        self._broker.broker_config_changed()
+
+    # Writing
+
+    async def change(
+        self,
+        resource_type: int,
+        name: str,
+        operations: list[tuple[str, int, str | None]],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Applies single changes to what is set now."""
+        entity_type, entity = self._entity(resource_type, name)
+        definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
+        current = await self._broker.zk.get_entity_configs(entity_type, entity)
+        values = apply_incremental(current, operations, definitions)
+        await self._write(entity_type, entity, values, validate_only=validate_only)
+
+    async def replace(self, resource_type: int, name: str, values: dict[str, str], *, validate_only: bool) -> None:
+        entity_type, entity = self._entity(resource_type, name)
+        await self._write(entity_type, entity, values, validate_only=validate_only)
+
+    def _entity(self, resource_type: int, name: str) -> tuple[str, str]:
+        if resource_type == ConfigResourceType.TOPIC:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+            if name not in self._broker.metadata.image.topics:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+            return TOPICS, name
+        if resource_type != ConfigResourceType.BROKER:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"AlterConfigs is only supported for topics and brokers, but resource type is {resource_type}",
+            )
+        if not name:
+            return BROKERS, DEFAULT_ENTITY
+        if name != str(self._broker.broker_id):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._broker.broker_id}, but received {name}",
+            )
+        return BROKERS, name
+
+    async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
+        if entity_type == TOPICS:
+            validate_topic_values(self._broker.config, values)
+        else:
+            validate_dynamic_broker_values(
+                self._broker.config_layers.static, values, per_broker=entity != DEFAULT_ENTITY
+            )
+        if validate_only:
+            return
+        zk = self._broker.zk
+        await zk.set_or_create_entity_configs(entity_type, entity, values)
+        await zk.create_config_change_notification(f"{entity_type}/{entity}")

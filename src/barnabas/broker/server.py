@@ -1,0 +1,355 @@
+"""One broker: what it consists of, and the order in which it begins and ends (Kafka's ``KafkaServer``).
+
+Beginning: ZooKeeper, cluster id, the log directories' own idea of who they belong to, logs, sockets (bound, so that
+ports are known, but not read from), replicas, registration, controller, and only then requests. Ending: the controller
+is asked to move what this broker leads; then requests, controller, replicas, logs, and ZooKeeper last, so that the
+registration is gone only when nothing can be appended any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.broker.authorize import AllowAll, Authorizer
+from barnabas.broker.config_changes import ConfigChanges
+from barnabas.broker.configs import BrokerConfigLayers
+from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.connections import Connections
+from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.listeners import Listeners, listeners_of
+from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.router import Router
+from barnabas.broker.topics import Topics
+from barnabas.client.connection import Connection
+from barnabas.controller.controller import KafkaController
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.cluster import BrokerInfo, Endpoint
+from barnabas.model.config import Config, topic_config
+from barnabas.model.errors import ConfigError, ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.replicas import Replicas
+from barnabas.runtime import Condition, Listener, Runtime, Tasks
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.zk.client import ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.kafka_zk_client import BrokerIdInUse, KafkaZkClient
+from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode
+
+logger = logging.getLogger(__name__)
+
+CONTROLLED_SHUTDOWN_VERSION: Final = 3
+FEATURES_RETRY_MS: Final = 1000
+
+
+class BrokerStartError(Exception):
+    """The broker cannot start; the text says why and what to do."""
+
+
+class Broker:
+    """A running broker. `startup` once, then `shutdown`; `failed` is set when it cannot go on."""
+
+    def __init__(self, runtime: Runtime, config: Config, *, host_name: str = "localhost") -> None:
+        self.runtime = runtime
+        self.config = config
+        self.config_layers = BrokerConfigLayers(config)
+        self.broker_id = config.number("broker.id")
+        self.cluster_id = ""
+        self.features_epoch = 0
+        self.listeners: Listeners = listeners_of(config, host_name)
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self.tasks = Tasks(self._task_failed)
+        self.authorizer: Authorizer = AllowAll()
+        self.router = Router()
+        self.metadata = MetadataCache()
+        self.topics = Topics(self)
+        self.config_changes = ConfigChanges(self)
+        self.connections = Connections(
+            runtime.clock,
+            max_connections=config.number("max.connections"),
+            max_idle_ms=config.number("connections.max.idle.ms"),
+        )
+        self._sockets: list[Listener] = []
+        self._stopping = False
+        self._client: ZooKeeperClient | None = None
+        self._zk: KafkaZkClient | None = None
+        self._registered_epoch = -1
+        self._controller_channel: ControllerChannel | None = None
+        self._log_dirs: LogDirs | None = None
+        self._replicas: Replicas | None = None
+        self._controller: KafkaController | None = None
+        if not config.text("zookeeper.connect"):
+            raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
+
+    # Parts, which are there once `startup` made them
+
+    @property
+    def zk(self) -> KafkaZkClient:
+        assert self._zk is not None
+        return self._zk
+
+    @property
+    def log_dirs(self) -> LogDirs:
+        assert self._log_dirs is not None
+        return self._log_dirs
+
+    @property
+    def replicas(self) -> Replicas:
+        assert self._replicas is not None
+        return self._replicas
+
+    @property
+    def controller(self) -> KafkaController:
+        assert self._controller is not None
+        return self._controller
+
+    @property
+    def broker_epoch(self) -> int:
+        """The czxid of this broker's registration; the controller registers it anew after a lost session."""
+        return self._controller.broker_epoch if self._controller is not None else self._registered_epoch
+
+    def is_stale(self, broker_epoch: int) -> bool:
+        """Whether a controller's request was meant for an earlier registration of this broker (KIP-380)."""
+        return broker_epoch != -1 and broker_epoch < self.broker_epoch
+
+    # Beginning
+
+    async def startup(self) -> None:
+        """Returns when the broker serves requests. Raises `BrokerStartError` or `ConfigError`, saying why not."""
+        try:
+            await self._startup()
+        except BaseException:
+            await self.abort()
+            raise
+
+    async def _startup(self) -> None:
+        config = self.config
+        await self._connect_zookeeper()
+        self.cluster_id = await self.zk.get_or_create_cluster_id()
+        self._log_dirs = LogDirs(self.runtime, config, tasks=self.tasks)
+        await self._identify()
+        await self._load_dynamic_config()
+        await self._load_logs()
+        await self._listen()
+        self._controller_channel = ControllerChannel(
+            self.runtime.clock,
+            self._controller_endpoint,
+            lambda endpoint: self.connect_to(endpoint, str(self.broker_id)),
+            request_timeout_ms=config.number("controller.socket.timeout.ms"),
+        )
+        self.producer_ids = ProducerIds(self.broker_id, lambda: self.broker_epoch, self._controller_channel)
+        self._replicas = Replicas(
+            self.runtime,
+            self.broker_id,
+            self.config,
+            self.log_dirs,
+            tasks=self.tasks,
+        )
+        info = BrokerInfo(self.broker_id, self.listeners.advertised, config.text("broker.rack") or None)
+        self._registered_epoch = await self._register(info)
+        self._controller = KafkaController(
+            self.runtime,
+            self.broker_id,
+            self._registered_epoch,
+            info,
+            self.config,
+            self.zk,
+            tasks=self.tasks,
+            connect=self.connect_to,
+        )
+        self._controller.startup()
+        await self.config_changes.startup()
+        self.tasks.begin(self._follow_features(), "features")
+        self.tasks.begin(self.connections.close_idle(), "idle-connections")
+        self.connections.serve()
+        logger.info(
+            "[broker %d] started in cluster %s, epoch %d, at %s",
+            self.broker_id,
+            self.cluster_id,
+            self.broker_epoch,
+            ", ".join(str(each) for each in self.listeners.advertised),
+        )
+
+    async def _connect_zookeeper(self) -> None:
+        config = self.config
+        session_timeout_ms = config.number("zookeeper.session.timeout.ms")
+        self._client = ZooKeeperClient(
+            self.runtime,
+            config.text("zookeeper.connect"),
+            session_timeout_ms=session_timeout_ms,
+            connection_timeout_ms=config.optional_number("zookeeper.connection.timeout.ms") or session_timeout_ms,
+            max_in_flight=config.number("zookeeper.max.in.flight.requests"),
+            name=f"broker {self.broker_id}",
+        )
+        await self._client.start()
+        self._zk = KafkaZkClient(self.runtime, self._client)
+        await self._zk.create_top_level_paths()
+
+    async def _listen(self) -> None:
+        limits = ConnectionLimits(self.config.number("socket.request.max.bytes"))
+        ports: dict[str, int] = {}
+        for endpoint in self.listeners.bound:
+            name = endpoint.listener
+            try:
+                socket = await self.runtime.network.listen(
+                    lambda name=name: BrokerConnection(self, self.router, name, self.authorizer, limits),  # type: ignore[misc]
+                    endpoint.host,
+                    endpoint.port,
+                )
+            except OSError as error:
+                raise BrokerStartError(
+                    f"Cannot listen on {endpoint}: {error.strerror or error}. "
+                    "Choose another address in listeners, or stop what uses this one."
+                ) from error
+            self._sockets.append(socket)
+            ports[name] = socket.port
+        self.listeners = self.listeners.advertise_bound(ports)
+
+    async def _follow_features(self) -> None:
+        """Keeps the epoch of ``/feature``, which ApiVersions tells."""
+        changed = Condition()
+        handler = ZNodeChangeHandler(FeatureZNode.path, changed.notify, changed.notify, changed.notify)
+        self.zk.register_znode_change_handler(handler)
+        while True:
+            try:
+                known = await self.zk.get_features()
+                self.features_epoch = -1 if known is None else known[1]
+                if known is None and await self.zk.path_exists(FeatureZNode.path):
+                    continue
+            except ZooKeeperError as error:
+                logger.debug("[broker %d] features are not read: %s", self.broker_id, error)
+                await self.pause(FEATURES_RETRY_MS)
+                continue
+            await changed
+
+    async def _load_dynamic_config(self) -> None:
+        for entity in (DEFAULT_ENTITY, str(self.broker_id)):
+            await self.config_changes.reload_broker(entity)
+
+    async def _register(self, info: BrokerInfo) -> int:
+        """Puts this broker into ZooKeeper and returns its epoch; waits for the registration of a killed predecessor."""
+
+        def tell(waited_ms: int, session_id: int) -> None:
+            if waited_ms == 0:
+                logger.info("[broker %d] waiting for an earlier registration to expire", self.broker_id)
+
+        try:
+            return await self.zk.register_broker(
+                info, wait_ms=self.config.number("barnabas.registration.timeout.ms"), on_waiting=tell
+            )
+        except BrokerIdInUse as error:
+            raise BrokerStartError(str(error)) from error
+
+    async def pause(self, milliseconds: float) -> None:
+        await asyncio.sleep(milliseconds / 1000)
+
+    # Running
+
+    def connect_to(self, endpoint: Endpoint, client_id: str) -> Connection:
+        """A connection to another broker, not yet connected: the one way in which brokers are reached."""
+        return Connection(self.runtime, endpoint.host, endpoint.port, client_id)
+
+    def _controller_endpoint(self) -> Endpoint | None:
+        image = self.metadata.image
+        controller = image.brokers.get(image.controller_id)
+        return None if controller is None else controller.endpoint(self.listeners.inter_broker)
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
+        """Takes up what the controller says of the cluster; an older controller's words are refused."""
+        if request.controller_epoch < self.replicas.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.replicas.controller_epoch = request.controller_epoch
+        self.metadata.update(request)
+        self.topics.changed.notify()
+        return ErrorCode.NONE
+
+    def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
+        self.log_dirs.update_topic_config(topic, topic_config(self.config, values))
+
+    def broker_config_changed(self) -> None:
+        self.config = self.config_layers.current()
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""
+        if not self.failed.done():
+            logger.critical("[broker %d] halting: %s failed: %r", self.broker_id, name, error)
+            self.failed.set_result(error)
+
+    # Ending
+
+    async def shutdown(self) -> None:
+        """Hands over what this broker leads, then stops. Whatever was appended is on disk afterwards."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._controller is not None and self.config.flag("controlled.shutdown.enable"):
+            await self._controlled_shutdown()
+        await self._stop(clean=True)
+        logger.info("[broker %d] stopped", self.broker_id)
+
+    async def abort(self) -> None:
+        """Stops without asking anybody, after a failure; what is on disk stays as it is."""
+        self._stopping = True
+        await self._stop(clean=False)
+
+    async def _controlled_shutdown(self) -> None:
+        """Asks the controller to move leaders away, a few times; a broker that cannot be freed stops all the same."""
+        retries = self.config.number("controlled.shutdown.max.retries")
+        for attempt in range(1, retries + 1):
+            try:
+                if await self._ask_to_shut_down():
+                    return
+            except (OSError, WireError, ZooKeeperError) as error:
+                logger.warning("[broker %d] controlled shutdown, attempt %d: %s", self.broker_id, attempt, error)
+            if attempt < retries:
+                await self.pause(self.config.number("controlled.shutdown.retry.backoff.ms"))
+        logger.warning("[broker %d] proceeding to an unclean hand-over: controlled shutdown failed", self.broker_id)
+
+    async def _ask_to_shut_down(self) -> bool:
+        controller_id = await self.zk.get_controller_id()
+        controller = None if controller_id is None else await self.zk.get_broker(controller_id)
+        endpoint = None if controller is None else controller.endpoint(self.listeners.inter_broker)
+        if endpoint is None:
+            logger.warning("[broker %d] controlled shutdown: there is no controller now", self.broker_id)
+            return False
+        connection = self.connect_to(endpoint, str(self.broker_id))
+        try:
+            await connection.connect()
+            response = await connection.send(
+                ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch),
+                CONTROLLED_SHUTDOWN_VERSION,
+                self.config.number("controller.socket.timeout.ms"),
+            )
+        finally:
+            connection.abort()
+        remaining = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
+        if response.error_code or remaining:
+            logger.warning(
+                "[broker %d] controlled shutdown: %s, still leading %s",
+                self.broker_id,
+                ErrorCode(response.error_code).name,
+                ", ".join(remaining) or "nothing",
+            )
+            return False
+        return True
+
+    async def _stop(self, *, clean: bool) -> None:
+        for socket in self._sockets:
+            socket.close()
+        self.connections.close()
+        if self._controller_channel is not None:
+            self._controller_channel.close()
+        if self._controller is not None:
+            await self._controller.shutdown()
+        if self._replicas is not None:
+            await self._replicas.shutdown(checkpoint=clean)
+        await self.tasks.end()
+        if self._log_dirs is not None:
+            self._log_dirs.close(clean=clean)
+        if self._client is not None:
+            await self._client.close()

@@ -1,0 +1,331 @@
+"""Topics as an operator's requests change them: checked, placed, written into ZooKeeper, waited for.
+
+The broker that handles the request only writes; the controller sees the new znode and does the rest. What a request
+waits for is therefore this broker's own metadata cache, which the controller's UpdateMetadata fills
+(``ZkAdminManager`` and ``AdminZkClient``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.configs import validate_topic_values
+from barnabas.broker.placement import assign_added_partitions, assign_replicas
+from barnabas.broker.topic_names import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    colliding_topics,
+    validate_topic_name,
+)
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.runtime import Condition
+from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
+from barnabas.wire.messages.create_topics import CreateTopicsRequest
+from barnabas.zk.errors import NodeExists, ZooKeeperError
+from barnabas.zk.kafka_zk_client import ControllerMoved
+from barnabas.zk.znodes import TOPICS, ReplicaAssignment
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+_BY_DEFAULT: Final = -1
+"""The partition count or replication factor that stands for the broker's own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """What was (or, when only validating, would be) written."""
+
+    topic_id: Uuid
+    assignment: dict[int, tuple[int, ...]]
+    configs: dict[str, str]
+
+
+def validate_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT unless partitions count from 0 and have equally many, different replicas."""
+    if sorted(assignment) != list(range(len(assignment))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Partitions should be a consecutive 0-based integer sequence, not {sorted(assignment)}",
+        )
+    if len({len(replicas) for replicas in assignment.values()}) != 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas"
+        )
+    for partition, replicas in assignment.items():
+        if len(set(replicas)) != len(replicas):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Duplicate replica assignment found: partition {partition} has {list(replicas)}",
+            )
+        if not replicas:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {partition} has no replicas")
+
+
+class Topics:
+    """Creates, deletes and extends topics. `changed` is notified whenever the metadata cache changed."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._creating: dict[str, None] = {}
+        self.changed = Condition()
+
+    async def create(
+        self, topics: list[CreateTopicsRequest.CreatableTopic], *, validate_only: bool
+    ) -> list[CreatedTopic | KafkaError]:
+        """Each topic's outcome, in the order asked for."""
+        outcomes: list[CreatedTopic | KafkaError] = []
+        for topic in topics:
+            try:
+                outcomes.append(await self._create(topic, validate_only=validate_only))
+            except KafkaError as error:
+                logger.info("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
+                outcomes.append(error)
+            except (ControllerMoved, ZooKeeperError) as error:
+                logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
+                outcomes.append(KafkaError(ErrorCode.NOT_CONTROLLER, str(error)))
+        return outcomes
+
+    async def _create(self, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> CreatedTopic:
+        image = self._broker.metadata.image
+        if topic.name in image.topics:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        without_value = [each.name for each in topic.configs if each.value is None]
+        if without_value:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}"
+            )
+        counted = topic.num_partitions != _BY_DEFAULT or topic.replication_factor != _BY_DEFAULT
+        if topic.assignments and counted:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time.",
+            )
+        configs = {each.name: each.value for each in topic.configs}
+        if topic.assignments:
+            assignment = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+        else:
+            assignment = self._placed(topic.num_partitions, topic.replication_factor)
+        return await self._write_topic(topic.name, assignment, configs, validate_only=validate_only)
+
+    def _placed(self, partition_count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
+        config, image = self._broker.config, self._broker.metadata.image
+        return assign_replicas(
+            {each.broker_id: each.rack for each in image.brokers.values()},
+            config.number("num.partitions") if partition_count == _BY_DEFAULT else partition_count,
+            config.number("default.replication.factor") if replication_factor == _BY_DEFAULT else replication_factor,
+            self._broker.runtime.entropy,
+        )
+
+    async def _write_topic(
+        self, name: str, assignment: dict[int, tuple[int, ...]], configs: dict[str, str], *, validate_only: bool
+    ) -> CreatedTopic:
+        validate_topic_name(name)
+        validate_assignment(assignment)
+        validate_topic_values(self._broker.config, configs)
+        zk = self._broker.zk
+        existing = await zk.get_all_topics_in_cluster()
+        if name in existing:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        colliding = colliding_topics(name, existing)
+        if colliding:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topics: {', '.join(colliding)}",
+            )
+        if validate_only:
+            return CreatedTopic(ZERO_UUID, assignment, configs)
+        topic_id = self._broker.runtime.entropy.uuid()
+        # The configuration first: the controller reads it as soon as the topic's znode is there.
+        await zk.set_or_create_entity_configs(TOPICS, name, configs)
+        try:
+            await zk.create_topic_assignment(
+                name,
+                topic_id,
+                {TopicPartition(name, number): replicas for number, replicas in assignment.items()},
+            )
+        except NodeExists:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+        logger.info("[broker %d] created topic %s (%s) with %s", self._broker.broker_id, name, topic_id, assignment)
+        return CreatedTopic(topic_id, assignment, configs)
+
+    async def create_automatically(self, name: str) -> ErrorCode:
+        """Creates a topic that somebody asked about. The answer is what to tell them for now."""
+        if name in self._creating:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        self._creating[name] = None
+        config = self._broker.config
+        try:
+            configs: dict[str, str] = {}
+            if name == GROUP_METADATA_TOPIC:
+                partitions, factor = (
+                    config.number("offsets.topic.num.partitions"),
+                    config.number("offsets.topic.replication.factor"),
+                )
+                configs = {
+                    "cleanup.policy": "compact",
+                    "segment.bytes": str(config.number("offsets.topic.segment.bytes")),
+                    "compression.type": "producer",
+                }
+            elif name == TRANSACTION_STATE_TOPIC:
+                partitions, factor = (
+                    config.number("transaction.state.log.num.partitions"),
+                    config.number("transaction.state.log.replication.factor"),
+                )
+                configs = {
+                    "cleanup.policy": "compact",
+                    "segment.bytes": str(config.number("transaction.state.log.segment.bytes")),
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.number("transaction.state.log.min.isr")),
+                    "unclean.leader.election.enable": "false",
+                }
+            else:
+                partitions = factor = _BY_DEFAULT
+            await self._write_topic(name, self._placed(partitions, factor), configs, validate_only=False)
+        except KafkaError as error:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                return ErrorCode.LEADER_NOT_AVAILABLE
+            logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, name, error)
+            return error.code
+        except (ControllerMoved, ZooKeeperError) as error:
+            logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, name, error)
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        finally:
+            self._creating.pop(name, None)
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def delete(self, name: str) -> None:
+        """Marks the topic; a second mark is no error, so that several may wait for one deletion."""
+        try:
+            await self._broker.zk.create_delete_topic_path(name)
+        except NodeExists:
+            return
+
+    async def add_partitions(
+        self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
+    ) -> None:
+        name, zk = topic.name, self._broker.zk
+        image = self._broker.metadata.image
+        existing = (await zk.get_full_replica_assignment_for_topics([name])).copy()
+        if not existing:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        if any(each.is_being_reassigned for each in existing.values()):
+            raise KafkaError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic '{name}'.",
+            )
+        added = topic.count - len(existing)
+        if added < 0:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic currently has {len(existing)} partitions, which is higher than the requested {topic.count}.",
+            )
+        if added == 0:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {len(existing)} partitions.")
+        first = existing.get(TopicPartition(name, 0))
+        if first is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"Unexpected existing replica assignment: no partition 0 of {name}"
+            )
+        racks = {each.broker_id: each.rack for each in image.brokers.values()}
+        if topic.assignments is None:
+            placed = assign_added_partitions(
+                racks, first.replicas, len(existing), added, self._broker.runtime.entropy
+            )
+        else:
+            placed = _given_assignment(topic.assignments, len(existing), added, len(first.replicas), racks)
+        if validate_only:
+            return
+        for number, replicas in placed.items():
+            existing[TopicPartition(name, number)] = ReplicaAssignment(replicas)
+        topic_ids = await zk.get_topic_ids_for_topics([name])
+        await zk.set_topic_assignment(name, topic_ids.get(name), existing)
+
+    async def configs(self, name: str) -> dict[str, str]:
+        return await self._broker.zk.get_entity_configs(TOPICS, name)
+
+    async def until_created(self, topics: list[tuple[str, int]], timeout_ms: int) -> list[str]:
+        """Waits until every one of `topics` (name, partition count) has leaders here; returns those that were late."""
+        missing = dict(topics)
+
+        def all_there() -> bool:
+            image = self._broker.metadata.image
+            for name, count in list(missing.items()):
+                topic = image.topics.get(name)
+                if topic is not None and all(
+                    number in topic.partitions and topic.partitions[number].leader != NO_BROKER
+                    for number in range(count)
+                ):
+                    del missing[name]
+            return not missing
+
+        await self._until(all_there, timeout_ms)
+        return list(missing)
+
+    async def until_deleted(self, names: list[str], timeout_ms: int) -> list[str]:
+        """Waits until none of `names` is known here any more; returns those that were late."""
+        missing = dict.fromkeys(names)
+
+        def all_gone() -> bool:
+            for name in list(missing):
+                if name not in self._broker.metadata.image.topics:
+                    del missing[name]
+            return not missing
+
+        await self._until(all_gone, timeout_ms)
+        return list(missing)
+
+    async def _until(self, fact: Callable[[], bool], timeout_ms: int) -> None:
+        """Waits for `fact`, which is asked again after each change of the metadata cache."""
+        if fact() or timeout_ms <= 0:
+            return
+        clock = self._broker.runtime.clock
+        deadline = clock.monotonic_ms() + timeout_ms
+        timer = asyncio.get_running_loop().call_later(timeout_ms / 1000 + 0.001, self.changed.notify)
+        try:
+            while not fact() and clock.monotonic_ms() < deadline:
+                await self.changed
+        finally:
+            timer.cancel()
+
+
+def _given_assignment(
+    assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment],
+    existing: int,
+    added: int,
+    replication_factor: int,
+    racks: Mapping[int, str | None],
+) -> dict[int, tuple[int, ...]]:
+    unknown = sorted({broker for each in assignments for broker in each.broker_ids if broker not in racks})
+    if unknown:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.",
+        )
+    if len(assignments) != added:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Increasing the number of partitions by {added} but {len(assignments)} assignments provided.",
+        )
+    placed = {existing + index: tuple(each.broker_ids) for index, each in enumerate(assignments)}
+    for number, replicas in placed.items():
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Duplicate or missing brokers in the replica assignment of partition {number}: {list(replicas)}.",
+            )
+        if len(replicas) != replication_factor:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Inconsistent replication factor between partitions: partition 0 has {replication_factor} replicas, "
+                f"partition {number} would have {len(replicas)}.",
+            )
+    return placed

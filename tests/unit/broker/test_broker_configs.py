@@ -1,0 +1,95 @@
+import pytest
+
+from barnabas.broker.configs import (
+    AlterOperation,
+    BrokerConfigLayers,
+    ConfigSource,
+    apply_incremental,
+    validate_dynamic_broker_values,
+    validate_topic_values,
+)
+from barnabas.model.config import broker_config, topic_definitions
+from barnabas.model.errors import ErrorCode, KafkaError
+
+
+def entry(entries, name):
+    return next(each for each in entries if each.definition.name == name)
+
+
+def test_the_later_layers_win():
+    layers = BrokerConfigLayers(broker_config({"log.retention.hours": "1", "num.io.threads": "4"}))
+    assert entry(layers.describe_broker(), "num.io.threads").source is ConfigSource.STATIC_BROKER_CONFIG
+    layers.dynamic_default = {"num.io.threads": "5"}
+    layers.dynamic_broker = {"num.io.threads": "6"}
+    described = entry(layers.describe_broker(), "num.io.threads")
+    assert described.value == "6"
+    assert [(each.value, each.source) for each in described.synonyms] == [
+        ("6", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        ("5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("4", ConfigSource.STATIC_BROKER_CONFIG),
+        ("8", ConfigSource.DEFAULT_CONFIG),
+    ]
+
+
+def test_a_topic_takes_its_retention_from_the_broker_s_hours():
+    layers = BrokerConfigLayers(broker_config({"log.retention.hours": "1"}))
+    described = entry(layers.describe_topic({}), "retention.ms")
+    assert described.value == "3600000"
+    assert described.source is ConfigSource.STATIC_BROKER_CONFIG
+    described = entry(layers.describe_topic({"retention.ms": "5"}), "retention.ms")
+    assert (described.value, described.source) == ("5", ConfigSource.TOPIC_CONFIG)
+
+
+def test_passwords_are_not_told():
+    layers = BrokerConfigLayers(broker_config({"ssl.key.password": "secret"}))
+    described = entry(layers.describe_broker(), "ssl.key.password")
+    assert described.sensitive
+    assert described.value is None
+    assert all(each.value is None for each in described.synonyms)
+
+
+@pytest.mark.parametrize(
+    "values", [{"no.such": "1"}, {"retention.ms": "x"}, {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}]
+)
+def test_values_that_topics_do_not_take_are_refused(values):
+    with pytest.raises(KafkaError) as refused:
+        validate_topic_values(broker_config({}), values)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_read_only_keys_cannot_be_changed_at_run_time():
+    with pytest.raises(KafkaError, match=r"broker\.id"):
+        validate_dynamic_broker_values(broker_config({}), {"broker.id": "5"}, per_broker=True)
+    with pytest.raises(KafkaError, match="default cluster level"):
+        validate_dynamic_broker_values(broker_config({}), {"listeners": "PLAINTEXT://:1"}, per_broker=False)
+
+
+def test_single_changes_build_on_what_is_set():
+    changed = apply_incremental(
+        {"retention.ms": "1", "segment.ms": "2"},
+        [
+            ("retention.ms", AlterOperation.DELETE, None),
+            ("segment.ms", AlterOperation.SET, "3"),
+            ("cleanup.policy", AlterOperation.APPEND, "compact"),
+        ],
+        topic_definitions(),
+    )
+    assert changed == {"segment.ms": "3", "cleanup.policy": "delete,compact"}
+    assert apply_incremental(changed, [("cleanup.policy", AlterOperation.SUBTRACT, "delete")], topic_definitions()) == {
+        "segment.ms": "3",
+        "cleanup.policy": "compact",
+    }
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [("retention.ms", 0, "1"), ("retention.ms", 0, "2")],
+        [("retention.ms", 2, "1")],
+        [("retention.ms", 0, None)],
+        [("retention.ms", 9, "1")],
+    ],
+)
+def test_changes_that_make_no_sense_are_refused(operations):
+    with pytest.raises(KafkaError):
+        apply_incremental({}, operations, topic_definitions())
