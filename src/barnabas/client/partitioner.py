@@ -1,4 +1,4 @@
-"""Which partition a record goes to: Kafka's murmur2 over the key, or the sticky choice for records without one. Pure."""
+"""Which partition a record goes to: Kafka's murmur2 over the key, a sticky choice where there is no key. Pure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,330 @@
+"""A consumer: reads assigned partitions by one pipelined fetch a leader, alone or as a member of a classic group.
+
+`poll` returns what came, by partition and in offset order. Positions are the next offset to be returned. A fetch that
+is under way when partitions are taken away or moved is read only as far as it still fits a partition's position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
+from barnabas.client.group import GroupMember
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
+from barnabas.runtime import Condition, within
+from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
+
+FETCH_MAX_WAIT_MS: Final = 500
+FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
+PARTITION_MAX_BYTES: Final = 1024 * 1024
+_LAST_NAMED_FETCH_VERSION: Final = 12
+"""From 13 on a fetch names topics by their ids (KIP-516)."""
+
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors that new metadata and another attempt will cure."""
+
+
+class Fetched(NamedTuple):
+    """One record and where it was."""
+
+    topic: str
+    partition: int
+    record: Record
+
+
+@dataclass(slots=True)
+class _Position:
+    offset: int
+    high_watermark: int = -1
+
+
+class Consumer:
+    """Call `assign` for partitions of one's own choice, or `subscribe` to share topics with a group; then `poll`."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        *,
+        group: str | None = None,
+        isolation_level: int = READ_UNCOMMITTED,
+        auto_offset_reset: int | None = EARLIEST,
+        max_wait_ms: int = FETCH_MAX_WAIT_MS,
+        min_bytes: int = 1,
+        max_bytes: int = FETCH_MAX_BYTES,
+        partition_max_bytes: int = PARTITION_MAX_BYTES,
+        check_crcs: bool = True,
+        session_timeout_ms: int = 45_000,
+    ) -> None:
+        self.cluster = cluster
+        self._isolation_level = isolation_level
+        self._auto_offset_reset = auto_offset_reset
+        self._max_wait_ms = max_wait_ms
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+        self._check_crcs = check_crcs
+        self._positions: dict[TopicPartition, _Position] = {}
+        self._fetches: dict[int, tuple[asyncio.Future[Any], dict[TopicPartition, int]]] = {}
+        self._something = Condition()
+        self._stale = True
+        self.member = None if group is None else GroupMember(cluster, group, session_timeout_ms=session_timeout_ms)
+
+    async def close(self) -> None:
+        """Leaves the group, if there is one. Offsets are committed only by `commit`."""
+        self._fetches.clear()
+        if self.member is not None:
+            await self.member.leave()
+
+    # which partitions, from where
+
+    async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Reads these partitions from these offsets; `EARLIEST` and `LATEST` are looked up."""
+        looked_up = {each: offset for each, offset in positions.items() if offset < 0}
+        listed = await self.cluster.list_offsets(looked_up, isolation_level=self._isolation_level) if looked_up else {}
+        self._positions = {
+            each: _Position(listed[each].offset if offset < 0 else offset) for each, offset in positions.items()
+        }
+        self._stale = True
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        """Joins the group (on the next `poll`) for these topics."""
+        assert self.member is not None, "a subscription needs a group"
+        self.member.subscribe(list(topics))
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._positions)
+
+    def position(self, topic_partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will return."""
+        return self._positions[topic_partition].offset
+
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        """The partition's end as the last fetch told it (the last stable offset for committed reads); -1 before."""
+        return self._positions[topic_partition].high_watermark
+
+    async def commit(self) -> None:
+        """Commits every position for the group."""
+        assert self.member is not None, "only a member of a group commits offsets"
+        await self.member.commit({each: position.offset for each, position in self._positions.items()})
+
+    async def _follow_group(self) -> None:
+        member = self.member
+        if member is None or not await member.ensure_joined():
+            return
+        committed = await member.committed(member.assignment)
+        missing = [each for each in member.assignment if committed[each] < 0]
+        if missing and self._auto_offset_reset is None:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")
+        await self.assign({each: self._start(committed[each]) for each in member.assignment})
+
+    def _start(self, committed: int) -> int:
+        if committed >= 0 or self._auto_offset_reset is None:
+            return committed
+        return self._auto_offset_reset
+
+    # reading
+
+    async def poll(self, timeout_ms: int) -> list[Fetched]:
+        """The next records, as soon as there are some; empty when `timeout_ms` is over."""
+        clock = self.cluster.runtime.clock
+        deadline = clock.monotonic_ms() + timeout_ms
+        while True:
+            await self._follow_group()
+            await self._send_fetches()
+            records = await self._take_answers()
+            left = deadline - clock.monotonic_ms()
+            if records or left <= 0:
+                return records
+            waiting: list[asyncio.Future[Any]] = [future for future, _ in self._fetches.values()]
+            if any(future.done() for future in waiting):
+                continue
+            pause_ms = left if waiting else min(left, RETRY_BACKOFF_MS)
+            if self.member is not None:
+                pause_ms = min(pause_ms, self.member.heartbeat_in_ms())
+            await self._wait_for_any(waiting, max(pause_ms, 1))
+
+    async def _wait_for_any(self, waiting: list[asyncio.Future[Any]], timeout_ms: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake(_: object) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        for future in waiting:
+            future.add_done_callback(wake)
+        try:
+            await within(woken, timeout_ms)
+        finally:
+            for future in waiting:
+                future.remove_done_callback(wake)
+
+    async def _send_fetches(self) -> None:
+        """A fetch to every leader that has none under way."""
+        if self._stale and self._positions:
+            await self.cluster.refresh(list(dict.fromkeys(each.topic for each in self._positions)))
+            self._stale = False
+        metadata = self.cluster.metadata
+        under_way = {each for _, asked in self._fetches.values() for each in asked}
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for each, position in self._positions.items():
+            leader = metadata.leader(each)
+            if leader == NO_BROKER:
+                self._raise_if_hopeless(each)
+                self._stale = True
+            elif leader not in self._fetches and each not in under_way:
+                by_leader.setdefault(leader, {})[each] = position.offset
+        for leader, asked in by_leader.items():
+            try:
+                connection = await self.cluster.broker(leader)
+            except OSError:
+                self._stale = True
+                continue
+            except KafkaError as error:
+                if not error.code.retriable and error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise
+                self._stale = True
+                continue
+            request = self._request(asked)
+            version = connection.best_version(request)
+            if any(metadata.topic_id(each.topic) == ZERO_UUID for each in asked):
+                version = min(version, _LAST_NAMED_FETCH_VERSION)
+            future = connection.send_nowait(request, version, self._max_wait_ms + 30_000)
+            self._fetches[leader] = (future, asked)
+
+    def _raise_if_hopeless(self, topic_partition: TopicPartition) -> None:
+        topic = self.cluster.metadata.topics.get(topic_partition.topic)
+        if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:
+            raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+
+    def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:
+        metadata = self.cluster.metadata
+        topics: dict[str, list[Any]] = {}
+        for each, offset in asked.items():
+            topics.setdefault(each.topic, []).append(
+                FetchRequest.FetchPartition(
+                    partition=each.partition,
+                    current_leader_epoch=metadata.leader_epoch(each),
+                    fetch_offset=offset,
+                    partition_max_bytes=self._partition_max_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            isolation_level=self._isolation_level,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                FetchRequest.FetchTopic(topic=name, topic_id=metadata.topic_id(name), partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    async def _take_answers(self) -> list[Fetched]:
+        records: list[Fetched] = []
+        out_of_range: list[TopicPartition] = []
+        for leader, (future, asked) in list(self._fetches.items()):
+            if not future.done():
+                continue
+            del self._fetches[leader]
+            try:
+                answer = future.result()
+            except OSError:
+                self._stale = True
+                continue
+            if answer.error_code:
+                code = ErrorCode(answer.error_code)
+                if not code.retriable:
+                    raise KafkaError(code, f"fetch: {code.name}")
+                self._stale = True
+                continue
+            names = {self.cluster.metadata.topic_id(each.topic): each.topic for each in asked}
+            for topic in answer.responses:
+                name = topic.topic or names.get(topic.topic_id, "")
+                for part in topic.partitions:
+                    self._take(TopicPartition(name, part.partition_index), part, asked, records, out_of_range)
+        if self._stale and not records:
+            await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+        if out_of_range:
+            if self._auto_offset_reset is None:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{out_of_range[0]}: the position has no record")
+            listed = await self.cluster.list_offsets({each: self._auto_offset_reset for each in out_of_range})
+            for each in out_of_range:
+                self._positions[each].offset = listed[each].offset
+        return records
+
+    def _take(
+        self,
+        topic_partition: TopicPartition,
+        part: Any,
+        asked: dict[TopicPartition, int],
+        records: list[Fetched],
+        out_of_range: list[TopicPartition],
+    ) -> None:
+        position = self._positions.get(topic_partition)
+        if position is None or asked.get(topic_partition) != position.offset:
+            return  # taken away or moved while the fetch was under way
+        code = ErrorCode(part.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            out_of_range.append(topic_partition)
+            return
+        if code in _MOVED:
+            self._stale = True
+            return
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"{topic_partition}: {code.name}")
+        committed = self._isolation_level == READ_COMMITTED
+        position.high_watermark = part.last_stable_offset if committed else part.high_watermark
+        if part.records:
+            aborted = part.aborted_transactions if committed else None
+            read, position.offset = self._read(part.records, position.offset, aborted)
+            records.extend(Fetched(topic_partition.topic, topic_partition.partition, record) for record in read)
+
+    def _read(self, data: Any, offset: int, aborted: list[Any] | None) -> tuple[list[Record], int]:
+        """The records from `offset` on that a reader sees, and the offset after the last batch."""
+        found: list[Record] = []
+        beginning = sorted(aborted or (), key=lambda each: int(each.first_offset))
+        aborting: dict[int, None] = {}
+        for header, start, end in batches(data):
+            if self._check_crcs:
+                check_crc(data, start, end)
+            while beginning and beginning[0].first_offset <= header.last_offset:
+                aborting[beginning.pop(0).producer_id] = None
+            if header.is_control:
+                if is_abort_marker(data, header, start, end):
+                    aborting.pop(header.producer_id, None)
+            elif not (header.is_transactional and header.producer_id in aborting):
+                found.extend(record for record in records_of(data, start, end) if record.offset >= offset)
+            offset = max(offset, header.next_offset)
+        return found, offset
+
+
+def is_abort_marker(data: Any, header: BatchHeader, start: int, end: int) -> bool:
+    """Whether a control batch ends a transaction by abort: its key is a version and a type, 0 for abort."""
+    assert header.is_control
+    key = records_of(data, start, end)[0].key
+    return key is not None and bytes(key[2:4]) == b"\x00\x00"
+
+
+__all__ = ["EARLIEST", "LATEST", "Consumer", "Fetched", "is_abort_marker"]

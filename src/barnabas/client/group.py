@@ -1,0 +1,305 @@
+"""A member of a classic consumer group (JoinGroup, SyncGroup, Heartbeat), and its committed offsets.
+
+There is no background heartbeat: the owner calls `ensure_joined` at least every `heartbeat_in_ms`, as `Consumer.poll`
+does while it waits. The leader of the group gives partitions away by Kafka's range assignor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.connection import Connection
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from barnabas.wire.messages.heartbeat import HeartbeatRequest
+from barnabas.wire.messages.join_group import JoinGroupRequest
+from barnabas.wire.messages.leave_group import LeaveGroupRequest
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest
+from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
+from barnabas.wire.messages.sync_group import SyncGroupRequest
+
+RANGE: Final = "range"
+_VERSION: Final = 1
+"""The version of the embedded consumer protocol messages: 1 has owned partitions, which every client reads."""
+
+_COORDINATOR_MOVED: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+_REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class GroupMember:
+    """One member; `assignment` is what it owns in the generation it is in."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        group: str,
+        *,
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 300_000,
+        heartbeat_interval_ms: int = 3_000,
+    ) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.assignment: list[TopicPartition] = []
+        self._topics: list[str] = []
+        self._session_timeout_ms = session_timeout_ms
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._member_id = ""
+        self._generation = -1
+        self._heartbeat_due_ms = 0
+        self._coordinator: Connection | None = None
+
+    def subscribe(self, topics: list[str]) -> None:
+        self._topics = topics
+        self._generation = -1
+
+    def heartbeat_in_ms(self) -> int:
+        return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
+
+    async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
+        if self._coordinator is None or not self._coordinator.connected:
+            self._coordinator = await self.cluster.coordinator(self.group)
+        return await self._coordinator.send(request, timeout_ms=timeout_ms)
+
+    def _check(self, error_code: int) -> None:
+        """Raises for an error; one that only means "join again" or "ask another" is remembered first."""
+        if not error_code:
+            return
+        code = ErrorCode(error_code)
+        if code in _COORDINATOR_MOVED:
+            self._coordinator = None
+        if code in _REJOIN:
+            self._generation = -1
+            if code is not ErrorCode.REBALANCE_IN_PROGRESS:
+                self._member_id = ""
+        raise KafkaError(code, f"group {self.group!r}: {code.name}")
+
+    async def ensure_joined(self) -> bool:
+        """Heartbeats when it is time, joins again when it has to. True when the assignment is a new one."""
+        if not self._topics:
+            return False
+        clock = self.cluster.runtime.clock
+        if self._generation >= 0 and clock.monotonic_ms() < self._heartbeat_due_ms:
+            return False
+        if self._generation >= 0:
+            try:
+                answer = await self._send(
+                    HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id)
+                )
+                self._check(answer.error_code)
+            except OSError:
+                self._coordinator = None
+                return False
+            except KafkaError as error:
+                if error.code in _COORDINATOR_MOVED:
+                    return False
+                if error.code not in _REJOIN:
+                    raise
+            else:
+                self._heartbeat_due_ms = clock.monotonic_ms() + self._heartbeat_interval_ms
+                return False
+
+        async def attempt() -> None:
+            while True:
+                try:
+                    await self._join()
+                except KafkaError as error:
+                    if error.code not in _REJOIN:
+                        raise
+                else:
+                    return
+
+        await self.cluster.retrying(attempt)
+        self._heartbeat_due_ms = clock.monotonic_ms() + self._heartbeat_interval_ms
+        return True
+
+    async def _join(self) -> None:
+        subscription = ConsumerProtocolSubscription(topics=sorted(self._topics))
+        metadata = _VERSION.to_bytes(2, "big") + subscription.encode(_VERSION)
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=self._rebalance_timeout_ms,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=RANGE, metadata=metadata)],
+        )
+        answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = request.member_id = answer.member_id
+            answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
+        self._check(answer.error_code)
+        self._member_id, generation = answer.member_id, answer.generation_id
+        assignments: list[Any] = []
+        if answer.leader == self._member_id and not answer.skip_assignment:
+            assignments = await self._assign({each.member_id: each.metadata for each in answer.members})
+        sync = await self._send(
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=generation,
+                member_id=self._member_id,
+                protocol_type="consumer",
+                protocol_name=RANGE,
+                assignments=assignments,
+            ),
+            self._rebalance_timeout_ms + 5_000,
+        )
+        self._check(sync.error_code)
+        self.assignment = _read_assignment(sync.assignment)
+        self._generation = generation
+
+    async def _assign(self, members: dict[str, Any]) -> list[Any]:
+        wanted: dict[str, list[str]] = {}
+        for member_id, metadata in members.items():
+            version = min(int.from_bytes(metadata[:2], "big"), _VERSION)
+            wanted[member_id] = ConsumerProtocolSubscription.decode(metadata, version, 2)[0].topics
+        topics = sorted({topic for each in wanted.values() for topic in each})
+        known = await self.cluster.refresh(topics)
+        given = range_assignment(wanted, {topic: len(known.partitions(topic)) for topic in topics})
+        assignments: list[Any] = []
+        for member_id in members:
+            by_topic: dict[str, list[int]] = {}
+            for each in given[member_id]:
+                by_topic.setdefault(each.topic, []).append(each.partition)
+            assignment = ConsumerProtocolAssignment(
+                assigned_partitions=[
+                    ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=numbers)
+                    for topic, numbers in by_topic.items()
+                ]
+            )
+            assignments.append(
+                SyncGroupRequest.SyncGroupRequestAssignment(
+                    member_id=member_id, assignment=_VERSION.to_bytes(2, "big") + assignment.encode(_VERSION)
+                )
+            )
+        return assignments
+
+    async def leave(self) -> None:
+        """Leaves at once, so that the others need not wait for the session's end. A coordinator gone is no error."""
+        if not self._member_id:
+            return
+        request = LeaveGroupRequest(group_id=self.group)
+        try:
+            if self._coordinator is None or not self._coordinator.connected:
+                self._coordinator = await self.cluster.coordinator(self.group)
+            if self._coordinator.best_version(request) >= 3:
+                request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
+            else:
+                request.member_id = self._member_id
+            await self._coordinator.send(request)
+        except OSError:
+            pass  # the group's session timeout does what the request would have done
+        self._member_id, self._generation = "", -1
+
+    # offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        topics: dict[str, list[Any]] = {}
+        for each, offset in offsets.items():
+            topics.setdefault(each.topic, []).append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=each.partition, committed_offset=offset, committed_metadata=""
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self._generation,
+            member_id=self._member_id,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+        async def attempt() -> None:
+            answer = await self._send(request)
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    self._check(partition.error_code)
+
+        await self.cluster.retrying(attempt)
+
+    async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offset of each partition, -1 where there is none."""
+        return await committed_offsets(self.cluster, self.group, partitions)
+
+
+async def committed_offsets(
+    cluster: ClusterClient, group: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """What `group` has committed for each partition, -1 where nothing."""
+    topics: dict[str, list[int]] = {}
+    for each in partitions:
+        topics.setdefault(each.topic, []).append(each.partition)
+
+    async def attempt() -> dict[TopicPartition, int]:
+        coordinator = await cluster.coordinator(group)
+        request = OffsetFetchRequest()
+        found: Any
+        if coordinator.best_version(request) >= 8:
+            request.groups = [
+                OffsetFetchRequest.OffsetFetchRequestGroup(
+                    group_id=group,
+                    topics=[
+                        OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                        for name, numbers in topics.items()
+                    ],
+                )
+            ]
+            found = (await coordinator.send(request)).groups[0]
+        else:
+            request.group_id = group
+            request.topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
+                for name, numbers in topics.items()
+            ]
+            found = await coordinator.send(request)
+        offsets: dict[TopicPartition, int] = dict.fromkeys(partitions, -1)
+        codes = [found.error_code]
+        for topic in found.topics:
+            for partition in topic.partitions:
+                codes.append(partition.error_code)
+                offsets[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
+        for code in codes:
+            if code:
+                raise KafkaError(ErrorCode(code), f"committed offsets of group {group!r}: {ErrorCode(code).name}")
+        return offsets
+
+    return await cluster.retrying(attempt)
+
+
+def _read_assignment(data: Any) -> list[TopicPartition]:
+    if not data:
+        return []
+    version = min(int.from_bytes(data[:2], "big"), _VERSION)
+    assignment = ConsumerProtocolAssignment.decode(data, version, 2)[0]
+    return [
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
+    ]
+
+
+def range_assignment(
+    wanted: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]
+) -> dict[str, list[TopicPartition]]:
+    """Kafka's RangeAssignor: of each topic every interested member gets a run, the first ones one more."""
+    given: dict[str, list[TopicPartition]] = {member: [] for member in wanted}
+    for topic in sorted(partition_counts):
+        members = sorted(member for member, topics in wanted.items() if topic in topics)
+        if not members:
+            continue
+        share, extra = divmod(partition_counts[topic], len(members))
+        first = 0
+        for index, member in enumerate(members):
+            count = share + (index < extra)
+            given[member].extend(TopicPartition(topic, number) for number in range(first, first + count))
+            first += count
+    return given
