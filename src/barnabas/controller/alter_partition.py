@@ -1,0 +1,132 @@
+"""What the controller makes of a leader's wish to change its ISR: a pure decision, and the answer built from it.
+
+The order of the checks is Kafka's: who is ahead of the controller sends the leader looking for another one, who is
+behind is fenced, and what is so already is a success, so that a request whose answer was lost can be sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from barnabas.controller.context import ControllerContext
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+PartitionOutcome = LeaderAndIsr | ErrorCode
+
+
+@dataclass(slots=True)
+class AlterPartitionDecision:
+    """`accepted` has to be written to ZooKeeper; `outcomes` are settled already; `unknown_topic_ids` have no name."""
+
+    accepted: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
+    outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    unknown_topic_ids: dict[Uuid, list[int]] = field(default_factory=dict)
+
+
+def refusal(context: ControllerContext, broker_id: int, broker_epoch: int) -> ErrorCode | None:
+    """Why a whole request is refused: its sender isn't registered, or not in that life."""
+    return None if context.broker_epoch(broker_id) == broker_epoch else ErrorCode.STALE_BROKER_EPOCH
+
+
+def decide(context: ControllerContext, request: AlterPartitionRequest, version: int) -> AlterPartitionDecision:
+    decision = AlterPartitionDecision()
+    for topic in request.topics:
+        name = context.topic_names.get(topic.topic_id) if version > 1 else topic.topic_name
+        if name is None:
+            decision.unknown_topic_ids[topic.topic_id] = [each.partition_index for each in topic.partitions]
+            continue
+        for each in topic.partitions:
+            isr = [member.broker_id for member in each.new_isr_with_epochs] if version >= 3 else each.new_isr
+            proposed = LeaderAndIsr(
+                request.broker_id,
+                each.leader_epoch,
+                tuple(isr),
+                LeaderRecoveryState(each.leader_recovery_state),
+                each.partition_epoch,
+            )
+            partition = TopicPartition(name, each.partition_index)
+            outcome = judge(context, partition, proposed, version)
+            if outcome is None:
+                decision.accepted[partition] = proposed
+            else:
+                decision.outcomes[partition] = outcome
+    return decision
+
+
+def judge(
+    context: ControllerContext, partition: TopicPartition, proposed: LeaderAndIsr, version: int
+) -> PartitionOutcome | None:
+    """What to answer at once; None where the proposal may be written."""
+    leadership = context.partition_leadership_info(partition)
+    if leadership is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    current = leadership.leader_and_isr
+    if proposed.partition_epoch > current.partition_epoch or proposed.leader_epoch > current.leader_epoch:
+        # The leader knows more than this controller, which therefore may not be the controller any more.
+        return ErrorCode.NOT_CONTROLLER
+    if proposed.leader_epoch < current.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if _is_so_already(proposed, current):
+        return current
+    if proposed.partition_epoch < current.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if proposed.leader != current.leader or proposed.leader not in proposed.isr:
+        return ErrorCode.INVALID_REQUEST
+    if proposed.leader_recovery_state is LeaderRecoveryState.RECOVERING and (
+        len(proposed.isr) > 1 or current.leader_recovery_state is LeaderRecoveryState.RECOVERED
+    ):
+        return ErrorCode.INVALID_REQUEST
+    if not all(context.is_live_broker(replica) for replica in proposed.isr):
+        # KIP-841: a broker that is dead or leaving does not come (back) into the ISR.
+        return ErrorCode.INELIGIBLE_REPLICA if version > 1 else ErrorCode.OPERATION_NOT_ATTEMPTED
+    return None
+
+
+def _is_so_already(proposed: LeaderAndIsr, current: LeaderAndIsr) -> bool:
+    """Kafka's ``equalsAllowStalePartitionEpoch``."""
+    return (
+        proposed.leader == current.leader
+        and proposed.leader_epoch == current.leader_epoch
+        and sorted(proposed.isr) == sorted(current.isr)
+        and proposed.leader_recovery_state is current.leader_recovery_state
+        and proposed.partition_epoch <= current.partition_epoch
+    )
+
+
+def response(
+    topic_ids: Mapping[str, Uuid], decision: AlterPartitionDecision, outcomes: Mapping[TopicPartition, PartitionOutcome]
+) -> AlterPartitionResponse:
+    """The answer; `outcomes` has every partition whose topic is known."""
+    topics: dict[str, AlterPartitionResponse.TopicData] = {}
+    for partition, outcome in outcomes.items():
+        topic = topics.get(partition.topic)
+        if topic is None:
+            # Versions below 2 carry the name, later ones the id; the codec leaves out the other.
+            topic = topics[partition.topic] = AlterPartitionResponse.TopicData(
+                topic_name=partition.topic, topic_id=topic_ids.get(partition.topic, ZERO_UUID), partitions=[]
+            )
+        data = AlterPartitionResponse.PartitionData(partition_index=partition.partition)
+        if isinstance(outcome, ErrorCode):
+            data.error_code = int(outcome)
+        else:
+            data.leader_id = outcome.leader
+            data.leader_epoch = outcome.leader_epoch
+            data.isr = list(outcome.isr)
+            data.leader_recovery_state = int(outcome.leader_recovery_state)
+            data.partition_epoch = outcome.partition_epoch
+        topic.partitions.append(data)
+    unknown = [
+        AlterPartitionResponse.TopicData(
+            topic_id=topic_id,
+            partitions=[
+                AlterPartitionResponse.PartitionData(partition_index=index, error_code=int(ErrorCode.UNKNOWN_TOPIC_ID))
+                for index in partitions
+            ],
+        )
+        for topic_id, partitions in decision.unknown_topic_ids.items()
+    ]
+    return AlterPartitionResponse(topics=[*unknown, *topics.values()])

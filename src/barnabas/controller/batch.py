@@ -1,0 +1,260 @@
+"""What one event has to tell the brokers, gathered and then sent as few requests (``ControllerBrokerRequestBatch``).
+
+Changes are collected per broker between `ControllerBrokerRequestBatch.new_batch` and
+`ControllerBrokerRequestBatch.send_requests_to_brokers`; `ControllerBrokerRequestBatch.requests` builds them as values.
+For each broker LeaderAndIsr goes before UpdateMetadata, and StopReplica last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from barnabas.controller.context import ControllerContext
+from barnabas.controller.state_change_log import StateChangeLog
+from barnabas.model.cluster import SECURITY_PROTOCOL_IDS
+from barnabas.model.ids import LEADER_DURING_DELETE, ZERO_UUID, TopicPartition
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+
+LEADER_AND_ISR_VERSION: Final = 7
+UPDATE_METADATA_VERSION: Final = 8
+STOP_REPLICA_VERSION: Final = 4
+"""The versions of inter-broker protocol 3.4 and later; a broker is never asked for its ApiVersions here."""
+
+ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRequest:
+    """One request for one broker."""
+
+    broker_id: int
+    request: ControlRequest
+    version: int
+
+
+class ControllerBrokerRequestBatch:
+    """`send` puts a request into its broker's queue. `inter_broker_listener` is where followers reach leaders."""
+
+    def __init__(
+        self,
+        controller_id: int,
+        inter_broker_listener: str,
+        context: ControllerContext,
+        log: StateChangeLog,
+        send: Callable[[BrokerRequest], None],
+    ) -> None:
+        self._controller_id = controller_id
+        self._inter_broker_listener = inter_broker_listener
+        self._context = context
+        self._log = log
+        self._send = send
+        self._leader_and_isr: dict[int, dict[TopicPartition, LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
+        self._stop_replica: dict[int, dict[TopicPartition, StopReplicaRequest.StopReplicaPartitionState]] = {}
+        self._update_metadata_brokers: dict[int, None] = {}
+        self._update_metadata: dict[TopicPartition, UpdateMetadataRequest.UpdateMetadataPartitionState] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._leader_and_isr or self._stop_replica or self._update_metadata_brokers)
+
+    def new_batch(self) -> None:
+        assert self.is_empty, "the previous batch was never sent: its state changes would be lost"
+
+    def clear(self) -> None:
+        self._leader_and_isr.clear()
+        self._stop_replica.clear()
+        self._update_metadata_brokers.clear()
+        self._update_metadata.clear()
+
+    def add_leader_and_isr_request_for_brokers(
+        self,
+        broker_ids: Iterable[int],
+        partition: TopicPartition,
+        leadership: LeaderIsrAndControllerEpoch,
+        assignment: ReplicaAssignment,
+        *,
+        is_new: bool,
+    ) -> None:
+        """Also tells every broker of the partition's state. A replica once said to be new stays so in this batch."""
+        leader_and_isr = leadership.leader_and_isr
+        for broker_id in broker_ids:
+            if broker_id < 0:
+                continue
+            states = self._leader_and_isr.setdefault(broker_id, {})
+            known = states.get(partition)
+            states[partition] = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+                partition_index=partition.partition,
+                controller_epoch=leadership.controller_epoch,
+                leader=leader_and_isr.leader,
+                leader_epoch=leader_and_isr.leader_epoch,
+                isr=list(leader_and_isr.isr),
+                partition_epoch=leader_and_isr.partition_epoch,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding_replicas),
+                removing_replicas=list(assignment.removing_replicas),
+                is_new=is_new or (known is not None and known.is_new),
+                leader_recovery_state=int(leader_and_isr.leader_recovery_state),
+            )
+        self.add_update_metadata_request_for_brokers(self._context.live_or_shutting_down_broker_ids, (partition,))
+
+    def add_stop_replica_request_for_brokers(
+        self, broker_ids: Iterable[int], partition: TopicPartition, *, delete_partition: bool
+    ) -> None:
+        leader_epoch = self._context.leader_epoch(partition)
+        for broker_id in broker_ids:
+            if broker_id < 0:
+                continue
+            states = self._stop_replica.setdefault(broker_id, {})
+            known = states.get(partition)
+            states[partition] = StopReplicaRequest.StopReplicaPartitionState(
+                partition_index=partition.partition,
+                leader_epoch=leader_epoch,
+                delete_partition=delete_partition or (known is not None and known.delete_partition),
+            )
+
+    def add_update_metadata_request_for_brokers(
+        self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Without `partitions` the brokers learn only who is alive."""
+        context = self._context
+        self._update_metadata_brokers.update((broker_id, None) for broker_id in broker_ids if broker_id >= 0)
+        for partition in partitions:
+            leadership = context.partition_leadership_info(partition)
+            if leadership is None:
+                continue  # no leader was elected yet; the election will tell them
+            leader_and_isr = leadership.leader_and_isr
+            being_deleted = context.is_topic_queued_up_for_deletion(partition.topic)
+            replicas = context.partition_replica_assignment(partition)
+            self._update_metadata[partition] = UpdateMetadataRequest.UpdateMetadataPartitionState(
+                partition_index=partition.partition,
+                controller_epoch=leadership.controller_epoch,
+                leader=LEADER_DURING_DELETE if being_deleted else leader_and_isr.leader,
+                leader_epoch=0 if being_deleted else leader_and_isr.leader_epoch,
+                isr=list(leader_and_isr.isr),
+                zk_version=0 if being_deleted else leader_and_isr.partition_epoch,
+                replicas=list(replicas),
+                offline_replicas=[replica for replica in replicas if not context.is_replica_online(replica, partition)],
+            )
+
+    def requests(self, controller_epoch: int) -> list[BrokerRequest]:
+        """What was gathered, as requests; only brokers that are registered get any."""
+        context = self._context
+        alive = {broker.broker_id: broker for broker in context.live_or_shutting_down_brokers}
+        built: list[BrokerRequest] = []
+        for broker_id in sorted(self._leader_and_isr.keys() & alive.keys()):
+            built.append(self._leader_and_isr_request(controller_epoch, broker_id))
+        topic_states = self._update_metadata_topic_states()
+        live_brokers = self._update_metadata_live_brokers()
+        for broker_id in sorted(self._update_metadata_brokers.keys() & alive.keys()):
+            update = UpdateMetadataRequest(
+                controller_id=self._controller_id,
+                controller_epoch=controller_epoch,
+                broker_epoch=alive[broker_id].epoch,
+                topic_states=topic_states,
+                live_brokers=live_brokers,
+            )
+            built.append(BrokerRequest(broker_id, update, UPDATE_METADATA_VERSION))
+        for broker_id in sorted(self._stop_replica.keys() & alive.keys()):
+            built.append(self._stop_replica_request(controller_epoch, broker_id))
+        return built
+
+    def send_requests_to_brokers(self, controller_epoch: int) -> None:
+        requests = self.requests(controller_epoch)
+        self.clear()
+        for each in requests:
+            self._log.info(f"Sending {_summary(each.request)} to broker {each.broker_id}")
+            self._send(each)
+
+    def _leader_and_isr_request(self, controller_epoch: int, broker_id: int) -> BrokerRequest:
+        context = self._context
+        states = self._leader_and_isr[broker_id]
+        leader_ids = {state.leader for state in states.values()}
+        live_leaders = []
+        for broker in context.live_or_shutting_down_brokers:
+            endpoint = broker.endpoint(self._inter_broker_listener)
+            if broker.broker_id in leader_ids and endpoint is not None:
+                live_leaders.append(
+                    LeaderAndIsrRequest.LeaderAndIsrLiveLeader(
+                        broker_id=broker.broker_id, host_name=endpoint.host, port=endpoint.port
+                    )
+                )
+        topics: dict[str, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
+        for partition, state in states.items():
+            topic = topics.get(partition.topic)
+            if topic is None:
+                topic = topics[partition.topic] = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                    topic_name=partition.topic,
+                    topic_id=context.topic_ids.get(partition.topic, ZERO_UUID),
+                    partition_states=[],
+                )
+            topic.partition_states.append(state)
+        broker_epoch = context.broker_epoch(broker_id)
+        assert broker_epoch is not None
+        request = LeaderAndIsrRequest(
+            controller_id=self._controller_id,
+            controller_epoch=controller_epoch,
+            broker_epoch=broker_epoch,
+            topic_states=list(topics.values()),
+            live_leaders=live_leaders,
+        )
+        return BrokerRequest(broker_id, request, LEADER_AND_ISR_VERSION)
+
+    def _update_metadata_topic_states(self) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
+        topics: dict[str, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
+        for partition, state in self._update_metadata.items():
+            topic = topics.get(partition.topic)
+            if topic is None:
+                topic = topics[partition.topic] = UpdateMetadataRequest.UpdateMetadataTopicState(
+                    topic_name=partition.topic,
+                    topic_id=self._context.topic_ids.get(partition.topic, ZERO_UUID),
+                    partition_states=[],
+                )
+            topic.partition_states.append(state)
+        return list(topics.values())
+
+    def _update_metadata_live_brokers(self) -> list[UpdateMetadataRequest.UpdateMetadataBroker]:
+        return [
+            UpdateMetadataRequest.UpdateMetadataBroker(
+                id=broker.broker_id,
+                endpoints=[
+                    UpdateMetadataRequest.UpdateMetadataEndpoint(
+                        port=endpoint.port,
+                        host=endpoint.host,
+                        listener=endpoint.listener,
+                        security_protocol=SECURITY_PROTOCOL_IDS[endpoint.security_protocol],
+                    )
+                    for endpoint in broker.endpoints
+                ],
+                rack=broker.rack,
+            )
+            for broker in self._context.live_or_shutting_down_brokers
+        ]
+
+    def _stop_replica_request(self, controller_epoch: int, broker_id: int) -> BrokerRequest:
+        topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}
+        for partition, state in self._stop_replica[broker_id].items():
+            topic = topics.get(partition.topic)
+            if topic is None:
+                topic = topics[partition.topic] = StopReplicaRequest.StopReplicaTopicState(
+                    topic_name=partition.topic, partition_states=[]
+                )
+            topic.partition_states.append(state)
+        broker_epoch = self._context.broker_epoch(broker_id)
+        assert broker_epoch is not None
+        request = StopReplicaRequest(
+            controller_id=self._controller_id,
+            controller_epoch=controller_epoch,
+            broker_epoch=broker_epoch,
+            topic_states=list(topics.values()),
+        )
+        return BrokerRequest(broker_id, request, STOP_REPLICA_VERSION)
+
+
+def _summary(request: ControlRequest) -> str:
+    partitions = sum(len(topic.partition_states) for topic in request.topic_states)
+    return f"{type(request).__name__.removesuffix('Request')} for {partitions} partitions"

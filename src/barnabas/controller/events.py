@@ -1,0 +1,287 @@
+"""What can happen to a controller. Each event is a value; one that a caller waits for carries the future of its answer.
+
+`state` groups the kinds as Kafka's ``ControllerState`` does, for the metrics and the status page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from barnabas.controller.election import ElectionTrigger, ElectionType
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from barnabas.zk.znodes import ProducerIdsBlock, ReplicaAssignment
+
+T = TypeVar("T")
+
+
+class ControllerState(Enum):
+    Idle = 0
+    ControllerChange = 1
+    BrokerChange = 2
+    TopicChange = 3
+    TopicDeletion = 4
+    AlterPartitionReassignment = 5
+    AutoLeaderBalance = 6
+    ManualLeaderBalance = 7
+    ControlledShutdown = 8
+    IsrChange = 9
+    LeaderAndIsrResponseReceived = 10
+    LogDirChange = 11
+    ControllerShutdown = 12
+    UncleanLeaderElectionEnable = 13
+    TopicUncleanLeaderElectionEnable = 14
+    ListPartitionReassignment = 15
+    UpdateMetadataResponseReceived = 16
+    UpdateFeatures = 17
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ControllerEvent:
+    """One thing to be handled."""
+
+    state: ClassVar[ControllerState]
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def preempt(self) -> None:
+        """The queue was cleared before this event's turn: whoever waits for an answer must look for the controller."""
+
+
+class AnsweredEvent(ControllerEvent, Generic[T]):
+    """An event that somebody waits for."""
+
+    answer: asyncio.Future[T]
+
+    def preempt(self) -> None:
+        self.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "The controller moved to another broker."))
+
+    def succeed(self, value: T) -> None:
+        if not self.answer.done():
+            self.answer.set_result(value)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # the caller may have gone away; that is not an error of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Startup(ControllerEvent):
+    state = ControllerState.ControllerChange
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChange(ControllerEvent):
+    """``/controller`` was made or rewritten: somebody won."""
+
+    state = ControllerState.ControllerChange
+
+
+@dataclass(frozen=True, slots=True)
+class Reelect(ControllerEvent):
+    """``/controller`` is gone: everybody tries."""
+
+    state = ControllerState.ControllerChange
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerAndReelect(ControllerEvent):
+    """A new session began: this broker must register again, and try."""
+
+    state = ControllerState.ControllerChange
+
+
+@dataclass(frozen=True, slots=True)
+class Expire(ControllerEvent):
+    """This broker's session is gone, and with it its reign. It clears the queue before it enters it."""
+
+    state = ControllerState.ControllerChange
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFailure(ControllerEvent):
+    """A channel to a broker failed in an unforeseen way: the reign can't be trusted to reach that broker."""
+
+    broker_id: int
+    error: BaseException
+    state = ControllerState.ControllerChange
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange(ControllerEvent):
+    state = ControllerState.BrokerChange
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModifications(ControllerEvent):
+    broker_id: int
+    state = ControllerState.BrokerChange
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange(ControllerEvent):
+    state = ControllerState.TopicChange
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionModifications(ControllerEvent):
+    topic: str
+    state = ControllerState.TopicChange
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletion(ControllerEvent):
+    state = ControllerState.TopicDeletion
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletionStopReplicaResponseReceived(ControllerEvent):
+    """`controller_epoch` and `broker_epoch` are those of the request: an answer to an earlier life is dropped."""
+
+    replica_id: int
+    request_error: ErrorCode
+    partition_errors: dict[TopicPartition, ErrorCode]
+    controller_epoch: int
+    broker_epoch: int
+    state = ControllerState.TopicDeletion
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEventNotification(ControllerEvent):
+    state = ControllerState.LogDirChange
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeNotification(ControllerEvent):
+    state = ControllerState.IsrChange
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrResponseReceived(ControllerEvent):
+    """`controller_epoch` and `broker_epoch` are those of the request: an answer to an earlier life is dropped."""
+
+    response: LeaderAndIsrResponse
+    broker_id: int
+    controller_epoch: int
+    broker_epoch: int
+    state = ControllerState.LeaderAndIsrResponseReceived
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataResponseReceived(ControllerEvent):
+    """Only an answer with an error comes this way."""
+
+    error: ErrorCode
+    broker_id: int
+    state = ControllerState.UpdateMetadataResponseReceived
+
+
+@dataclass(frozen=True, slots=True)
+class AutoPreferredReplicaLeaderElection(ControllerEvent):
+    state = ControllerState.AutoLeaderBalance
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanLeaderElectionEnable(ControllerEvent):
+    state = ControllerState.UncleanLeaderElectionEnable
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUncleanLeaderElectionEnable(ControllerEvent):
+    topic: str
+    state = ControllerState.TopicUncleanLeaderElectionEnable
+
+
+@dataclass(frozen=True, slots=True)
+class ZkPartitionReassignment(ControllerEvent):
+    """``/admin/reassign_partitions`` was made, or may be there again."""
+
+    state = ControllerState.AlterPartitionReassignment
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignmentIsrChange(ControllerEvent):
+    partition: TopicPartition
+    state = ControllerState.AlterPartitionReassignment
+
+
+@dataclass(frozen=True, slots=True)
+class ZkReplicaLeaderElection(ControllerEvent):
+    """``/admin/preferred_replica_election`` was made, or may be there again."""
+
+    state = ControllerState.ManualLeaderBalance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ControlledShutdown(AnsweredEvent[list[TopicPartition]]):
+    """Answered with the partitions that the broker still leads."""
+
+    broker_id: int
+    broker_epoch: int
+    answer: asyncio.Future[list[TopicPartition]]
+    state = ControllerState.ControlledShutdown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlterPartitionReceived(AnsweredEvent[AlterPartitionResponse]):
+    request: AlterPartitionRequest
+    version: int
+    answer: asyncio.Future[AlterPartitionResponse]
+    state = ControllerState.IsrChange
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllocateProducerIds(AnsweredEvent[ProducerIdsBlock]):
+    broker_id: int
+    broker_epoch: int
+    answer: asyncio.Future[ProducerIdsBlock]
+    state = ControllerState.Idle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplicaLeaderElection(AnsweredEvent[dict[TopicPartition, "int | KafkaError"]]):
+    """ElectLeaders; `partitions` is None for all there are. Answered with each one's leader, or why there is none."""
+
+    partitions: tuple[TopicPartition, ...] | None
+    election_type: ElectionType
+    answer: asyncio.Future[dict[TopicPartition, int | KafkaError]]
+    trigger: ElectionTrigger = ElectionTrigger.ADMIN_CLIENT_TRIGGERED
+    state = ControllerState.ManualLeaderBalance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ApiPartitionReassignment(AnsweredEvent[dict[TopicPartition, "KafkaError | None"]]):
+    """AlterPartitionReassignments; None as target cancels what is under way."""
+
+    reassignments: dict[TopicPartition, tuple[int, ...] | None]
+    answer: asyncio.Future[dict[TopicPartition, KafkaError | None]]
+    state = ControllerState.AlterPartitionReassignment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListPartitionReassignments(AnsweredEvent[dict[TopicPartition, ReplicaAssignment]]):
+    """`partitions` is None for all that are being reassigned."""
+
+    partitions: tuple[TopicPartition, ...] | None
+    answer: asyncio.Future[dict[TopicPartition, ReplicaAssignment]]
+    state = ControllerState.ListPartitionReassignment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UpdateFeatures(AnsweredEvent[dict[str, "KafkaError | None"]]):
+    """`updates` are the request's FeatureUpdateKey entries."""
+
+    updates: list[Any]
+    validate_only: bool
+    answer: asyncio.Future[dict[str, KafkaError | None]]
+    state = ControllerState.UpdateFeatures

@@ -1,0 +1,340 @@
+"""Moves partitions between their states (``ZkPartitionStateMachine``); `states` has the table.
+
+NonExistent -> New: nothing but the mark.
+New -> Online: the first live replica leads, all live ones are the ISR; written to ZooKeeper, told to the brokers.
+Online, Offline -> Online: an election by the given strategy; written, told.
+New, Online, Offline -> Offline and Offline -> NonExistent: nothing but the mark.
+
+Writes are pipelined: as many multis are in flight as there are partitions, and each checks the controller epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from barnabas.controller.batch import ControllerBrokerRequestBatch
+from barnabas.controller.context import ControllerContext
+from barnabas.controller.election import (
+    ControlledShutdownPartitionLeaderElectionStrategy,
+    ElectionResult,
+    OfflinePartitionLeaderElectionStrategy,
+    PartitionLeaderElectionStrategy,
+    PreferredReplicaPartitionLeaderElectionStrategy,
+    ReassignPartitionLeaderElectionStrategy,
+    leader_for_controlled_shutdown,
+    leader_for_offline,
+    leader_for_preferred_replica,
+    leader_for_reassign,
+)
+from barnabas.controller.state_change_log import StateChangeLog
+from barnabas.controller.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
+from barnabas.model.config import Config
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.znodes import LeaderIsrAndControllerEpoch
+
+logger = logging.getLogger(__name__)
+
+
+class StateChangeFailed(Exception):
+    """A transition that could not be made, and why; the state stays as it was (``StateChangeFailedException``)."""
+
+
+ElectionOutcome: TypeAlias = "LeaderAndIsr | StateChangeFailed | ZooKeeperError"
+
+_TRIGGERED = (PartitionState.OfflinePartition, PartitionState.NewPartition)
+
+
+class PartitionStateMachine:
+    """`config` is asked anew each time, since the broker's configuration may change while it runs."""
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        context: ControllerContext,
+        zk: KafkaZkClient,
+        batch: ControllerBrokerRequestBatch,
+        log: StateChangeLog,
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._zk = zk
+        self._batch = batch
+        self._log = log
+        self.unclean_leader_elections = 0
+
+    async def startup(self) -> None:
+        """At a failover: what state each partition is in, then a leader for those that have none."""
+        context = self._context
+        for partition in context.all_partitions():
+            leader = context.current_leader(partition)
+            if leader is None:
+                state = PartitionState.NewPartition
+            elif context.is_replica_online(leader, partition):
+                state = PartitionState.OnlinePartition
+            else:
+                state = PartitionState.OfflinePartition
+            context.put_partition_state(partition, state)
+        await self.trigger_online_partition_state_change()
+
+    async def trigger_online_partition_state_change(
+        self, topic: str | None = None
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        """Tries to find a leader for every partition (of `topic`) that is new or offline and not being deleted."""
+        context = self._context
+        partitions = [
+            partition
+            for partition in context.partitions_in_states(_TRIGGERED, topic)
+            if not context.is_topic_queued_up_for_deletion(partition.topic)
+        ]
+        return await self.handle_state_changes(
+            partitions, PartitionState.OnlinePartition, OfflinePartitionLeaderElectionStrategy()
+        )
+
+    async def handle_state_changes(
+        self,
+        partitions: Sequence[TopicPartition],
+        target_state: PartitionState,
+        strategy: PartitionLeaderElectionStrategy | None = None,
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        """The outcome of each election that took place; a partition that was initialized has none."""
+        if not partitions:
+            return {}
+        self._batch.new_batch()
+        outcomes = await self._do_handle_state_changes(partitions, target_state, strategy)
+        self._batch.send_requests_to_brokers(self._context.epoch)
+        return outcomes
+
+    async def _do_handle_state_changes(
+        self,
+        partitions: Sequence[TopicPartition],
+        target_state: PartitionState,
+        strategy: PartitionLeaderElectionStrategy | None,
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        context = self._context
+        valid, invalid = context.check_valid_partition_state_change(partitions, target_state)
+        for partition in invalid:
+            allowed = ", ".join(map(str, VALID_PREVIOUS_PARTITION_STATES[target_state]))
+            self._failed(partition, target_state, f"it must be in one of {allowed} before")
+        if target_state is not PartitionState.OnlinePartition:
+            for partition in valid:
+                self._changed(partition, target_state)
+            return {}
+
+        uninitialized = [tp for tp in valid if context.partition_state(tp) is PartitionState.NewPartition]
+        to_elect = [tp for tp in valid if context.partition_state(tp) is not PartitionState.NewPartition]
+        if uninitialized:
+            for partition in await self._initialize_leader_and_isr_for_partitions(uninitialized):
+                self._changed(partition, target_state)
+        if not to_elect:
+            return {}
+        assert strategy is not None, "a partition goes online by an election, and that needs a strategy"
+        outcomes = await self._elect_leader_for_partitions(to_elect, strategy)
+        for partition, outcome in outcomes.items():
+            if isinstance(outcome, LeaderAndIsr):
+                self._changed(partition, target_state)
+        return outcomes
+
+    async def _initialize_leader_and_isr_for_partitions(
+        self, partitions: Sequence[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Makes the ``state`` znodes of new partitions; returns those that were made."""
+        context = self._context
+        initial: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        for partition in partitions:
+            assigned = context.partition_replica_assignment(partition)
+            live = context.online_replicas(assigned, partition)
+            if not live:
+                self._failed(
+                    partition,
+                    PartitionState.OnlinePartition,
+                    f"none of its replicas {assigned} is alive, live brokers are {context.live_broker_ids}",
+                )
+                continue
+            initial[partition] = LeaderIsrAndControllerEpoch(LeaderAndIsr(live[0], 0, live), context.epoch)
+        created = await self._zk.create_topic_partition_states_raw(initial, context.epoch_zk_version)
+        initialized: list[TopicPartition] = []
+        for partition, error in created.items():
+            if error is not None:
+                self._failed(partition, PartitionState.OnlinePartition, str(error))
+                continue
+            leadership = initial[partition]
+            context.put_partition_leadership_info(partition, leadership)
+            self._batch.add_leader_and_isr_request_for_brokers(
+                leadership.leader_and_isr.isr,
+                partition,
+                leadership,
+                context.partition_full_replica_assignment(partition),
+                is_new=True,
+            )
+            initialized.append(partition)
+        return initialized
+
+    async def _elect_leader_for_partitions(
+        self, partitions: Sequence[TopicPartition], strategy: PartitionLeaderElectionStrategy
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        """Until each has an outcome: a partition whose leader wrote ``state`` meanwhile is read and decided again."""
+        outcomes: dict[TopicPartition, ElectionOutcome] = {}
+        remaining = list(partitions)
+        while remaining:
+            finished, remaining = await self._do_elect_leader_for_partitions(remaining, strategy)
+            for partition, outcome in finished.items():
+                if not isinstance(outcome, LeaderAndIsr):
+                    self._failed(partition, PartitionState.OnlinePartition, str(outcome))
+            outcomes.update(finished)
+            if remaining:
+                logger.info("electing again with %s, since their state moved: %s", strategy, _named(remaining))
+        return outcomes
+
+    async def _do_elect_leader_for_partitions(
+        self, partitions: Sequence[TopicPartition], strategy: PartitionLeaderElectionStrategy
+    ) -> tuple[dict[TopicPartition, ElectionOutcome], list[TopicPartition]]:
+        context = self._context
+        outcomes: dict[TopicPartition, ElectionOutcome] = {}
+        states = await self._zk.get_topic_partition_states(partitions)
+        current: dict[TopicPartition, LeaderAndIsr] = {}
+        for partition in partitions:
+            known = states.get(partition)
+            if known is None:
+                outcomes[partition] = StateChangeFailed(f"{partition} has no leader and ISR in ZooKeeper")
+            elif known.controller_epoch > context.epoch:
+                outcomes[partition] = StateChangeFailed(
+                    f"the state of {partition} was written by a controller of epoch {known.controller_epoch}, "
+                    f"which is newer than this one's {context.epoch}"
+                )
+            else:
+                current[partition] = known.leader_and_isr
+        elected: dict[TopicPartition, LeaderAndIsr] = {}
+        results = {}
+        for result in await self._elect(current, strategy):
+            if result.leader_and_isr is None:
+                outcomes[result.topic_partition] = StateChangeFailed(
+                    f"Failed to elect leader for partition {result.topic_partition} under strategy "
+                    f"{type(strategy).__name__}"
+                )
+            else:
+                results[result.topic_partition] = result
+                elected[result.topic_partition] = result.leader_and_isr
+        if not elected:
+            return outcomes, []
+        updated = await self._zk.update_leader_and_isr(elected, context.epoch, context.epoch_zk_version)
+        for partition, outcome in updated.finished_partitions.items():
+            outcomes[partition] = outcome
+            if not isinstance(outcome, LeaderAndIsr):
+                continue
+            leadership = LeaderIsrAndControllerEpoch(outcome, context.epoch)
+            context.put_partition_leadership_info(partition, leadership)
+            result = results[partition]
+            if result.unclean:
+                self._report_unclean(partition, current[partition], outcome)
+            self._batch.add_leader_and_isr_request_for_brokers(
+                result.live_replicas,
+                partition,
+                leadership,
+                context.partition_full_replica_assignment(partition),
+                is_new=False,
+            )
+        return outcomes, list(updated.partitions_to_retry)
+
+    async def _elect(
+        self, current: dict[TopicPartition, LeaderAndIsr], strategy: PartitionLeaderElectionStrategy
+    ) -> list[ElectionResult]:
+        context = self._context
+        if isinstance(strategy, OfflinePartitionLeaderElectionStrategy):
+            unclean_allowed = await self._unclean_allowed(current, strategy.allow_unclean)
+            return [
+                leader_for_offline(
+                    partition,
+                    leader_and_isr,
+                    context.partition_replica_assignment(partition),
+                    context.online_replicas(context.partition_replica_assignment(partition), partition),
+                    unclean_allowed.get(partition, False),
+                )
+                for partition, leader_and_isr in current.items()
+            ]
+        if isinstance(strategy, ReassignPartitionLeaderElectionStrategy):
+            results = []
+            for partition, leader_and_isr in current.items():
+                targets = context.partition_full_replica_assignment(partition).target_replicas
+                live = context.online_replicas(targets, partition)
+                results.append(leader_for_reassign(partition, leader_and_isr, targets, live))
+            return results
+        if isinstance(strategy, PreferredReplicaPartitionLeaderElectionStrategy):
+            return [
+                leader_for_preferred_replica(
+                    partition,
+                    leader_and_isr,
+                    context.partition_replica_assignment(partition),
+                    context.online_replicas(context.partition_replica_assignment(partition), partition),
+                )
+                for partition, leader_and_isr in current.items()
+            ]
+        assert isinstance(strategy, ControlledShutdownPartitionLeaderElectionStrategy)
+        return [
+            leader_for_controlled_shutdown(
+                partition,
+                leader_and_isr,
+                context.partition_replica_assignment(partition),
+                context.online_replicas(
+                    context.partition_replica_assignment(partition), partition, include_shutting_down_brokers=True
+                ),
+                context.shutting_down_broker_ids,
+            )
+            for partition, leader_and_isr in current.items()
+        ]
+
+    async def _unclean_allowed(
+        self, current: dict[TopicPartition, LeaderAndIsr], allow_unclean: bool
+    ) -> dict[TopicPartition, bool]:
+        """For partitions without a live in-sync replica: whether the operator or the topic accepts losses."""
+        context = self._context
+        without = [tp for tp, state in current.items() if not context.online_replicas(state.isr, tp)]
+        if allow_unclean:
+            return dict.fromkeys(without, True)
+        if not without:
+            return {}
+        topics = sorted({partition.topic for partition in without})
+        configs, failed = await self._zk.get_log_configs(topics, self._config())
+        allowed = {}
+        for partition in without:
+            if partition.topic in failed:
+                self._failed(
+                    partition,
+                    PartitionState.OnlinePartition,
+                    f"its topic's configuration can't be read: {failed[partition.topic]}",
+                )
+            else:
+                allowed[partition] = configs[partition.topic].flag("unclean.leader.election.enable")
+        return allowed
+
+    def _report_unclean(self, partition: TopicPartition, before: LeaderAndIsr, after: LeaderAndIsr) -> None:
+        self.unclean_leader_elections += 1
+        text = (
+            f"UNCLEAN leader election: {partition} is led by {after.leader}, which was not in the ISR "
+            f"{list(before.isr)}; what only those had is lost (leader epoch {after.leader_epoch})"
+        )
+        logger.warning("%s", text)
+        self._log.error(text)
+
+    def _changed(self, partition: TopicPartition, target_state: PartitionState) -> None:
+        before = self._context.partition_state(partition)
+        self._context.put_partition_state(partition, target_state)
+        detail = ""
+        if target_state is PartitionState.NewPartition:
+            detail = f" with assigned replicas {list(self._context.partition_replica_assignment(partition))}"
+        elif target_state is PartitionState.OnlinePartition:
+            leadership = self._context.partition_leadership_info(partition)
+            detail = f" with {leadership.leader_and_isr if leadership else None}"
+        self._log.info(f"Changed partition {partition} from {before} to {target_state}{detail}")
+
+    def _failed(self, partition: TopicPartition, target_state: PartitionState, why: str) -> None:
+        before = self._context.partition_state(partition)
+        self._log.error(f"Failed to change partition {partition} from {before} to {target_state}: {why}")
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))

@@ -1,0 +1,311 @@
+"""Moves partitions to other brokers while they are used (``KafkaController.onPartitionReassignment``, KIP-455).
+
+ORS is the original replica set, TRS the target, AR the replicas that are added, RR those that are removed. While it
+lasts the partition's replicas are TRS and then what remains of ORS.
+
+U. Record the new assignment: (U1) in ZooKeeper, (U2) in memory; (U3) a reassignment that this one replaces may have
+   added replicas that are not wanted any more: they are stopped and deleted at once.
+A. While TRS is not within the ISR: (A1) LeaderAndIsr in a new leader epoch to ORS and AR, (A2) AR become NewReplica.
+B. When TRS is within the ISR: (B1) AR become OnlineReplica; (B2) memory has TRS alone; (B3) a leader within TRS, or the
+   same leader in a new epoch that knows the smaller assignment; (B4, B5) RR leave the ISR and are deleted; (B6)
+   ZooKeeper has TRS alone; (B7) the legacy znode loses the partition; (B8) UpdateMetadata to all brokers; and a deletion
+   that waited for this goes on.
+
+A cancelled reassignment is one to ORS, which is within the ISR: it ends at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from barnabas.controller.batch import ControllerBrokerRequestBatch
+from barnabas.controller.context import ControllerContext
+from barnabas.controller.election import ReassignPartitionLeaderElectionStrategy
+from barnabas.controller.partition_state_machine import PartitionStateMachine, StateChangeFailed
+from barnabas.controller.replica_state_machine import ReplicaStateMachine
+from barnabas.controller.state_change_log import StateChangeLog
+from barnabas.controller.states import PartitionAndReplica, PartitionState, ReplicaState
+from barnabas.controller.topic_deletion import TopicDeletionManager
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+
+logger = logging.getLogger(__name__)
+
+
+def validate_replicas(
+    context: ControllerContext, partition: TopicPartition, target: Sequence[int]
+) -> KafkaError | None:
+    """Why `partition` can't be moved to `target`, None where it can."""
+
+    def invalid(why: str) -> KafkaError:
+        return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+    if not target:
+        return invalid("Empty replica list specified in partition reassignment.")
+    if len(dict.fromkeys(target)) != len(target):
+        return invalid(f"Duplicate replica ids in partition reassignment replica list: {list(target)}")
+    if any(replica < 0 for replica in target):
+        return invalid(f"Invalid broker id in replica list: {list(target)}")
+    adding = context.partition_full_replica_assignment(partition).reassign_to(tuple(target)).adding_replicas
+    if not all(context.is_live_broker(replica) for replica in adding):
+        return invalid(
+            f"Replica assignment has brokers that are not alive. Replica list: {list(adding)}, "
+            f"live broker list: {context.live_broker_ids}"
+        )
+    return None
+
+
+def build_reassignment(
+    context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None
+) -> ReplicaAssignment | None:
+    """The assignment on the way to `target`; None as target cancels, and is None where nothing is under way."""
+    assignment = context.partition_full_replica_assignment(partition)
+    if target is None:
+        return assignment.reassign_to(assignment.origin_replicas) if assignment.is_being_reassigned else None
+    return assignment.reassign_to(target)
+
+
+class Reassignments:
+    def __init__(
+        self,
+        context: ControllerContext,
+        zk: KafkaZkClient,
+        partition_state_machine: PartitionStateMachine,
+        replica_state_machine: ReplicaStateMachine,
+        topic_deletion: TopicDeletionManager,
+        batch: ControllerBrokerRequestBatch,
+        log: StateChangeLog,
+        zk_reassignment_gone: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._zk = zk
+        self._partitions = partition_state_machine
+        self._replicas = replica_state_machine
+        self._deletion = topic_deletion
+        self._batch = batch
+        self._log = log
+        self._zk_reassignment_gone = zk_reassignment_gone
+
+    async def trigger_by_znode(self) -> dict[TopicPartition, KafkaError | None]:
+        """``/admin/reassign_partitions`` is there: begins all in it; what can't be begun leaves the znode."""
+        built: dict[TopicPartition, ReplicaAssignment] = {}
+        outcomes: dict[TopicPartition, KafkaError | None] = {}
+        for partition, target in sorted((await self._zk.get_partition_reassignment()).items()):
+            refused = validate_replicas(self._context, partition, target) if not target else None
+            reassignment = build_reassignment(self._context, partition, tuple(target))
+            if refused is not None:
+                outcomes[partition] = refused
+            elif reassignment is not None:
+                built[partition] = reassignment
+        outcomes.update(await self._trigger(built))
+        failed = {partition for partition, error in outcomes.items() if error is not None}
+        if failed:
+            logger.warning("reassignments from the znode that failed: %s", sorted(failed))
+            await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition in failed)
+        return outcomes
+
+    async def trigger_by_api(
+        self, reassignments: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """AlterPartitionReassignments: the newest wish counts, also over one in the legacy znode."""
+        built: dict[TopicPartition, ReplicaAssignment] = {}
+        outcomes: dict[TopicPartition, KafkaError | None] = {}
+        for partition, target in reassignments.items():
+            refused = None if target is None else validate_replicas(self._context, partition, target)
+            if refused is not None:
+                outcomes[partition] = refused
+                continue
+            reassignment = build_reassignment(self._context, partition, target)
+            if reassignment is None:
+                outcomes[partition] = KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            else:
+                built[partition] = reassignment
+        await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition in built)
+        outcomes.update(await self._trigger(built))
+        return outcomes
+
+    async def _trigger(
+        self, reassignments: Mapping[TopicPartition, ReplicaAssignment]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        outcomes: dict[TopicPartition, KafkaError | None] = {}
+        for partition, reassignment in reassignments.items():
+            deleted = self._deletion.is_topic_queued_up_for_deletion(partition.topic)
+            if deleted or not self._context.partition_replica_assignment(partition):
+                outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+                continue
+            try:
+                await self.on_partition_reassignment(partition, reassignment)
+                outcomes[partition] = None
+            except StateChangeFailed as error:
+                logger.warning("the reassignment of %s did not begin: %s", partition, error)
+                outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return outcomes
+
+    async def maybe_resume_reassignments(
+        self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
+    ) -> None:
+        for partition in list(self._context.partitions_being_reassigned):
+            assignment = self._context.partition_full_replica_assignment(partition)
+            if should_resume(partition, assignment):
+                await self.on_partition_reassignment(partition, assignment)
+
+    async def maybe_complete_reassignment(self, partition: TopicPartition) -> None:
+        """The ISR of `partition` changed: perhaps the target replicas are all in it now."""
+        if partition not in self._context.partitions_being_reassigned:
+            return
+        reassignment = self._context.partition_full_replica_assignment(partition)
+        if await self._is_reassignment_complete(partition, reassignment):
+            await self.on_partition_reassignment(partition, reassignment)
+
+    def list(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
+        context = self._context
+        listed = context.partitions_being_reassigned if partitions is None else partitions
+        assignments = {partition: context.partition_full_replica_assignment(partition) for partition in listed}
+        return {partition: each for partition, each in assignments.items() if each.is_being_reassigned}
+
+    async def on_partition_reassignment(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> None:
+        context = self._context
+        self._deletion.mark_topic_ineligible_for_deletion((partition.topic,), "topic reassignment in progress")
+        await self._update_current_reassignment(partition, reassignment)
+        if not await self._is_reassignment_complete(partition, reassignment):
+            await self._update_leader_epoch_and_send_request(partition, reassignment)  # A1
+            await self._replicas.handle_state_changes(  # A2
+                _replicas(partition, reassignment.adding_replicas), ReplicaState.NewReplica
+            )
+            return
+        await self._replicas.handle_state_changes(  # B1
+            _replicas(partition, reassignment.adding_replicas), ReplicaState.OnlineReplica
+        )
+        completed = ReplicaAssignment(reassignment.target_replicas)
+        context.update_partition_full_replica_assignment(partition, completed)  # B2
+        await self._move_reassigned_partition_leader_if_required(partition, completed)  # B3
+        await self._stop_removed_replicas(partition, reassignment.removing_replicas)  # B4, B5
+        await self._update_replica_assignment_for_partition(partition, completed)  # B6
+        await self._remove_partition_from_reassigning_partitions(partition, completed)  # B7
+        self._batch.new_batch()  # B8
+        self._batch.add_update_metadata_request_for_brokers(context.live_or_shutting_down_broker_ids, (partition,))
+        self._batch.send_requests_to_brokers(context.epoch)
+        await self._deletion.resume_deletion_for_topics((partition.topic,))
+
+    async def _update_current_reassignment(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> None:
+        context = self._context
+        current = context.partition_full_replica_assignment(partition)
+        if current != reassignment:
+            await self._update_replica_assignment_for_partition(partition, reassignment)  # U1
+            context.update_partition_full_replica_assignment(partition, reassignment)  # U2
+            unneeded = [replica for replica in current.replicas if replica not in reassignment.replicas]
+            await self._stop_removed_replicas(partition, unneeded)  # U3
+        context.partitions_being_reassigned[partition] = None
+
+    async def _is_reassignment_complete(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> bool:
+        if not reassignment.is_being_reassigned:
+            return True
+        leadership = (await self._zk.get_topic_partition_states([partition])).get(partition)
+        if leadership is None:
+            return False
+        return all(replica in leadership.leader_and_isr.isr for replica in reassignment.target_replicas)
+
+    async def _move_reassigned_partition_leader_if_required(
+        self, partition: TopicPartition, completed: ReplicaAssignment
+    ) -> None:
+        leader = self._context.current_leader(partition)
+        assert leader is not None, f"{partition} is reassigned and was never led"
+        if leader in completed.replicas and self._context.is_replica_online(leader, partition):
+            await self._update_leader_epoch_and_send_request(partition, completed)
+        else:
+            await self._partitions.handle_state_changes(
+                [partition], PartitionState.OnlinePartition, ReassignPartitionLeaderElectionStrategy()
+            )
+
+    async def _stop_removed_replicas(self, partition: TopicPartition, removed: Sequence[int]) -> None:
+        """Out of the ISR first, then deleted; nobody waits for the brokers' word that they are."""
+        replicas = _replicas(partition, removed)
+        for state in (
+            ReplicaState.OfflineReplica,
+            ReplicaState.ReplicaDeletionStarted,
+            ReplicaState.ReplicaDeletionSuccessful,
+            ReplicaState.NonExistentReplica,
+        ):
+            await self._replicas.handle_state_changes(replicas, state)
+
+    async def _update_replica_assignment_for_partition(
+        self, partition: TopicPartition, assignment: ReplicaAssignment
+    ) -> None:
+        context = self._context
+        of_topic = context.partition_full_replica_assignment_for_topic(partition.topic)
+        of_topic[partition] = assignment
+        await self._zk.set_topic_assignment(
+            partition.topic, context.topic_ids.get(partition.topic), of_topic, context.epoch_zk_version
+        )
+        logger.info("the assignment of %s is now %s", partition, assignment)
+
+    async def _update_leader_epoch_and_send_request(
+        self, partition: TopicPartition, assignment: ReplicaAssignment
+    ) -> None:
+        leadership = await self._update_leader_epoch(partition)
+        self._batch.new_batch()
+        # A replica may lie in a log directory that is offline: told `is_new`, a broker makes it afresh in a good one.
+        # That is right for those that are added and would lose data for the original ones.
+        self._batch.add_leader_and_isr_request_for_brokers(
+            assignment.origin_replicas, partition, leadership, assignment, is_new=False
+        )
+        self._batch.add_leader_and_isr_request_for_brokers(
+            assignment.adding_replicas, partition, leadership, assignment, is_new=True
+        )
+        self._batch.send_requests_to_brokers(self._context.epoch)
+        self._log.info(f"Told {leadership.leader_and_isr} with {assignment} for {partition}, which is reassigned")
+
+    async def _update_leader_epoch(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch:
+        """A new leader epoch and nothing else, so that the leader takes in another assignment."""
+        context = self._context
+        while True:
+            current = (await self._zk.get_topic_partition_states([partition])).get(partition)
+            if current is None:
+                raise StateChangeFailed(f"{partition} has no leader and ISR in ZooKeeper: does it exist?")
+            if current.controller_epoch > context.epoch:
+                raise StateChangeFailed(
+                    f"the state of {partition} was written by a controller of epoch {current.controller_epoch}"
+                )
+            state = current.leader_and_isr
+            updated = await self._zk.update_leader_and_isr(
+                {partition: state.with_leader(state.leader, state.isr)}, context.epoch, context.epoch_zk_version
+            )
+            outcome = updated.finished_partitions.get(partition)
+            if outcome is None:
+                continue  # its leader wrote it meanwhile
+            if not isinstance(outcome, LeaderAndIsr):
+                raise outcome
+            leadership = LeaderIsrAndControllerEpoch(outcome, context.epoch)
+            context.put_partition_leadership_info(partition, leadership)
+            return leadership
+
+    async def _remove_partition_from_reassigning_partitions(
+        self, partition: TopicPartition, completed: ReplicaAssignment
+    ) -> None:
+        assert partition in self._context.partitions_being_reassigned
+        await self._maybe_remove_from_zk_reassignment(
+            lambda each, replicas: each == partition and tuple(replicas) == completed.replicas
+        )
+        self._context.partitions_being_reassigned.pop(partition)
+
+    async def _maybe_remove_from_zk_reassignment(
+        self, should_remove: Callable[[TopicPartition, Sequence[int]], bool]
+    ) -> None:
+        """Takes partitions out of ``/admin/reassign_partitions``; the znode goes with the last."""
+        if not await self._zk.reassign_partitions_in_progress():
+            return
+        reassigning = await self._zk.get_partition_reassignment()
+        remaining = {partition: each for partition, each in reassigning.items() if not should_remove(partition, each)}
+        if not remaining:
+            await self._zk.delete_partition_reassignment(self._context.epoch_zk_version)
+            self._zk_reassignment_gone()
+        elif len(remaining) != len(reassigning):
+            await self._zk.set_or_create_partition_reassignment(remaining, self._context.epoch_zk_version)
+
+
+def _replicas(partition: TopicPartition, replicas: Iterable[int]) -> list[PartitionAndReplica]:
+    return [PartitionAndReplica(partition, replica) for replica in replicas]

@@ -1,0 +1,109 @@
+"""Elections that someone asks for: an operator, the legacy znode, or the controller itself to balance leaders."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from barnabas.controller.context import ControllerContext
+from barnabas.controller.election import (
+    ElectionTrigger,
+    ElectionType,
+    OfflinePartitionLeaderElectionStrategy,
+    PartitionLeaderElectionStrategy,
+    PreferredReplicaPartitionLeaderElectionStrategy,
+    preferred_replica_partition_leader_election,
+)
+from barnabas.controller.partition_state_machine import ElectionOutcome, PartitionStateMachine
+from barnabas.controller.states import PartitionState
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr
+
+logger = logging.getLogger(__name__)
+
+
+async def on_replica_election(
+    partition_state_machine: PartitionStateMachine,
+    partitions: Sequence[TopicPartition],
+    election_type: ElectionType,
+    trigger: ElectionTrigger,
+) -> dict[TopicPartition, ElectionOutcome]:
+    """Elects; unclean only if an operator says so in a request, never for a znode or the balance of leaders."""
+    strategy: PartitionLeaderElectionStrategy
+    if election_type is ElectionType.PREFERRED:
+        strategy = PreferredReplicaPartitionLeaderElectionStrategy()
+    else:
+        strategy = OfflinePartitionLeaderElectionStrategy(
+            allow_unclean=trigger is ElectionTrigger.ADMIN_CLIENT_TRIGGERED
+        )
+    if partitions:
+        logger.info("%s election of %d partitions, by %s", election_type.name, len(partitions), trigger.value)
+    return await partition_state_machine.handle_state_changes(partitions, PartitionState.OnlinePartition, strategy)
+
+
+async def elect_leaders(
+    context: ControllerContext,
+    partition_state_machine: PartitionStateMachine,
+    partitions: Iterable[TopicPartition],
+    election_type: ElectionType,
+    trigger: ElectionTrigger,
+) -> dict[TopicPartition, int | KafkaError]:
+    """Each partition's leader, or why it was not elected."""
+    outcomes: dict[TopicPartition, int | KafkaError] = {}
+    electable: list[TopicPartition] = []
+    for partition in partitions:
+        if not context.has_partition(partition):
+            outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        elif context.is_topic_queued_up_for_deletion(partition.topic):
+            outcomes[partition] = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        elif not _needs_election(context, partition, election_type):
+            outcomes[partition] = KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+        else:
+            electable.append(partition)
+    elected = await on_replica_election(partition_state_machine, electable, election_type, trigger)
+    not_available = (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        if election_type is ElectionType.PREFERRED
+        else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    )
+    for partition in electable:
+        outcome = elected.get(partition)
+        if isinstance(outcome, LeaderAndIsr):
+            outcomes[partition] = outcome.leader
+        else:
+            outcomes[partition] = KafkaError(not_available, str(outcome) if outcome else None)
+    return outcomes
+
+
+def _needs_election(context: ControllerContext, partition: TopicPartition, election_type: ElectionType) -> bool:
+    leader = context.current_leader(partition)
+    if election_type is ElectionType.PREFERRED:
+        return leader is not None and leader != context.partition_replica_assignment(partition)[0]
+    return leader is None or not context.is_live_broker(leader)
+
+
+def imbalanced_partitions(context: ControllerContext, percentage: int) -> list[TopicPartition]:
+    """Partitions to give to their preferred leaders: of brokers that lead too few of those they should lead.
+
+    A broker counts when more than `percentage` of its partitions are led by others (``leader.imbalance.*``).
+    """
+    preferred: dict[int, list[TopicPartition]] = {}
+    for partition in context.all_partitions():
+        assignment = context.partition_replica_assignment(partition)
+        if assignment and not context.is_topic_queued_up_for_deletion(partition.topic):
+            preferred.setdefault(assignment[0], []).append(partition)
+    candidates: list[TopicPartition] = []
+    for broker_id, partitions in sorted(preferred.items()):
+        led_by_others = [tp for tp in partitions if context.current_leader(tp) not in (None, broker_id)]
+        if len(led_by_others) * 100 > percentage * len(partitions):
+            candidates += [tp for tp in led_by_others if _can_preferred_replica_be_leader(context, tp)]
+    return candidates
+
+
+def _can_preferred_replica_be_leader(context: ControllerContext, partition: TopicPartition) -> bool:
+    leadership = context.partition_leadership_info(partition)
+    assert leadership is not None
+    assignment = context.partition_replica_assignment(partition)
+    live = context.online_replicas(assignment, partition)
+    return preferred_replica_partition_leader_election(assignment, leadership.leader_and_isr.isr, live) is not None

@@ -1,0 +1,41 @@
+"""Every transition and every request about one, a line each, with the event that caused it (``state-change.log``).
+
+The newest lines stay in memory, for status pages; all go to the logger ``state.change``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final
+
+from barnabas.runtime import Clock
+
+STATE_CHANGES_KEPT_MAX: Final = 2_000
+
+logger = logging.getLogger("state.change")
+
+
+class StateChangeLog:
+    """`cause` names the event in hand, and stands in every line."""
+
+    def __init__(self, controller_id: int, clock: Clock) -> None:
+        self.controller_id = controller_id
+        self.cause = "-"
+        self.epoch = 0
+        self.recent: deque[tuple[int, str]] = deque(maxlen=STATE_CHANGES_KEPT_MAX)
+        self._clock = clock
+
+    def info(self, text: str) -> None:
+        self._write(logging.INFO, text)
+
+    def trace(self, text: str) -> None:
+        self._write(logging.DEBUG, text)
+
+    def error(self, text: str) -> None:
+        self._write(logging.ERROR, text)
+
+    def _write(self, level: int, text: str) -> None:
+        line = f"[Controller id={self.controller_id} epoch={self.epoch} event={self.cause}] {text}"
+        self.recent.append((self._clock.now_ms(), line))
+        logger.log(level, "%s", line)
