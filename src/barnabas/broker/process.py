@@ -1,16 +1,68 @@
-"""One broker as a process in the foreground: it reads its file, starts, says so, and stops on a signal."""
+"""One broker as a process in the foreground: it starts, says where it is, and stops when it is told to."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from barnabas.broker.server import Broker, BrokerStartError
-from barnabas.model.config import Config, broker_config
-from barnabas.model.errors import ConfigError
+from barnabas.broker.server import Broker
+from barnabas.model.config import Config
 from barnabas.runtime import Runtime
 
 logger = logging.getLogger(__name__)
+
+Notice = dict[str, Any]
+
+
+class BrokerHalted(Exception):
+    """The broker could not go on; the text says what failed."""
+
+
+def ready_notice(broker: Broker) -> Notice:
+    """What whoever started the broker wants to know: who it is and where it is reached."""
+    return {
+        "id": broker.broker_id,
+        "cluster_id": broker.cluster_id,
+        "epoch": broker.broker_epoch,
+        "controller": broker.controller.is_active,
+        "listeners": [str(endpoint) for endpoint in broker.listeners.advertised],
+        "host": broker.listeners.advertised[0].host,
+        "port": broker.listeners.advertised[0].port,
+        "log_dirs": list(broker.log_dirs.paths),
+    }
+
+
+async def run_broker(
+    runtime: Runtime,
+    config: Config,
+    stop: asyncio.Future[Any],
+    *,
+    on_ready: Callable[[Notice], None] | None = None,
+    host_name: str = "localhost",
+) -> None:
+    """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when it fails itself."""
+    for name, near in config.unknown():
+        hint = f" (did you mean {near}?)" if near else ""
+        logger.warning("unknown configuration %s is not used%s", name, hint)
+    broker = Broker(runtime, config, host_name=host_name)
+    await broker.startup()
+    if on_ready is not None:
+        on_ready(ready_notice(broker))
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(_: object) -> None:
+        if not over.done():
+            over.set_result(None)
+
+    stop.add_done_callback(wake)
+    broker.failed.add_done_callback(wake)
+    try:
+        await over
+    finally:
+        stop.remove_done_callback(wake)
+    if broker.failed.done():
+        await broker.abort()
+        raise BrokerHalted(f"Broker {broker.broker_id} halted: {broker.failed.result()!r}")
+    await broker.shutdown()

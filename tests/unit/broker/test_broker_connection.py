@@ -1,0 +1,293 @@
+"""A connection's framing and order, with a transport that only remembers."""
+
+import asyncio
+import struct
+
+import pytest
+
+from barnabas.broker import connection as connections
+from barnabas.broker.authorize import AllowAll
+from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
+from barnabas.broker.context import Disconnect
+from barnabas.broker.router import Route
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.frames import decode_response, encode_request, response_class
+from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.messages.list_groups import ListGroupsRequest
+
+
+class Transport(asyncio.Transport):
+    def __init__(self):
+        super().__init__()
+        self.written = bytearray()
+        self.closed = False
+        self.reading = True
+
+    def get_extra_info(self, name, default=None):
+        return ("127.0.0.1", 5) if name == "peername" else default
+
+    def write(self, data):
+        self.written += data
+
+    def writelines(self, parts):
+        for part in parts:
+            self.written += part
+
+    def close(self):
+        self.closed = True
+
+    abort = close
+
+    def pause_reading(self):
+        self.reading = False
+
+    def resume_reading(self):
+        self.reading = True
+
+    def frames(self):
+        frames, position = [], 0
+        while position < len(self.written):
+            (size,) = struct.unpack_from(">i", self.written, position)
+            frames.append(bytes(self.written[position + 4 : position + 4 + size]))
+            position += 4 + size
+        return frames
+
+
+class Open:
+    def opened(self, connection):
+        pass
+
+    def closed(self, connection):
+        pass
+
+
+class Table:
+    """A router whose only request is Heartbeat (and ApiVersions), answered by the test's own handler."""
+
+    def __init__(self, handle):
+        self.routes = {
+            12: Route("Heartbeat", 0, 4, HeartbeatRequest.decode, handle, HeartbeatResponse, None),
+            18: Route("ApiVersions", 0, 4, ApiVersionsRequest.decode, handle, ApiVersionsResponse, None),
+        }
+
+    def unsupported_version(self):
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+class Node:
+    broker_id = 7
+    connections = Open()
+
+
+def begin(handle, *, max_request_bytes=1000):
+    connection = BrokerConnection(Node(), Table(handle), "PLAINTEXT", AllowAll(), ConnectionLimits(max_request_bytes))
+    transport = Transport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def feed(connection, data, piece=None):
+    """As a transport does it: takes a buffer, fills some of it, says how much."""
+    data = bytes(data)
+    while data:
+        buffer = connection.get_buffer(-1)
+        assert len(buffer) > 0
+        count = min(len(buffer), len(data), piece or len(data))
+        buffer[:count] = data[:count]
+        connection.buffer_updated(count)
+        data = data[count:]
+
+
+def heartbeat(number, group="g"):
+    return b"".join(encode_request(HeartbeatRequest(group_id=group, member_id=str(number)), 2, number, "test"))
+
+
+async def echo(broker, request, context):
+    return HeartbeatResponse(throttle_time_ms=len(request.group_id), error_code=int(request.member_id))
+
+
+def answers(transport):
+    return [
+        (number, message.error_code)
+        for number, message in (decode_response(HeartbeatResponse, 2, frame) for frame in transport.frames())
+    ]
+
+
+@pytest.mark.parametrize("piece", [None, 1, 3, 7, 64])
+def test_requests_are_cut_out_of_the_stream_however_it_arrives(piece):
+    connection, transport = begin(echo)
+    feed(connection, b"".join(heartbeat(number) for number in range(9)), piece)
+    assert answers(transport) == [(number, number) for number in range(9)]
+    assert not transport.closed
+
+
+@pytest.mark.parametrize("size", [SHARED_BYTES - 60, SHARED_BYTES, SHARED_BYTES * 3])
+def test_a_frame_beyond_the_shared_buffer_arrives_whole_and_so_does_the_next(size):
+    connection, transport = begin(echo, max_request_bytes=10**6)
+    group = "x" * min(size, 32000)
+    padded = heartbeat(1, group)
+    feed(connection, heartbeat(0) + padded + heartbeat(2), 5000)
+    messages = [decode_response(HeartbeatResponse, 2, frame) for frame in transport.frames()]
+    assert [(number, message.throttle_time_ms) for number, message in messages] == [(0, 1), (1, len(group)), (2, 1)]
+
+
+def test_frames_of_two_connections_do_not_mix_in_the_shared_buffer():
+    one, one_transport = begin(echo)
+    two, two_transport = begin(echo)
+    first, second = heartbeat(1), heartbeat(2)
+    feed(one, first[:3])
+    feed(two, second[:2])
+    feed(one, first[3:])
+    feed(two, second[2:])
+    assert answers(one_transport) == [(1, 1)]
+    assert answers(two_transport) == [(2, 2)]
+
+
+def test_one_request_is_in_flight_and_the_next_waits_for_its_answer():
+    async def main():
+        gates = []
+
+        async def wait(broker, request, context):
+            gate = asyncio.get_running_loop().create_future()
+            gates.append(gate)
+            await gate
+            return HeartbeatResponse(error_code=int(request.member_id))
+
+        connection, transport = begin(wait)
+        feed(connection, heartbeat(1) + heartbeat(2))
+        assert len(gates) == 1
+        gates[0].set_result(None)
+        await asyncio.sleep(0)
+        assert answers(transport) == [(1, 1)]
+        assert len(gates) == 2
+        gates[1].set_result(None)
+        await asyncio.sleep(0)
+        assert answers(transport) == [(1, 1), (2, 2)]
+
+    asyncio.run(main())
+
+
+def test_reading_pauses_while_too_much_waits_and_goes_on_afterwards(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_WAITING_BYTES", 100)
+
+    async def main():
+        gate = asyncio.get_running_loop().create_future()
+
+        async def wait_once(broker, request, context):
+            await asyncio.shield(gate)
+            return HeartbeatResponse(error_code=int(request.member_id))
+
+        connection, transport = begin(wait_once)
+        feed(connection, b"".join(heartbeat(number) for number in range(8)))
+        assert not transport.reading
+        gate.set_result(None)
+        while len(transport.frames()) < 8:
+            await asyncio.sleep(0)
+        assert transport.reading
+        assert [number for number, _ in answers(transport)] == list(range(8))
+
+    asyncio.run(main())
+
+
+def test_the_next_request_waits_while_the_client_does_not_read_its_answers():
+    connection, transport = begin(echo)
+    connection.pause_writing()
+    feed(connection, heartbeat(1))
+    assert answers(transport) == []
+    connection.resume_writing()
+    assert answers(transport) == [(1, 1)]
+
+
+def test_a_story_is_abandoned_when_its_connection_is_lost():
+    ended = []
+
+    async def main():
+        async def wait(broker, request, context):
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ended.append(request.member_id)
+
+        connection, transport = begin(wait)
+        feed(connection, heartbeat(1))
+        connection.connection_lost(None)
+        assert ended == ["1"]
+        assert not transport.written
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("size", [-1, 1001, 2**31 - 1])
+def test_a_size_that_cannot_be_closes_the_connection(size):
+    connection, transport = begin(echo)
+    feed(connection, heartbeat(1) + struct.pack(">i", size) + b"garbage")
+    assert answers(transport) == [(1, 1)]
+    assert transport.closed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">ihhih", 10, 999, 0, 5, -1),  # an unknown API key
+        struct.pack(">ihhih", 10, 12, 99, 5, -1),  # an unknown version
+        struct.pack(">ihhih", 10, 12, 2, 5, -1),  # a body that ends too early
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">i", 0),
+        b"".join(encode_request(ListGroupsRequest(), 0, 1, "test")),
+    ],
+)
+def test_what_cannot_be_understood_closes_the_connection(data):
+    connection, transport = begin(echo)
+    feed(connection, data)
+    assert transport.closed
+    assert not transport.written
+
+
+def test_api_versions_in_an_unknown_version_is_answered_in_version_0():
+    connection, transport = begin(echo)
+    feed(connection, struct.pack(">ihhih", 10, 18, 77, 5, -1))
+    number, message = decode_response(response_class(18), 0, transport.frames()[0])
+    assert (number, message.error_code) == (5, ErrorCode.UNSUPPORTED_VERSION)
+    assert not transport.closed
+
+
+def test_an_expected_error_is_answered_with_its_code():
+    async def refuse(broker, request, context):
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    connection, transport = begin(refuse)
+    feed(connection, heartbeat(1))
+    assert answers(transport) == [(1, ErrorCode.NOT_COORDINATOR)]
+
+
+def test_an_unexpected_error_is_answered_and_logged_and_the_connection_lives(caplog):
+    async def fail(broker, request, context):
+        if request.member_id == "1":
+            raise ZeroDivisionError("a mistake of ours")
+        return HeartbeatResponse(error_code=0)
+
+    connection, transport = begin(fail)
+    feed(connection, heartbeat(1) + heartbeat(2))
+    assert answers(transport) == [(1, ErrorCode.UNKNOWN_SERVER_ERROR), (2, 0)]
+    assert "a mistake of ours" in caplog.text
+    assert not transport.closed
+
+
+def test_a_handler_may_ask_for_the_connection_to_be_closed():
+    async def close(broker, request, context):
+        raise Disconnect("acks=0")
+
+    connection, transport = begin(close)
+    feed(connection, heartbeat(1) + heartbeat(2))
+    assert transport.closed
+    assert not transport.written
+
+
+def test_a_request_without_an_answer_lets_the_next_begin():
+    async def silent(broker, request, context):
+        return None if request.member_id == "1" else HeartbeatResponse(error_code=2)
+
+    connection, transport = begin(silent)
+    feed(connection, heartbeat(1) + heartbeat(2))
+    assert answers(transport) == [(2, 2)]
