@@ -269,7 +269,7 @@ class Consumer:
         if out_of_range:
             if self._auto_offset_reset is None:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{out_of_range[0]}: the position has no record")
-            listed = await self.cluster.list_offsets({each: self._auto_offset_reset for each in out_of_range})
+            listed = await self.cluster.list_offsets(dict.fromkeys(out_of_range, self._auto_offset_reset))
             for each in out_of_range:
                 self._positions[each].offset = listed[each].offset
         return records
