@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
-from barnabas.controller import alter_partition, events, replica_election
+from barnabas.controller import alter_partition, events, replica_election, requests
 from barnabas.controller.batch import ControllerBrokerRequestBatch, ControlRequest
 from barnabas.controller.channels import Connect, ControllerChannelManager
 from barnabas.controller.context import ControllerContext
@@ -38,8 +38,18 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime import Runtime, Tasks
+from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.errors import SessionExpired
@@ -79,6 +89,10 @@ def controller_listener(config: Config) -> str:
 
 def inter_broker_listener(config: Config) -> str:
     return config.text("inter.broker.listener.name") or config.text("security.inter.broker.protocol")
+
+
+def _answer() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
 
 
 class KafkaController:
@@ -235,37 +249,56 @@ class KafkaController:
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         """Moves what the broker leads elsewhere; returns what it still leads. Raises `KafkaError`."""
-        return await self._ask(events.ControlledShutdown(broker_id, broker_epoch, self._answer()))
+        return await self._ask(events.ControlledShutdown(broker_id, broker_epoch, _answer()))
 
     async def alter_partitions(self, request: AlterPartitionRequest, version: int = 3) -> AlterPartitionResponse:
         try:
-            return await self._ask(events.AlterPartitionReceived(request, version, self._answer()))
+            return await self._ask(events.AlterPartitionReceived(request, version, _answer()))
         except KafkaError as error:
             return AlterPartitionResponse(error_code=int(error.code))
 
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdsBlock:
-        """A block of producer ids that no one else has. Raises `KafkaError`."""
-        return await self._ask(events.AllocateProducerIds(broker_id, broker_epoch, self._answer()))
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        """A block of producer ids that no one else has."""
+        try:
+            block = await self._ask(events.AllocateProducerIds(request.broker_id, request.broker_epoch, _answer()))
+        except KafkaError as error:
+            return AllocateProducerIdsResponse(error_code=int(error.code))
+        return AllocateProducerIdsResponse(producer_id_start=block.first_producer_id, producer_id_len=block.size)
 
-    async def elect_leaders(
-        self, partitions: Iterable[TopicPartition] | None, election_type: ElectionType
-    ) -> dict[TopicPartition, int | KafkaError]:
-        """None as `partitions` means all; those that need no election are then left out. Raises `KafkaError`."""
-        chosen = None if partitions is None else tuple(partitions)
-        return await self._ask(events.ReplicaLeaderElection(chosen, election_type, self._answer()))
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        try:
+            election_type = ElectionType(request.election_type)
+        except ValueError:
+            return ElectLeadersResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+        partitions = requests.partitions_to_elect(request)
+        try:
+            outcomes = await self._ask(events.ReplicaLeaderElection(partitions, election_type, _answer()))
+        except KafkaError as error:
+            if partitions is None:
+                return ElectLeadersResponse(error_code=int(error.code))
+            outcomes = dict.fromkeys(partitions, error)
+        return requests.elect_leaders_response(outcomes)
 
     async def alter_partition_reassignments(
-        self, reassignments: dict[TopicPartition, tuple[int, ...] | None]
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """None as target cancels; None as outcome means that it was begun (or cancelled). Raises `KafkaError`."""
-        return await self._ask(events.ApiPartitionReassignment(reassignments, self._answer()))
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        """Begins moves, changes them, or cancels those whose target is null."""
+        asked_for = requests.reassignments_asked_for(request)
+        try:
+            outcomes = await self._ask(events.ApiPartitionReassignment(asked_for, _answer()))
+        except KafkaError as error:
+            return AlterPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
+        return requests.alter_partition_reassignments_response(outcomes)
 
     async def list_partition_reassignments(
-        self, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Those of `partitions` (None: of all) that are being reassigned. Raises `KafkaError`."""
-        chosen = None if partitions is None else tuple(partitions)
-        return await self._ask(events.ListPartitionReassignments(chosen, self._answer()))
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        partitions = requests.partitions_to_list(request)
+        try:
+            listed = await self._ask(events.ListPartitionReassignments(partitions, _answer()))
+        except KafkaError as error:
+            return ListPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
+        return requests.list_partition_reassignments_response(listed)
 
     async def update_broker_info(self, broker_info: BrokerInfo) -> None:
         """This broker's listeners changed; its epoch stays."""
@@ -281,9 +314,6 @@ class KafkaController:
 
     def is_topic_queued_for_deletion(self, topic: str) -> bool:
         return self.topic_deletion.is_topic_queued_up_for_deletion(topic)
-
-    def _answer(self) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().create_future()
 
     async def _ask(self, event: events.AnsweredEvent[events.T]) -> events.T:
         self.event_manager.put(event)
@@ -434,7 +464,8 @@ class KafkaController:
         """``/controller`` names this broker, which does not reign: an earlier life's, or a reign that failed."""
         self._active_controller_id = NO_BROKER
         epoch = await self._zk.get_controller_epoch()
-        if epoch is not None and await self._zk.owns_controller():
+        _, stat = await self._zk.get_data_and_stat(ControllerZNode.path)
+        if epoch is not None and stat is not None and stat.ephemeral_owner == self._zk.session_id:
             await self._zk.delete_controller(epoch[1].version)
 
     async def _on_controller_failover(self) -> None:
@@ -484,7 +515,7 @@ class KafkaController:
 
     async def _set_up_feature_versioning(self) -> None:
         """``/feature`` exists and is enabled; Kafka 3.9 finalizes no feature in ZooKeeper mode."""
-        data, version = await self._zk.get_data_and_version(FeatureZNode.path)
+        data, _ = await self._zk.get_data_and_version(FeatureZNode.path)
         if data is None:
             await self._zk.create_feature_znode(Features({}))
             return
@@ -495,10 +526,10 @@ class KafkaController:
 
     async def _initialize_controller_context(self) -> None:
         context = self.context
-        context.set_live_brokers(await self._zk.get_all_brokers_in_cluster_with_epochs())
+        context.set_live_brokers(await self._zk.get_all_brokers_in_cluster())
         context.set_all_topics(await self._zk.get_all_topics_in_cluster(register_watch=True))
         self._register_topic_handlers(context.all_topics)
-        topics = await self._zk.get_replica_assignment_and_topic_id_for_topics(list(context.all_topics))
+        topics = await self._read_topics(context.all_topics)
         await self._take_in_topics(topics)
         for topic in topics:
             for partition, assignment in topic.assignment.items():
@@ -513,6 +544,11 @@ class KafkaController:
             len(context.all_topics),
             len(context.partitions_leadership_info),
         )
+
+    async def _read_topics(self, topics: Iterable[str]) -> list[TopicIdReplicaAssignment]:
+        """Assignments and ids; a topic that was deleted since its name was read is left out."""
+        known = await self._zk.get_replica_assignment_and_topic_id_for_topics(topics)
+        return [topic for topic in known.values() if topic.assignment or topic.topic_id is not None]
 
     async def _take_in_topics(self, topics: Sequence[TopicIdReplicaAssignment]) -> None:
         """Ids and assignments into the context; a topic made before Kafka 2.8 gets its id now."""
@@ -562,7 +598,7 @@ class KafkaController:
         if not self.is_active:
             return
         context = self.context
-        current = {broker.broker_id: broker for broker in await self._zk.get_all_brokers_in_cluster_with_epochs()}
+        current = {broker.broker_id: broker for broker in await self._zk.get_all_brokers_in_cluster()}
         known = context.live_or_shutting_down_broker_ids
         new = sorted(broker_id for broker_id in current if broker_id not in known)
         dead = sorted(broker_id for broker_id in known if broker_id not in current)
@@ -659,7 +695,7 @@ class KafkaController:
         await self.replicas.handle_state_changes(
             self.context.replicas_on_brokers(broker_ids), ReplicaState.OnlineReplica
         )
-        await self._zk.delete_log_dir_event_notifications_by_number(sequence_numbers, epoch_zk_version)
+        await self._zk.delete_log_dir_event_notifications(epoch_zk_version, sequence_numbers)
 
     async def _process_controlled_shutdown(self, event: events.ControlledShutdown) -> list[TopicPartition]:
         context = self.context
@@ -707,7 +743,7 @@ class KafkaController:
         new = [topic for topic in topics if topic not in context.all_topics]
         deleted = [topic for topic in context.all_topics if topic not in topics]
         self._register_topic_handlers(new)
-        added = await self._zk.get_replica_assignment_and_topic_id_for_topics(new)
+        added = await self._read_topics(new)
         for topic in deleted:
             self._unregister_topic_handler(topic)
             context.remove_topic(topic)
@@ -787,7 +823,7 @@ class KafkaController:
             self._send_metadata_of(partitions)
             for partition in partitions:
                 await self.reassignments.maybe_complete_reassignment(partition)
-        await self._zk.delete_isr_change_notifications_by_number(sequence_numbers, context.epoch_zk_version)
+        await self._zk.delete_isr_change_notifications(context.epoch_zk_version, sequence_numbers)
 
     async def _process_unclean_leader_election_enable(
         self, event: events.UncleanLeaderElectionEnable | events.TopicUncleanLeaderElectionEnable
@@ -808,9 +844,9 @@ class KafkaController:
         outcomes = dict(decision.outcomes)
         if decision.accepted:
             updated = await self._zk.update_leader_and_isr(decision.accepted, context.epoch, context.epoch_zk_version)
-            for partition, outcome in updated.finished_partitions.items():
+            for partition, outcome in updated.finished.items():
                 outcomes[partition] = outcome if isinstance(outcome, LeaderAndIsr) else ErrorCode.UNKNOWN_SERVER_ERROR
-            for partition in updated.partitions_to_retry:
+            for partition in updated.updates_to_retry:
                 outcomes[partition] = ErrorCode.INVALID_UPDATE_VERSION
             # Also those that had another version: perhaps the write was done and its answer lost, and the leader,
             # which comes again, must meet what ZooKeeper has.

@@ -30,12 +30,13 @@ from barnabas.controller.election import (
 )
 from barnabas.controller.state_change_log import StateChangeLog
 from barnabas.controller.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
-from barnabas.model.config import Config
+from barnabas.model.config import Config, topic_config
+from barnabas.model.errors import ConfigError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.errors import ZooKeeperError
 from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch
+from barnabas.zk.znodes import TOPICS, LeaderIsrAndControllerEpoch
 
 logger = logging.getLogger(__name__)
 
@@ -158,9 +159,9 @@ class PartitionStateMachine:
             initial[partition] = LeaderIsrAndControllerEpoch(LeaderAndIsr(live[0], 0, live), context.epoch)
         created = await self._zk.create_topic_partition_states_raw(initial, context.epoch_zk_version)
         initialized: list[TopicPartition] = []
-        for partition, error in created.items():
-            if error is not None:
-                self._failed(partition, PartitionState.OnlinePartition, str(error))
+        for partition, outcome in created.items():
+            if isinstance(outcome, ZooKeeperError):
+                self._failed(partition, PartitionState.OnlinePartition, str(outcome))
                 continue
             leadership = initial[partition]
             context.put_partition_leadership_info(partition, leadership)
@@ -222,7 +223,7 @@ class PartitionStateMachine:
         if not elected:
             return outcomes, []
         updated = await self._zk.update_leader_and_isr(elected, context.epoch, context.epoch_zk_version)
-        for partition, outcome in updated.finished_partitions.items():
+        for partition, outcome in updated.finished.items():
             outcomes[partition] = outcome
             if not isinstance(outcome, LeaderAndIsr):
                 continue
@@ -238,7 +239,7 @@ class PartitionStateMachine:
                 context.partition_full_replica_assignment(partition),
                 is_new=False,
             )
-        return outcomes, list(updated.partitions_to_retry)
+        return outcomes, list(updated.updates_to_retry)
 
     async def _elect(
         self, current: dict[TopicPartition, LeaderAndIsr], strategy: PartitionLeaderElectionStrategy
@@ -298,18 +299,16 @@ class PartitionStateMachine:
         if not without:
             return {}
         topics = sorted({partition.topic for partition in without})
-        configs, failed = await self._zk.get_log_configs(topics, self._config())
-        allowed = {}
-        for partition in without:
-            if partition.topic in failed:
-                self._failed(
-                    partition,
-                    PartitionState.OnlinePartition,
-                    f"its topic's configuration can't be read: {failed[partition.topic]}",
-                )
+        overrides = await self._zk.get_entities_configs(TOPICS, topics)
+        by_topic: dict[str, bool] = {}
+        for topic in topics:
+            try:
+                config = topic_config(self._config(), overrides[topic])
+            except ConfigError as error:
+                logger.warning("no unclean election for topic %s, whose configuration can't be read: %s", topic, error)
             else:
-                allowed[partition] = configs[partition.topic].flag("unclean.leader.election.enable")
-        return allowed
+                by_topic[topic] = config.flag("unclean.leader.election.enable")
+        return {partition: by_topic.get(partition.topic, False) for partition in without}
 
     def _report_unclean(self, partition: TopicPartition, before: LeaderAndIsr, after: LeaderAndIsr) -> None:
         self.unclean_leader_elections += 1

@@ -6,9 +6,9 @@ lasts the partition's replicas are TRS and then what remains of ORS.
 U. Record the new assignment: (U1) in ZooKeeper, (U2) in memory; (U3) a reassignment that this one replaces may have
    added replicas that are not wanted any more: they are stopped and deleted at once.
 A. While TRS is not within the ISR: (A1) LeaderAndIsr in a new leader epoch to ORS and AR, (A2) AR become NewReplica.
-B. When TRS is within the ISR: (B1) AR become OnlineReplica; (B2) memory has TRS alone; (B3) a leader within TRS, or the
-   same leader in a new epoch that knows the smaller assignment; (B4, B5) RR leave the ISR and are deleted; (B6)
-   ZooKeeper has TRS alone; (B7) the legacy znode loses the partition; (B8) UpdateMetadata to all brokers; and a deletion
+B. When TRS is within the ISR: (B1) AR become OnlineReplica; (B2) memory has TRS alone; (B3) a leader within TRS, or
+   the same leader in a new epoch that knows the smaller assignment; (B4, B5) RR leave the ISR and are deleted; (B6)
+   ZooKeeper has TRS alone; (B7) the legacy znode loses the partition; (B8) UpdateMetadata to all brokers. A deletion
    that waited for this goes on.
 
 A cancelled reassignment is one to ORS, which is within the ISR: it ends at once.
@@ -31,7 +31,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReassignPartitionsZNode, ReplicaAssignment
 
 logger = logging.getLogger(__name__)
 
@@ -274,7 +274,7 @@ class Reassignments:
             updated = await self._zk.update_leader_and_isr(
                 {partition: state.with_leader(state.leader, state.isr)}, context.epoch, context.epoch_zk_version
             )
-            outcome = updated.finished_partitions.get(partition)
+            outcome = updated.finished.get(partition)
             if outcome is None:
                 continue  # its leader wrote it meanwhile
             if not isinstance(outcome, LeaderAndIsr):
@@ -296,7 +296,7 @@ class Reassignments:
         self, should_remove: Callable[[TopicPartition, Sequence[int]], bool]
     ) -> None:
         """Takes partitions out of ``/admin/reassign_partitions``; the znode goes with the last."""
-        if not await self._zk.reassign_partitions_in_progress():
+        if not await self._zk.path_exists(ReassignPartitionsZNode.path):
             return
         reassigning = await self._zk.get_partition_reassignment()
         remaining = {partition: each for partition, each in reassigning.items() if not should_remove(partition, each)}

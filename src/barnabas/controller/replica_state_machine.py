@@ -208,8 +208,8 @@ class ReplicaStateMachine:
         retry: list[TopicPartition] = []
         if adjusted:
             updated = await self._zk.update_leader_and_isr(adjusted, context.epoch, context.epoch_zk_version)
-            retry = list(updated.partitions_to_retry)
-            for partition, outcome in updated.finished_partitions.items():
+            retry = list(updated.updates_to_retry)
+            for partition, outcome in updated.finished.items():
                 if isinstance(outcome, LeaderAndIsr):
                     unchanged[partition] = outcome
                 else:

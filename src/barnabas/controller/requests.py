@@ -1,0 +1,103 @@
+"""The controller's answers as wire messages: from a request to values the events carry, and back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from barnabas.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from barnabas.zk.znodes import ReplicaAssignment
+
+
+def partitions_to_elect(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
+    """None for all there are."""
+    if request.topic_partitions is None:
+        return None
+    return tuple(TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
+
+
+def elect_leaders_response(outcomes: Mapping[TopicPartition, int | KafkaError]) -> ElectLeadersResponse:
+    topics: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
+    for partition, outcome in outcomes.items():
+        topic = topics.get(partition.topic)
+        if topic is None:
+            topic = topics[partition.topic] = ElectLeadersResponse.ReplicaElectionResult(
+                topic=partition.topic, partition_result=[]
+            )
+        error = outcome if isinstance(outcome, KafkaError) else None
+        topic.partition_result.append(
+            ElectLeadersResponse.PartitionResult(
+                partition_id=partition.partition,
+                error_code=0 if error is None else int(error.code),
+                error_message=None if error is None else str(error),
+            )
+        )
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
+def reassignments_asked_for(
+    request: AlterPartitionReassignmentsRequest,
+) -> dict[TopicPartition, tuple[int, ...] | None]:
+    """The target of each partition; None to cancel."""
+    return {
+        TopicPartition(topic.name, each.partition_index): None if each.replicas is None else tuple(each.replicas)
+        for topic in request.topics
+        for each in topic.partitions
+    }
+
+
+def alter_partition_reassignments_response(
+    outcomes: Mapping[TopicPartition, KafkaError | None],
+) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = {}
+    for partition, error in outcomes.items():
+        topic = topics.get(partition.topic)
+        if topic is None:
+            topic = topics[partition.topic] = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
+                name=partition.topic, partitions=[]
+            )
+        topic.partitions.append(
+            AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
+                partition_index=partition.partition,
+                error_code=0 if error is None else int(error.code),
+                error_message=None if error is None else error.message,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(error_message=None, responses=list(topics.values()))
+
+
+def partitions_to_list(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartition, ...] | None:
+    """None for all that are being reassigned."""
+    if request.topics is None:
+        return None
+    return tuple(TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+
+
+def list_partition_reassignments_response(
+    reassignments: Mapping[TopicPartition, ReplicaAssignment],
+) -> ListPartitionReassignmentsResponse:
+    topics: dict[str, ListPartitionReassignmentsResponse.OngoingTopicReassignment] = {}
+    for partition, assignment in reassignments.items():
+        topic = topics.get(partition.topic)
+        if topic is None:
+            topic = topics[partition.topic] = ListPartitionReassignmentsResponse.OngoingTopicReassignment(
+                name=partition.topic, partitions=[]
+            )
+        topic.partitions.append(
+            ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
+                partition_index=partition.partition,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding_replicas),
+                removing_replicas=list(assignment.removing_replicas),
+            )
+        )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
