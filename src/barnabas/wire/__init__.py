@@ -1,0 +1,1 @@
+"""Kafka's bytes: message classes, their codecs for every version, frames, record batches. Pure."""

@@ -1,0 +1,11 @@
+"""What can be wrong with bytes, or with a message that has to become bytes."""
+
+from __future__ import annotations
+
+
+class WireError(ValueError):
+    """Bytes that no Kafka peer would send, or a message that Kafka's format cannot hold."""
+
+
+class UnsupportedVersionError(WireError):
+    """A version that the message does not have, or a field that the asked version cannot carry."""

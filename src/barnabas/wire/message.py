@@ -1,0 +1,121 @@
+"""What all message classes have in common; the classes themselves are generated, see ``generate``.
+
+A class holds one message in every version. Its codec for one version is compiled when that version is first used
+(``codec``), so that importing a message costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Self, TypeAlias
+
+from barnabas.wire.errors import UnsupportedVersionError, WireError
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+Records: TypeAlias = Bytes | list[Bytes] | None
+"""Record batches, opaque here: one view into the frame when read, one buffer or several when written."""
+TaggedFields: TypeAlias = list[tuple[int, bytes]] | None
+"""Tagged fields that the schema does not know, kept so that they can be passed on."""
+
+Decoder: TypeAlias = Callable[[memoryview, int, int], tuple[Any, int]]
+"""``(frame, offset, end) -> (message, offset after it)``."""
+Encoder: TypeAlias = Callable[[Any, bytearray, list[Bytes]], bytearray]
+"""``(message, open buffer, finished parts) -> open buffer``: records go to the parts as they are, no byte copied."""
+
+EMPTY: Final[Any] = ()
+"""In a signature: the field's own new empty list or struct."""
+
+BAD_INPUT: Final = (struct.error, IndexError, OverflowError)
+"""What the compiled decoders raise by themselves where the frame ends too early."""
+BAD_MESSAGE: Final = (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError)
+"""What the compiled encoders raise by themselves where a field holds what its type does not allow."""
+
+
+class Struct:
+    """Named fields in ``__slots__``, equal when all are equal."""
+
+    __slots__: tuple[str, ...] = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    unknown_tagged_fields: TaggedFields
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __repr__(self) -> str:
+        names = [name for name in self.__slots__ if name != "unknown_tagged_fields" or self.unknown_tagged_fields]
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+
+class Message(Struct):
+    """A whole message of Kafka's protocol or of its internal topics."""
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    api_key: ClassVar[int]
+    """-1 for what is neither a request nor a response."""
+    min_version: ClassVar[int]
+    max_version: ClassVar[int]
+    flexible_since: ClassVar[int]
+    """The first version with compact lengths and tagged fields; beyond every version where there is none."""
+    _decoders: ClassVar[dict[int, Decoder]]
+    _encoders: ClassVar[dict[int, Encoder]]
+
+    def __init_subclass__(cls) -> None:
+        cls._decoders = {}
+        cls._encoders = {}
+
+    @classmethod
+    def decode(cls, buffer: Bytes, version: int, offset: int = 0) -> tuple[Self, int]:
+        """The message that begins at `offset`, and the offset behind it; never looks beyond `buffer`."""
+        decoder = cls._decoders.get(version) or cls._compile_decoder(version)
+        try:
+            return decoder(memoryview(buffer), offset, len(buffer))
+        except BAD_INPUT as error:
+            raise WireError(f"{cls.name} v{version} ends too early or holds a bad value: {error}") from None
+
+    def encode(self, version: int) -> bytes:
+        parts: list[Bytes] = []
+        parts.append(self.encode_into(version, bytearray(), parts))
+        return b"".join(parts)
+
+    def encode_parts(self, version: int) -> list[Bytes]:
+        """Like ``encode`` but with records left in their own buffers."""
+        parts: list[Bytes] = []
+        parts.append(self.encode_into(version, bytearray(), parts))
+        return parts
+
+    def encode_into(self, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:
+        """Appends to `buffer`; each time records come, moves `buffer` and them to `parts`. Returns the open buffer."""
+        encoder = self._encoders.get(version) or self._compile_encoder(version)
+        try:
+            return encoder(self, buffer, parts)
+        except BAD_MESSAGE as error:
+            raise WireError(f"{self.name} v{version} cannot be written: {error}") from error
+
+    @classmethod
+    def _check_version(cls, version: int) -> None:
+        if not cls.min_version <= version <= cls.max_version:
+            raise UnsupportedVersionError(
+                f"{cls.name} has versions {cls.min_version} to {cls.max_version}, not {version}"
+            )
+
+    @classmethod
+    def _compile_decoder(cls, version: int) -> Decoder:
+        from barnabas.wire import codec  # loads the schemas: not before the first message is read or written
+
+        cls._check_version(version)
+        decoder = cls._decoders[version] = codec.compile_decoder(cls, version)
+        return decoder
+
+    @classmethod
+    def _compile_encoder(cls, version: int) -> Encoder:
+        from barnabas.wire import codec
+
+        cls._check_version(version)
+        encoder = cls._encoders[version] = codec.compile_encoder(cls, version)
+        return encoder

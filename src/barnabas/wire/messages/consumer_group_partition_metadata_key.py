@@ -1,0 +1,31 @@
+"""``ConsumerGroupPartitionMetadataKey``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.wire.message import Message
+
+
+class ConsumerGroupPartitionMetadataKey(Message):
+    """Versions 4, not flexible."""
+
+    name: ClassVar[str] = "ConsumerGroupPartitionMetadataKey"
+    api_key: ClassVar[int] = -1
+    min_version: ClassVar[int] = 4
+    max_version: ClassVar[int] = 4
+    flexible_since: ClassVar[int] = 32767
+
+    __slots__ = (
+        "group_id",
+    )
+
+    group_id: str  # string, versions 4
+
+    def __init__(
+        self,
+        group_id: str = "",
+    ) -> None:
+        self.group_id = group_id

@@ -1,0 +1,31 @@
+"""``ConsumerGroupTargetAssignmentMetadataKey``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.wire.message import Message
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(Message):
+    """Versions 6, not flexible."""
+
+    name: ClassVar[str] = "ConsumerGroupTargetAssignmentMetadataKey"
+    api_key: ClassVar[int] = -1
+    min_version: ClassVar[int] = 6
+    max_version: ClassVar[int] = 6
+    flexible_since: ClassVar[int] = 32767
+
+    __slots__ = (
+        "group_id",
+    )
+
+    group_id: str  # string, versions 6
+
+    def __init__(
+        self,
+        group_id: str = "",
+    ) -> None:
+        self.group_id = group_id

@@ -1,0 +1,34 @@
+"""``ConsumerGroupTargetAssignmentMetadataValue``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.wire.message import Message, TaggedFields
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Message):
+    """Versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "ConsumerGroupTargetAssignmentMetadataValue"
+    api_key: ClassVar[int] = -1
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    __slots__ = (
+        "assignment_epoch",
+        "unknown_tagged_fields",
+    )
+
+    assignment_epoch: int  # int32, versions 0+
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        assignment_epoch: int = 0,
+    ) -> None:
+        self.assignment_epoch = assignment_epoch
+        self.unknown_tagged_fields = None

@@ -1,0 +1,188 @@
+"""``ReadShareGroupStateRequest`` and ``ReadShareGroupStateResponse``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.wire.message import EMPTY, Message, Struct, TaggedFields
+
+
+class ReadShareGroupStateRequest(Message):
+    """API key 84, versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "ReadShareGroupStateRequest"
+    api_key: ClassVar[int] = 84
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    class ReadStateData(Struct):
+        __slots__ = (
+            "topic_id",
+            "partitions",
+            "unknown_tagged_fields",
+        )
+
+        topic_id: Uuid  # uuid, versions 0+
+        partitions: list[ReadShareGroupStateRequest.PartitionData]  # []PartitionData, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            topic_id: Uuid = ZERO_UUID,
+            partitions: list[ReadShareGroupStateRequest.PartitionData] = EMPTY,
+        ) -> None:
+            self.topic_id = topic_id
+            self.partitions = [] if partitions is EMPTY else partitions
+            self.unknown_tagged_fields = None
+
+    class PartitionData(Struct):
+        __slots__ = (
+            "partition",
+            "leader_epoch",
+            "unknown_tagged_fields",
+        )
+
+        partition: int  # int32, versions 0+
+        leader_epoch: int  # int32, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            partition: int = 0,
+            leader_epoch: int = 0,
+        ) -> None:
+            self.partition = partition
+            self.leader_epoch = leader_epoch
+            self.unknown_tagged_fields = None
+
+    __slots__ = (
+        "group_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    group_id: str  # string, versions 0+
+    topics: list[ReadShareGroupStateRequest.ReadStateData]  # []ReadStateData, versions 0+
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: list[ReadShareGroupStateRequest.ReadStateData] = EMPTY,
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is EMPTY else topics
+        self.unknown_tagged_fields = None
+
+
+class ReadShareGroupStateResponse(Message):
+    """API key 84, versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "ReadShareGroupStateResponse"
+    api_key: ClassVar[int] = 84
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    class ReadStateResult(Struct):
+        __slots__ = (
+            "topic_id",
+            "partitions",
+            "unknown_tagged_fields",
+        )
+
+        topic_id: Uuid  # uuid, versions 0+
+        partitions: list[ReadShareGroupStateResponse.PartitionResult]  # []PartitionResult, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            topic_id: Uuid = ZERO_UUID,
+            partitions: list[ReadShareGroupStateResponse.PartitionResult] = EMPTY,
+        ) -> None:
+            self.topic_id = topic_id
+            self.partitions = [] if partitions is EMPTY else partitions
+            self.unknown_tagged_fields = None
+
+    class PartitionResult(Struct):
+        __slots__ = (
+            "partition",
+            "error_code",
+            "error_message",
+            "state_epoch",
+            "start_offset",
+            "state_batches",
+            "unknown_tagged_fields",
+        )
+
+        partition: int  # int32, versions 0+
+        error_code: int  # int16, versions 0+
+        error_message: str | None  # string, versions 0+, nullable
+        state_epoch: int  # int32, versions 0+
+        start_offset: int  # int64, versions 0+
+        state_batches: list[ReadShareGroupStateResponse.StateBatch]  # []StateBatch, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            partition: int = 0,
+            error_code: int = 0,
+            error_message: str | None = None,
+            state_epoch: int = 0,
+            start_offset: int = 0,
+            state_batches: list[ReadShareGroupStateResponse.StateBatch] = EMPTY,
+        ) -> None:
+            self.partition = partition
+            self.error_code = error_code
+            self.error_message = error_message
+            self.state_epoch = state_epoch
+            self.start_offset = start_offset
+            self.state_batches = [] if state_batches is EMPTY else state_batches
+            self.unknown_tagged_fields = None
+
+    class StateBatch(Struct):
+        __slots__ = (
+            "first_offset",
+            "last_offset",
+            "delivery_state",
+            "delivery_count",
+            "unknown_tagged_fields",
+        )
+
+        first_offset: int  # int64, versions 0+
+        last_offset: int  # int64, versions 0+
+        delivery_state: int  # int8, versions 0+
+        delivery_count: int  # int16, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            first_offset: int = 0,
+            last_offset: int = 0,
+            delivery_state: int = 0,
+            delivery_count: int = 0,
+        ) -> None:
+            self.first_offset = first_offset
+            self.last_offset = last_offset
+            self.delivery_state = delivery_state
+            self.delivery_count = delivery_count
+            self.unknown_tagged_fields = None
+
+    __slots__ = (
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    results: list[ReadShareGroupStateResponse.ReadStateResult]  # []ReadStateResult, versions 0+
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        results: list[ReadShareGroupStateResponse.ReadStateResult] = EMPTY,
+    ) -> None:
+        self.results = [] if results is EMPTY else results
+        self.unknown_tagged_fields = None

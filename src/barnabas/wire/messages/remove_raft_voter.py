@@ -1,0 +1,76 @@
+"""``RemoveRaftVoterRequest`` and ``RemoveRaftVoterResponse``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.wire.message import Message, TaggedFields
+
+
+class RemoveRaftVoterRequest(Message):
+    """API key 81, versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "RemoveRaftVoterRequest"
+    api_key: ClassVar[int] = 81
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    __slots__ = (
+        "cluster_id",
+        "voter_id",
+        "voter_directory_id",
+        "unknown_tagged_fields",
+    )
+
+    cluster_id: str | None  # string, versions 0+, nullable
+    voter_id: int  # int32, versions 0+
+    voter_directory_id: Uuid  # uuid, versions 0+
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        cluster_id: str | None = "",
+        voter_id: int = 0,
+        voter_directory_id: Uuid = ZERO_UUID,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.voter_id = voter_id
+        self.voter_directory_id = voter_directory_id
+        self.unknown_tagged_fields = None
+
+
+class RemoveRaftVoterResponse(Message):
+    """API key 81, versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "RemoveRaftVoterResponse"
+    api_key: ClassVar[int] = 81
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    throttle_time_ms: int  # int32, versions 0+
+    error_code: int  # int16, versions 0+
+    error_message: str | None  # string, versions 0+, nullable, ignorable
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = None

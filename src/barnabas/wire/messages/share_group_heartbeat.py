@@ -1,0 +1,136 @@
+"""``ShareGroupHeartbeatRequest`` and ``ShareGroupHeartbeatResponse``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.wire.message import EMPTY, Message, Struct, TaggedFields
+
+
+class ShareGroupHeartbeatRequest(Message):
+    """API key 76, versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "ShareGroupHeartbeatRequest"
+    api_key: ClassVar[int] = 76
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "rack_id",
+        "subscribed_topic_names",
+        "unknown_tagged_fields",
+    )
+
+    group_id: str  # string, versions 0+
+    member_id: str  # string, versions 0+
+    member_epoch: int  # int32, versions 0+
+    rack_id: str | None  # string, versions 0+, nullable
+    subscribed_topic_names: list[str] | None  # []string, versions 0+, nullable
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        group_id: str = "",
+        member_id: str = "",
+        member_epoch: int = 0,
+        rack_id: str | None = None,
+        subscribed_topic_names: list[str] | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.rack_id = rack_id
+        self.subscribed_topic_names = subscribed_topic_names
+        self.unknown_tagged_fields = None
+
+
+class ShareGroupHeartbeatResponse(Message):
+    """API key 76, versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "ShareGroupHeartbeatResponse"
+    api_key: ClassVar[int] = 76
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    class TopicPartitions(Struct):
+        __slots__ = (
+            "topic_id",
+            "partitions",
+            "unknown_tagged_fields",
+        )
+
+        topic_id: Uuid  # uuid, versions 0+
+        partitions: list[int]  # []int32, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            topic_id: Uuid = ZERO_UUID,
+            partitions: list[int] = EMPTY,
+        ) -> None:
+            self.topic_id = topic_id
+            self.partitions = [] if partitions is EMPTY else partitions
+            self.unknown_tagged_fields = None
+
+    class Assignment(Struct):
+        __slots__ = (
+            "topic_partitions",
+            "unknown_tagged_fields",
+        )
+
+        topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions]  # []TopicPartitions, versions 0+
+        unknown_tagged_fields: TaggedFields
+
+        def __init__(
+            self,
+            topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = EMPTY,
+        ) -> None:
+            self.topic_partitions = [] if topic_partitions is EMPTY else topic_partitions
+            self.unknown_tagged_fields = None
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "member_id",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
+        "unknown_tagged_fields",
+    )
+
+    throttle_time_ms: int  # int32, versions 0+
+    error_code: int  # int16, versions 0+
+    error_message: str | None  # string, versions 0+, nullable
+    member_id: str | None  # string, versions 0+, nullable
+    member_epoch: int  # int32, versions 0+
+    heartbeat_interval_ms: int  # int32, versions 0+
+    assignment: ShareGroupHeartbeatResponse.Assignment | None  # Assignment, versions 0+, nullable
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        member_id: str | None = None,
+        member_epoch: int = 0,
+        heartbeat_interval_ms: int = 0,
+        assignment: ShareGroupHeartbeatResponse.Assignment | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.assignment = assignment
+        self.unknown_tagged_fields = None

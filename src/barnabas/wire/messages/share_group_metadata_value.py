@@ -1,0 +1,34 @@
+"""``ShareGroupMetadataValue``. Generated from Kafka's schema by ``barnabas.wire.generate``: do not edit."""
+# ruff: noqa: E501, RUF023, RUF100
+# fmt: off
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.wire.message import Message, TaggedFields
+
+
+class ShareGroupMetadataValue(Message):
+    """Versions 0, flexible since 0."""
+
+    name: ClassVar[str] = "ShareGroupMetadataValue"
+    api_key: ClassVar[int] = -1
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    flexible_since: ClassVar[int] = 0
+
+    __slots__ = (
+        "epoch",
+        "unknown_tagged_fields",
+    )
+
+    epoch: int  # int32, versions 0+
+    unknown_tagged_fields: TaggedFields
+
+    def __init__(
+        self,
+        epoch: int = 0,
+    ) -> None:
+        self.epoch = epoch
+        self.unknown_tagged_fields = None
