@@ -30,20 +30,36 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
-from barnabas.zk import packets
+from barnabas.zk.chroot import absolute, below, outcome, relative
 from barnabas.zk.errors import ConnectionLoss, NodeExists, SessionExpired, ZooKeeperError
+from barnabas.zk.jute import JuteError
 from barnabas.zk.ops import (
+    AUTH_XID,
+    NOTIFICATION_XID,
+    PING_XID,
+    REPLY_HEADER_SIZE,
+    SET_WATCHES_XID,
     Check,
+    CloseSession,
+    ConnectRequest,
+    ConnectResponse,
     Create,
     Delete,
+    EventType,
     Exists,
     GetChildren,
     GetData,
     Multi,
-    Op,
+    Operation,
+    Ping,
     SetData,
+    SetWatches,
     Stat,
     Sync,
+    WatchEvent,
+    decode_reply_header,
+    encode_request,
+    framed,
 )
 
 logger = logging.getLogger(__name__)
@@ -67,7 +83,7 @@ class ZooKeeperTimeout(ZooKeeperError):
     """No connection came about within the connection timeout."""
 
     def __init__(self, connect: str, timeout_ms: int, cause: str) -> None:
-        super().__init__(ConnectionLoss.code_of_class, None)
+        super().__init__(ConnectionLoss.code)
         self.connect = connect
         self.timeout_ms = timeout_ms
         self.cause = cause
@@ -161,7 +177,7 @@ class _Session:
         self.exist_watches: dict[str, None] = {}
         self.child_watches: dict[str, None] = {}
 
-    def watched(self, op: Op, path: str, missing: bool) -> None:
+    def watched(self, op: Operation[Any], path: str, missing: bool) -> None:
         """A read that set a watch was answered: note which one the server now holds. `path` is absolute."""
         if isinstance(op, GetChildren):
             self.child_watches[path] = None
@@ -172,12 +188,12 @@ class _Session:
 
     def fired(self, kind: int, path: str) -> None:
         """An event came: the watch that made it is gone at the server."""
-        if kind == packets.NODE_CHILDREN_CHANGED:
+        if kind == EventType.NODE_CHILDREN_CHANGED:
             self.child_watches.pop(path, None)
             return
         self.data_watches.pop(path, None)
         self.exist_watches.pop(path, None)
-        if kind == packets.NODE_DELETED:
+        if kind == EventType.NODE_DELETED:
             self.child_watches.pop(path, None)
 
 
@@ -186,9 +202,9 @@ class _Request:
 
     __slots__ = ("chroot", "future", "op", "path", "watch")
 
-    def __init__(self, op: Op | packets.CloseSession, chroot: str, future: asyncio.Future[Any]) -> None:
+    def __init__(self, op: Operation[Any], chroot: str, future: asyncio.Future[Any]) -> None:
         self.op = op
-        self.path = None if isinstance(op, Multi | packets.CloseSession) else op.path
+        self.path: str | None = getattr(op, "path", None)
         self.chroot = chroot
         self.future = future
         self.watch = False
@@ -218,7 +234,7 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         session = self.session
-        self._write(packets.connect_request(session.last_zxid, session.timeout, session.id, session.password))
+        self._write(framed(ConnectRequest(session.timeout, session.id, session.password, session.last_zxid).encode()))
         self._tick()
 
     def data_received(self, data: bytes) -> None:
@@ -237,7 +253,7 @@ class _Connection(asyncio.Protocol):
             position += 4 + length
             try:
                 self._packet(packet)
-            except packets.PacketError as error:
+            except JuteError as error:
                 self.drop(f"the server sent what cannot be read: {error}")
                 return
         del buffer[:position]
@@ -249,54 +265,54 @@ class _Connection(asyncio.Protocol):
 
     # --- packets ---
 
-    def _write(self, payload: bytes) -> None:
+    def _write(self, frame: bytes) -> None:
         assert self.transport is not None
         self.last_sent_ms = self.client.runtime.clock.monotonic_ms()
-        self.transport.write(len(payload).to_bytes(4, "big") + payload)
+        self.transport.write(frame)
 
     def _packet(self, packet: bytes) -> None:
         if not self.greeted:
             self._greeting(packet)
             return
-        xid, zxid, code, offset = packets.decode_reply_header(packet)
-        if xid == packets.WATCH_XID:
-            kind, _, path = packets.decode_watcher_event(packet, offset)
-            self.client._fired(self.session, kind, path)
+        xid, zxid, code = decode_reply_header(packet)
+        if xid == NOTIFICATION_XID:
+            event, _ = WatchEvent.decode(packet, REPLY_HEADER_SIZE)
+            self.client._fired(self.session, event.type, event.path)
             return
         if zxid > 0:
             self.session.last_zxid = zxid
-        if xid in (packets.PING_XID, packets.SET_WATCHES_XID, packets.AUTH_XID):
-            if xid == packets.AUTH_XID and code != 0:
+        if xid in (PING_XID, SET_WATCHES_XID, AUTH_XID):
+            if xid == AUTH_XID and code != 0:
                 self.client._auth_failed(self.session)
             return
         if not self.in_flight:
-            raise packets.PacketError(f"an answer with xid {xid} to no request")
+            raise JuteError(f"an answer with xid {xid} to no request")
         sent_xid, request = self.in_flight.popleft()
         if sent_xid != xid:
             self.in_flight.appendleft((sent_xid, request))
-            raise packets.PacketError(f"an answer with xid {xid} where {sent_xid} was due")
-        self.client._answered(self.session, request, code, packet, offset)
+            raise JuteError(f"an answer with xid {xid} where {sent_xid} was due")
+        self.client._answered(self.session, request, code, packet)
         self.client._send_queued()
 
     def _greeting(self, packet: bytes) -> None:
-        timeout_ms, session_id, password = packets.decode_connect_response(packet)
+        greeting = ConnectResponse.decode(packet)
         self.greeted = True
         session = self.session
-        if timeout_ms <= 0:
+        if greeting.expired:
             self.client._expired(session)
             self.drop("the session has expired")
             return
-        session.timeout, session.id, session.password = timeout_ms, session_id, password
-        for payload in self._set_watches():
-            self._write(payload)
+        session.timeout, session.id, session.password = greeting.timeout_ms, greeting.session_id, greeting.password
+        for set_watches in self._set_watches():
+            self._write(encode_request(SET_WATCHES_XID, set_watches))
         if not self.ready.done():
             self.ready.set_result(None)
         self.client._connected(self)
 
-    def _set_watches(self) -> list[bytes]:
-        """Packets that set the session's watches again; the server fires those whose znode changed meanwhile."""
+    def _set_watches(self) -> list[SetWatches]:
+        """What sets the session's watches again; the server fires those whose znode changed meanwhile."""
         session = self.session
-        payloads = []
+        requests = []
         chunk: tuple[list[str], list[str], list[str]] = ([], [], [])
         length = 0
         for kind, paths in enumerate((session.data_watches, session.exist_watches, session.child_watches)):
@@ -304,17 +320,17 @@ class _Connection(asyncio.Protocol):
                 chunk[kind].append(path)
                 length += len(path) + 4
                 if length >= SET_WATCHES_BYTES_MAX:
-                    payloads.append(packets.set_watches_request(session.last_zxid, *chunk))
+                    requests.append(SetWatches(session.last_zxid, *chunk))
                     chunk, length = ([], [], []), 0
         if length:
-            payloads.append(packets.set_watches_request(session.last_zxid, *chunk))
-        return payloads
+            requests.append(SetWatches(session.last_zxid, *chunk))
+        return requests
 
     def send(self, request: _Request) -> None:
         xid = self.next_xid
         self.next_xid = xid + 1 if xid < 0x7FFF_FFFF else 1
         self.in_flight.append((xid, request))
-        self._write(self.client._encoded(xid, request))
+        self._write(encode_request(xid, self.client._prepared(request)))
 
     # --- liveness ---
 
@@ -329,7 +345,7 @@ class _Connection(asyncio.Protocol):
             return
         interval_ms = max(1, timeout_ms // 6)
         if self.greeted and now_ms - self.last_sent_ms >= interval_ms:
-            self._write(packets.ping_request())
+            self._write(encode_request(PING_XID, Ping()))
         self._timer = asyncio.get_running_loop().call_later(interval_ms / 1000, self._tick)
 
     def drop(self, why: str) -> None:
@@ -422,7 +438,7 @@ class ZooKeeperClient:
         self._set_state(ConnectionState.CLOSED)
         self._fail(self._taken_queue(), SessionExpired)
         if connection is not None and connection.greeted and not connection.closed.done():
-            request = _Request(packets.CloseSession(), "", asyncio.get_running_loop().create_future())
+            request = _Request(CloseSession(), "", asyncio.get_running_loop().create_future())
             connection.send(request)
             await within(request.future, CLOSE_TIMEOUT_MS)
             request.future.cancel()
@@ -522,11 +538,11 @@ class ZooKeeperClient:
         """Waits until the connected server knows all that the leader knew."""
         await self.submit(Sync(path))
 
-    def submit(self, op: Op) -> asyncio.Future[Any]:
+    def submit(self, op: Operation[Any]) -> asyncio.Future[Any]:
         """Queues one operation behind those submitted before; the future has its result or `ZooKeeperError`."""
         return self._submit(op, self.chroot)
 
-    def _submit(self, op: Op, chroot: str) -> asyncio.Future[Any]:
+    def _submit(self, op: Operation[Any], chroot: str) -> asyncio.Future[Any]:
         request = _Request(op, chroot, asyncio.get_running_loop().create_future())
         if self._state in (ConnectionState.CONNECTING, ConnectionState.CONNECTED):
             if len(self._queued) >= QUEUE_MAX:
@@ -552,7 +568,7 @@ class ZooKeeperClient:
                 else:
                     break
 
-    async def handle_requests(self, ops: Sequence[Op]) -> list[Any]:
+    async def handle_requests(self, ops: Sequence[Operation[Any]]) -> list[Any]:
         """Pipelines `ops`; the results in their order, an operation's `ZooKeeperError` standing in its place."""
         results: list[Any] = []
         outstanding: deque[asyncio.Future[Any]] = deque()
@@ -573,22 +589,20 @@ class ZooKeeperClient:
             if not request.future.cancelled():
                 connection.send(request)
 
-    def _encoded(self, xid: int, request: _Request) -> bytes:
-        """The packet of one request; here, as late as can be, it is decided whether it sets a watch."""
-        op = request.op
-        if isinstance(op, GetChildren):
-            request.watch = op.watch and op.path in self._node_child_change_handlers
-        elif isinstance(op, GetData | Exists):
-            request.watch = op.path in self._node_change_handlers
-        return packets.request(xid, op, request.chroot, request.watch)
+    def _prepared(self, request: _Request) -> Operation[Any]:
+        """The operation as it is sent. Here, as late as can be, it is decided whether it sets a watch."""
+        operation = below(request.op, request.chroot)
+        if isinstance(operation, GetChildren):
+            operation.watch = request.watch = operation.watch and request.path in self._node_child_change_handlers
+        elif isinstance(operation, GetData | Exists):
+            operation.watch = request.watch = request.path in self._node_change_handlers
+        return operation
 
-    def _answered(self, session: _Session, request: _Request, code: int, packet: bytes, offset: int) -> None:
-        op = request.op
-        result, error = packets.result_of(op, code, packet, offset, request.chroot)
+    def _answered(self, session: _Session, request: _Request, code: int, packet: bytes) -> None:
+        result, error = outcome(request.op, code, packet, request.chroot)
         if request.watch and error is None:
             assert request.path is not None
-            assert not isinstance(op, packets.CloseSession)
-            session.watched(op, request.chroot + request.path, missing=result is None)
+            session.watched(request.op, absolute(request.path, request.chroot), missing=result is None)
         if request.future.done():
             return
         if error is None:
@@ -647,19 +661,19 @@ class ZooKeeperClient:
 
     def _fired(self, session: _Session, kind: int, path: str) -> None:
         session.fired(kind, path)
-        path = path.removeprefix(self.chroot) or "/"
-        if kind == packets.NODE_CHILDREN_CHANGED:
+        path = relative(path, self.chroot)
+        if kind == EventType.NODE_CHILDREN_CHANGED:
             child_handler = self._node_child_change_handlers.get(path)
             handle = child_handler.handle_child_change if child_handler is not None else None
         else:
             handler = self._node_change_handlers.get(path)
             handle = None
             if handler is not None:
-                if kind == packets.NODE_CREATED:
+                if kind == EventType.NODE_CREATED:
                     handle = handler.handle_creation
-                elif kind == packets.NODE_DELETED:
+                elif kind == EventType.NODE_DELETED:
                     handle = handler.handle_deletion
-                elif kind == packets.NODE_DATA_CHANGED:
+                elif kind == EventType.NODE_DATA_CHANGED:
                     handle = handler.handle_data_change
         if handle is not None:
             try:

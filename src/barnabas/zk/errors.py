@@ -1,132 +1,178 @@
-"""ZooKeeper's error codes, and an exception for each (``org.apache.zookeeper.KeeperException.Code``)."""
+"""ZooKeeper's errors: one code each (``KeeperException.Code``), and an exception class for those that code tells apart."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    OK = 0
+    SYSTEM_ERROR = -1
+    RUNTIME_INCONSISTENCY = -2
+    DATA_INCONSISTENCY = -3
+    CONNECTION_LOSS = -4
+    MARSHALLING_ERROR = -5
+    UNIMPLEMENTED = -6
+    OPERATION_TIMEOUT = -7
+    BAD_ARGUMENTS = -8
+    UNKNOWN_SESSION = -12
+    NEW_CONFIG_NO_QUORUM = -13
+    RECONFIG_IN_PROGRESS = -14
+    API_ERROR = -100
+    NO_NODE = -101
+    NO_AUTH = -102
+    BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+    SESSION_EXPIRED = -112
+    INVALID_CALLBACK = -113
+    INVALID_ACL = -114
+    AUTH_FAILED = -115
+    SESSION_MOVED = -118
+    NOT_READ_ONLY = -119
+    EPHEMERAL_ON_LOCAL_SESSION = -120
+    NO_WATCHER = -121
+    REQUEST_TIMEOUT = -122
+    RECONFIG_DISABLED = -123
+    SESSION_CLOSED_REQUIRE_SASL_AUTH = -124
+    QUOTA_EXCEEDED = -125
+    THROTTLED_OP = -127
 
 
 class ZooKeeperError(Exception):
-    """An operation's error code, and the path it was about."""
+    """An operation's outcome other than success: its `code`, and the `path` it is about where there is one."""
 
-    code: int = 0
+    code: ErrorCode | int = ErrorCode.SYSTEM_ERROR
 
-    def __init__(self, code: int, path: str | None = None) -> None:
+    def __init__(self, code: ErrorCode | int, path: str | None = None) -> None:
         super().__init__(code, path)
         self.code = code
         self.path = path
         self.op_index: int | None = None
-        """Which operation of a multi failed; None outside a multi."""
+        """Which operation of a multi failed; None outside of one."""
 
     def __str__(self) -> str:
-        name = NAMES.get(self.code, "error")
-        return f"{name} ({self.code})" + (f" for {self.path}" if self.path else "")
+        name = self.code.name if isinstance(self.code, ErrorCode) else f"error {self.code}"
+        return f"{name} for {self.path}" if self.path else name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ZooKeeperError) and other.code == self.code and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.path))
 
 
 class _Coded(ZooKeeperError):
-    code_of_class: ClassVar[int]
+    """An error whose class says its code."""
 
     def __init__(self, path: str | None = None) -> None:
-        super().__init__(self.code_of_class, path)
-
-    def __reduce__(self) -> tuple[type[_Coded], tuple[str | None]]:
-        return type(self), (self.path,)
-
-
-class SystemFailure(_Coded):
-    """ZooKeeper's SYSTEMERROR."""
-
-    code_of_class = -1
-
-
-class RuntimeInconsistency(_Coded):
-    """An operation of a failed multi that was never tried because one before it had failed."""
-
-    code_of_class = -2
-
-
-class DataInconsistency(_Coded):
-    code_of_class = -3
+        super().__init__(type(self).code, path)
 
 
 class ConnectionLoss(_Coded):
-    """The connection broke before the answer: whether the operation was done is not known."""
+    """The connection went before the answer came: the operation may or may not have been done."""
 
-    code_of_class = -4
+    code = ErrorCode.CONNECTION_LOSS
 
 
 class MarshallingError(_Coded):
-    code_of_class = -5
+    code = ErrorCode.MARSHALLING_ERROR
 
 
 class Unimplemented(_Coded):
-    code_of_class = -6
+    code = ErrorCode.UNIMPLEMENTED
 
 
 class OperationTimeout(_Coded):
-    code_of_class = -7
+    code = ErrorCode.OPERATION_TIMEOUT
 
 
 class BadArguments(_Coded):
-    code_of_class = -8
+    code = ErrorCode.BAD_ARGUMENTS
+
+
+class RuntimeInconsistency(_Coded):
+    """This part of a multi was not tried, because one before it failed."""
+
+    code = ErrorCode.RUNTIME_INCONSISTENCY
 
 
 class NoNode(_Coded):
-    code_of_class = -101
+    code = ErrorCode.NO_NODE
 
 
 class NoAuth(_Coded):
-    code_of_class = -102
+    code = ErrorCode.NO_AUTH
 
 
 class BadVersion(_Coded):
-    code_of_class = -103
+    code = ErrorCode.BAD_VERSION
 
 
 class NoChildrenForEphemerals(_Coded):
-    code_of_class = -108
+    code = ErrorCode.NO_CHILDREN_FOR_EPHEMERALS
 
 
 class NodeExists(_Coded):
-    code_of_class = -110
+    code = ErrorCode.NODE_EXISTS
 
 
 class NotEmpty(_Coded):
-    code_of_class = -111
+    code = ErrorCode.NOT_EMPTY
 
 
 class SessionExpired(_Coded):
-    code_of_class = -112
-
-
-class InvalidCallback(_Coded):
-    code_of_class = -113
+    code = ErrorCode.SESSION_EXPIRED
 
 
 class InvalidACL(_Coded):
-    code_of_class = -114
+    code = ErrorCode.INVALID_ACL
 
 
 class AuthFailed(_Coded):
-    code_of_class = -115
+    code = ErrorCode.AUTH_FAILED
 
 
 class SessionMoved(_Coded):
-    code_of_class = -118
+    code = ErrorCode.SESSION_MOVED
 
 
-class NotReadOnly(_Coded):
-    code_of_class = -119
+class NoWatcher(_Coded):
+    code = ErrorCode.NO_WATCHER
 
 
 class QuotaExceeded(_Coded):
-    code_of_class = -125
+    code = ErrorCode.QUOTA_EXCEEDED
 
 
-BY_CODE: Final[dict[int, type[_Coded]]] = {kind.code_of_class: kind for kind in _Coded.__subclasses__()}
-NAMES: Final[dict[int, str]] = {code: kind.__name__ for code, kind in BY_CODE.items()}
+_CLASSES: dict[int, type[_Coded]] = {
+    error.code: error
+    for error in (
+        ConnectionLoss,
+        MarshallingError,
+        Unimplemented,
+        OperationTimeout,
+        BadArguments,
+        RuntimeInconsistency,
+        NoNode,
+        NoAuth,
+        BadVersion,
+        NoChildrenForEphemerals,
+        NodeExists,
+        NotEmpty,
+        SessionExpired,
+        InvalidACL,
+        AuthFailed,
+        SessionMoved,
+        NoWatcher,
+        QuotaExceeded,
+    )
+}
+_KNOWN = {code.value: code for code in ErrorCode}
 
 
 def error_of(code: int, path: str | None = None) -> ZooKeeperError:
-    """The exception of `code`; a plain `ZooKeeperError` for a code without a class of its own."""
-    kind = BY_CODE.get(code)
-    return ZooKeeperError(code, path) if kind is None else kind(path)
+    """The exception for a code read from the wire; an unknown code keeps its number."""
+    error_class = _CLASSES.get(code)
+    return error_class(path) if error_class is not None else ZooKeeperError(_KNOWN.get(code, code), path)

@@ -20,7 +20,7 @@ from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime import Runtime
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler, ZooKeeperClient
 from barnabas.zk.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Op, SetData, Stat
+from barnabas.zk.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Operation, SetData, Stat
 from barnabas.zk.znodes import (
     INITIAL_CONTROLLER_EPOCH,
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
@@ -125,7 +125,7 @@ class KafkaZkClient:
 
     # --- requests ---------------------------------------------------------------------------------------------
 
-    async def _requests(self, ops: Sequence[Op]) -> list[Any]:
+    async def _requests(self, ops: Sequence[Operation[Any]]) -> list[Any]:
         """Results and errors in the order of `ops`; what a lost connection left open is asked again."""
         results: list[Any] = [None] * len(ops)
         remaining = list(range(len(ops)))
@@ -142,7 +142,7 @@ class KafkaZkClient:
             remaining = lost
         return results
 
-    async def _request(self, op: Op) -> Any:
+    async def _request(self, op: Operation[Any]) -> Any:
         """The result of one operation. Raises its `ZooKeeperError`."""
         (result,) = await self._requests([op])
         if isinstance(result, ZooKeeperError):
@@ -189,16 +189,22 @@ class KafkaZkClient:
             raise answer
 
     async def delete_recursive(self, path: str, expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION) -> bool:
-        """Deletes a znode and all below it, each in its own checked write. False when there was none."""
-        (children,) = await self._requests([GetChildren(path, True)])
-        if isinstance(children, NoNode):
-            return False
-        if isinstance(children, ZooKeeperError):
-            raise children
-        for child in children:
-            await self.delete_recursive(f"{path}/{child}", expected_controller_epoch_zk_version)
-        await self._delete(path, expected_controller_epoch_zk_version)
-        return True
+        """Deletes a znode and all below it, the lowest first, each in its own checked write. False if none."""
+        level = [path]
+        found: list[str] = []
+        while level:
+            answers = await self._requests([GetChildren(each, True) for each in level])
+            below: list[str] = []
+            for each, children in zip(level, answers, strict=True):
+                if isinstance(children, NoNode):
+                    continue
+                if isinstance(children, ZooKeeperError):
+                    raise children
+                found.append(each)
+                below += [f"{each}/{child}" for child in children]
+            level = below
+        await self._delete_all(found[::-1], expected_controller_epoch_zk_version)
+        return bool(found)
 
     async def _delete(self, path: str, expected_controller_epoch_zk_version: int) -> None:
         answer = await self._checked_request(Delete(path), expected_controller_epoch_zk_version)
