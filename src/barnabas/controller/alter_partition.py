@@ -1,4 +1,4 @@
-"""What the controller makes of a leader's wish to change its ISR: a pure decision, and the answer built from it.
+"""What the controller makes of a leader's wish to change its ISR (KIP-497): a pure decision, and the story around it.
 
 The order of the checks is Kafka's: who is ahead of the controller sends the leader looking for another one, who is
 behind is fenced, and what is so already is a success, so that a request whose answer was lost can be sent again.
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from barnabas.controller import events
 from barnabas.controller.context import ControllerContext
-from barnabas.model.errors import ErrorCode
+from barnabas.controller.reign import Reign
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -130,3 +132,29 @@ def response(
         for topic_id, partitions in decision.unknown_topic_ids.items()
     ]
     return AlterPartitionResponse(topics=[*unknown, *topics.values()])
+
+
+async def process_alter_partition(reign: Reign, event: events.AlterPartitionReceived) -> AlterPartitionResponse:
+    context = reign.context
+    request = event.request
+    refused = refusal(context, request.broker_id, request.broker_epoch)
+    if refused is not None:
+        raise KafkaError(refused)
+    decision = decide(context, request, event.version)
+    outcomes = dict(decision.outcomes)
+    if decision.accepted:
+        updated = await reign.zk.update_leader_and_isr(decision.accepted, context.epoch, context.epoch_zk_version)
+        for partition, outcome in updated.finished.items():
+            outcomes[partition] = outcome if isinstance(outcome, LeaderAndIsr) else ErrorCode.UNKNOWN_SERVER_ERROR
+        for partition in updated.updates_to_retry:
+            outcomes[partition] = ErrorCode.INVALID_UPDATE_VERSION
+        # Also those that had another version: perhaps the write was done and its answer lost, and the leader,
+        # which comes again, must meet what ZooKeeper has.
+        await reign.update_leader_and_isr_cache(list(decision.accepted))
+    known = [*decision.outcomes, *decision.accepted]
+    reign.send_metadata_of([partition for partition in known if context.has_partition(partition)])
+    event.succeed(response(context.topic_ids, decision, outcomes))
+    for partition, settled in outcomes.items():
+        if isinstance(settled, LeaderAndIsr):
+            await reign.reassignments.maybe_complete_reassignment(partition)
+    return event.answer.result()

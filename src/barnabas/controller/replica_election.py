@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from barnabas.controller import events
 from barnabas.controller.context import ControllerContext
 from barnabas.controller.election import (
     ElectionTrigger,
@@ -15,6 +16,7 @@ from barnabas.controller.election import (
     preferred_replica_partition_leader_election,
 )
 from barnabas.controller.partition_state_machine import ElectionOutcome, PartitionStateMachine
+from barnabas.controller.reign import Reign
 from barnabas.controller.states import PartitionState
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -107,3 +109,43 @@ def _can_preferred_replica_be_leader(context: ControllerContext, partition: Topi
     assignment = context.partition_replica_assignment(partition)
     live = context.online_replicas(assignment, partition)
     return preferred_replica_partition_leader_election(assignment, leadership.leader_and_isr.isr, live) is not None
+
+
+async def process_replica_leader_election(
+    reign: Reign, event: events.ReplicaLeaderElection
+) -> dict[TopicPartition, int | KafkaError]:
+    partitions = reign.context.all_partitions() if event.partitions is None else event.partitions
+    outcomes = await elect_leaders(
+        reign.context, reign.partitions, list(partitions), event.election_type, event.trigger
+    )
+    if event.partitions is not None:
+        return outcomes
+    return {
+        partition: outcome
+        for partition, outcome in outcomes.items()
+        if not (isinstance(outcome, KafkaError) and outcome.code is ErrorCode.ELECTION_NOT_NEEDED)
+    }
+
+
+async def process_zk_replica_leader_election(reign: Reign, _: events.ZkReplicaLeaderElection) -> None:
+    await elect_by_znode(reign)
+
+
+async def elect_by_znode(reign: Reign) -> None:
+    """Does what ``/admin/preferred_replica_election`` asks for, and deletes it; looking for it sets its watch."""
+    while await reign.zk.register_znode_change_handler_and_check_existence(reign.preferred_replica_election_handler):
+        partitions = await reign.zk.get_preferred_replica_election()
+        await elect_leaders(
+            reign.context, reign.partitions, sorted(partitions), ElectionType.PREFERRED, ElectionTrigger.ZK_TRIGGERED
+        )
+        await reign.zk.delete_preferred_replica_election(reign.context.epoch_zk_version)
+
+
+async def process_auto_preferred_replica_leader_election(
+    reign: Reign, _: events.AutoPreferredReplicaLeaderElection
+) -> None:
+    percentage = reign.config().number("leader.imbalance.per.broker.percentage")
+    candidates = imbalanced_partitions(reign.context, percentage)
+    await on_replica_election(reign.partitions, candidates, ElectionType.PREFERRED, ElectionTrigger.AUTO_TRIGGERED)
+    interval_ms = 1000 * reign.config().number("leader.imbalance.check.interval.seconds")
+    reign.schedule(events.AutoPreferredReplicaLeaderElection(), interval_ms)

@@ -1,0 +1,101 @@
+"""What brokers answered to the controller's requests. An answer meant for an earlier reign, or given in an earlier life
+of the broker, is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.controller import events
+from barnabas.controller.batch import ControlRequest
+from barnabas.controller.brokers import on_replicas_become_offline
+from barnabas.controller.reign import Reign
+from barnabas.controller.states import PartitionAndReplica
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
+
+
+def on_response(reign: Reign, broker_id: int, request: ControlRequest, response: Any) -> None:
+    """A channel got an answer; what has to be done about it waits its turn."""
+    if isinstance(request, LeaderAndIsrRequest):
+        reign.put(
+            events.LeaderAndIsrResponseReceived(response, broker_id, request.controller_epoch, request.broker_epoch)
+        )
+    elif isinstance(request, StopReplicaRequest):
+        deleted = {
+            TopicPartition(topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+            if state.delete_partition and reign.context.is_topic_deletion_in_progress(topic.topic_name)
+        }
+        errors = {}
+        for each in response.partition_errors:
+            partition = TopicPartition(each.topic_name, each.partition_index)
+            if partition in deleted:
+                errors[partition] = ErrorCode(each.error_code)
+        if errors:
+            reign.put(
+                events.TopicDeletionStopReplicaResponseReceived(
+                    broker_id,
+                    ErrorCode(response.error_code),
+                    errors,
+                    request.controller_epoch,
+                    request.broker_epoch,
+                )
+            )
+    elif response.error_code:
+        reign.put(events.UpdateMetadataResponseReceived(ErrorCode(response.error_code), broker_id))
+
+
+def _is_of_this_life(reign: Reign, controller_epoch: int, broker_id: int, broker_epoch: int) -> bool:
+    """Whether an answer belongs to this reign and to the broker's present registration."""
+    context = reign.context
+    return controller_epoch == context.epoch and broker_epoch == context.broker_epoch(broker_id)
+
+
+async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndIsrResponseReceived) -> None:
+    """KAFKA_STORAGE_ERROR tells that a replica lies in a failed log directory."""
+    if not _is_of_this_life(reign, event.controller_epoch, event.broker_id, event.broker_epoch):
+        return
+    context = reign.context
+    response: LeaderAndIsrResponse = event.response
+    if response.error_code:
+        reign.log.error(f"Broker {event.broker_id} answered LeaderAndIsr with {ErrorCode(response.error_code).name}")
+        return
+    before = context.replicas_on_offline_dirs.get(event.broker_id, {})
+    now = dict(before)
+    for topic in response.topics:
+        name = context.topic_names.get(topic.topic_id)
+        if name is None:
+            continue  # the topic was deleted meanwhile
+        for each in topic.partition_errors:
+            if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                now[TopicPartition(name, each.partition_index)] = None
+            elif each.error_code == ErrorCode.NONE:
+                now.pop(TopicPartition(name, each.partition_index), None)
+    context.replicas_on_offline_dirs[event.broker_id] = now
+    newly_offline = [PartitionAndReplica(tp, event.broker_id) for tp in now if tp not in before]
+    if newly_offline:
+        reign.log.info(f"Replicas {', '.join(map(str, newly_offline))} are in a failed log directory")
+        await on_replicas_become_offline(reign, newly_offline)
+
+
+async def process_update_metadata_response(reign: Reign, event: events.UpdateMetadataResponseReceived) -> None:
+    reign.log.error(f"Broker {event.broker_id} answered UpdateMetadata with {event.error.name}")
+
+
+async def process_topic_deletion_stop_replica_response(
+    reign: Reign, event: events.TopicDeletionStopReplicaResponseReceived
+) -> None:
+    if not _is_of_this_life(reign, event.controller_epoch, event.replica_id, event.broker_epoch):
+        return
+    failed: list[PartitionAndReplica] = []
+    deleted: list[PartitionAndReplica] = []
+    for partition, error in event.partition_errors.items():
+        fails = event.request_error is not ErrorCode.NONE or error is not ErrorCode.NONE
+        (failed if fails else deleted).append(PartitionAndReplica(partition, event.replica_id))
+    await reign.topic_deletion.fail_replica_deletion(failed)
+    if deleted:
+        await reign.topic_deletion.complete_replica_deletion(deleted)

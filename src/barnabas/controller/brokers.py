@@ -1,0 +1,155 @@
+"""Brokers come, go, bounce, leave politely, change their listeners or lose a log directory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from barnabas.controller import events
+from barnabas.controller.election import ControlledShutdownPartitionLeaderElectionStrategy
+from barnabas.controller.reign import Reign
+from barnabas.controller.states import PartitionAndReplica, PartitionState, ReplicaState
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr
+
+logger = logging.getLogger(__name__)
+
+
+async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
+    """Who came, who went, and who went and came back between two looks (its epoch grew)."""
+    context = reign.context
+    current = {broker.broker_id: broker for broker in await reign.zk.get_all_brokers_in_cluster()}
+    known = context.live_or_shutting_down_broker_ids
+    new = sorted(broker_id for broker_id in current if broker_id not in known)
+    dead = sorted(broker_id for broker_id in known if broker_id not in current)
+    bounced = sorted(
+        broker_id
+        for broker_id in known
+        if broker_id in current and current[broker_id].epoch > (context.broker_epoch(broker_id) or 0)
+    )
+    logger.info("new brokers %s, dead %s, bounced %s, live %s", new, dead, bounced, sorted(current))
+    for broker_id in new:
+        reign.channels.add_broker(current[broker_id])
+    for broker_id in bounced:
+        reign.channels.remove_broker(broker_id)
+        reign.channels.add_broker(current[broker_id])
+    for broker_id in dead:
+        reign.channels.remove_broker(broker_id)
+    if new:
+        context.add_live_brokers(current[broker_id] for broker_id in new)
+        await on_broker_startup(reign, new)
+    if bounced:
+        context.remove_live_brokers(bounced)
+        await on_broker_failure(reign, bounced)
+        context.add_live_brokers(current[broker_id] for broker_id in bounced)
+        await on_broker_startup(reign, bounced)
+    if dead:
+        context.remove_live_brokers(dead)
+        await on_broker_failure(reign, dead)
+
+
+async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
+    context = reign.context
+    for broker_id in new_brokers:
+        context.replicas_on_offline_dirs.pop(broker_id, None)
+    existing = [b for b in context.live_or_shutting_down_broker_ids if b not in new_brokers]
+    # The old ones learn of the new ones; the new ones learn everything.
+    reign.send_update_metadata_request(existing, ())
+    reign.send_update_metadata_request(new_brokers, context.partitions_with_leaders())
+    replicas = context.replicas_on_brokers(new_brokers)
+    await reign.replicas.handle_state_changes(replicas, ReplicaState.OnlineReplica)
+    await reign.partitions.trigger_online_partition_state_change()
+    await reign.reassignments.maybe_resume_reassignments(
+        lambda _, assignment: any(replica in new_brokers for replica in assignment.target_replicas)
+    )
+    await reign.topic_deletion.resume_deletion_for_topics(
+        replica.topic for replica in replicas if reign.topic_deletion.is_topic_queued_up_for_deletion(replica.topic)
+    )
+    await reign.register_broker_handlers(new_brokers)
+
+
+async def on_broker_failure(reign: Reign, dead_brokers: Sequence[int]) -> None:
+    context = reign.context
+    for broker_id in dead_brokers:
+        context.replicas_on_offline_dirs.pop(broker_id, None)
+        context.shutting_down_broker_ids.pop(broker_id, None)
+    await on_replicas_become_offline(reign, context.replicas_on_brokers(dead_brokers))
+    for broker_id in dead_brokers:
+        reign.unregister_broker_handler(broker_id)
+
+
+async def on_replicas_become_offline(reign: Reign, offline: Sequence[PartitionAndReplica]) -> None:
+    """New leaders where these led, then out of the ISRs; the deletion of their topics halts."""
+    context = reign.context
+    for_deletion = [r for r in offline if reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
+    not_for_deletion = [r for r in offline if not reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
+    await reign.partitions.handle_state_changes(
+        context.partitions_with_offline_leader(), PartitionState.OfflinePartition
+    )
+    elections = await reign.partitions.trigger_online_partition_state_change()
+    await reign.replicas.handle_state_changes(not_for_deletion, ReplicaState.OfflineReplica)
+    await reign.topic_deletion.fail_replica_deletion(for_deletion)
+    elected = any(isinstance(outcome, LeaderAndIsr) for outcome in elections.values())
+    if not not_for_deletion and not elected:
+        # Nothing else would tell the brokers who is gone.
+        reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
+
+
+async def process_broker_modification(reign: Reign, event: events.BrokerModifications) -> None:
+    context = reign.context
+    registered = await reign.zk.get_broker(event.broker_id)
+    known = context.live_or_shutting_down_broker(event.broker_id)
+    if registered is None or known is None or registered.endpoints == known.endpoints:
+        return
+    if registered.epoch != known.epoch:
+        return  # another life of that broker: BrokerChange is on its way
+    context.update_broker_metadata(registered)
+    reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
+
+
+async def process_log_dir_event_notification(reign: Reign, _: events.LogDirEventNotification) -> None:
+    """Brokers with a failed log directory are asked (LeaderAndIsr) which replicas they lost by it."""
+    epoch_zk_version = reign.context.epoch_zk_version
+    sequence_numbers = await reign.zk.get_all_log_dir_event_notifications()
+    broker_ids = sorted(set(await reign.zk.get_broker_ids_from_log_dir_events(sequence_numbers)))
+    logger.info("log directories failed on brokers %s", broker_ids)
+    await reign.replicas.handle_state_changes(reign.context.replicas_on_brokers(broker_ids), ReplicaState.OnlineReplica)
+    await reign.zk.delete_log_dir_event_notifications(epoch_zk_version, sequence_numbers)
+
+
+async def process_controlled_shutdown(reign: Reign, event: events.ControlledShutdown) -> list[TopicPartition]:
+    context = reign.context
+    registered_epoch = context.broker_epoch(event.broker_id)
+    if registered_epoch is None:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {event.broker_id} does not exist.")
+    if event.broker_epoch != -1 and event.broker_epoch < registered_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Received controlled shutdown request from an old broker epoch {event.broker_epoch} for broker "
+            f"{event.broker_id}. Current broker epoch is {registered_epoch}.",
+        )
+    logger.info("broker %d shuts down", event.broker_id)
+    context.shutting_down_broker_ids[event.broker_id] = None
+    led: list[TopicPartition] = []
+    followed: list[TopicPartition] = []
+    for partition in context.partitions_on_broker(event.broker_id):
+        leader = context.current_leader(partition)
+        if (
+            leader is None
+            or len(context.partition_replica_assignment(partition)) < 2
+            or reign.topic_deletion.is_topic_queued_up_for_deletion(partition.topic)
+        ):
+            continue
+        (led if leader == event.broker_id else followed).append(partition)
+    await reign.partitions.handle_state_changes(
+        led, PartitionState.OnlinePartition, ControlledShutdownPartitionLeaderElectionStrategy()
+    )
+    reign.batch.new_batch()
+    for partition in followed:
+        reign.batch.add_stop_replica_request_for_brokers((event.broker_id,), partition, delete_partition=False)
+    reign.batch.send_requests_to_brokers(context.epoch)
+    await reign.replicas.handle_state_changes(
+        [PartitionAndReplica(partition, event.broker_id) for partition in followed], ReplicaState.OfflineReplica
+    )
+    return context.partition_leaders_on_broker(event.broker_id)

@@ -1,0 +1,126 @@
+"""A broker was just elected: it learns the cluster and puts it in order (``onControllerFailover``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from barnabas.controller import events, replica_election
+from barnabas.controller.reign import Reign
+from barnabas.model.ids import TopicPartition
+from barnabas.zk.znodes import Features, FeatureZNode, TopicIdReplicaAssignment
+
+AUTO_REBALANCE_FIRST_DELAY_MS: Final = 5_000
+
+logger = logging.getLogger(__name__)
+
+
+async def on_controller_failover(reign: Reign) -> None:
+    """The sequence matters: each step rests on those before it."""
+    context = reign.context
+    zk = reign.zk
+    await _set_up_feature_versioning(reign)
+    # Before the truth is read, so that nothing that changes after the reading is missed.
+    for handler in reign.child_change_handlers:
+        zk.register_znode_child_change_handler(handler)
+    for node_handler in (reign.preferred_replica_election_handler, reign.partition_reassignment_handler):
+        await zk.register_znode_change_handler_and_check_existence(node_handler)
+    await zk.delete_log_dir_event_notifications(context.epoch_zk_version)
+    await zk.delete_isr_change_notifications(context.epoch_zk_version)
+    await _initialize_controller_context(reign)
+    topics_to_be_deleted, topics_ineligible = await _fetch_topic_deletions_in_progress(reign)
+    await reign.topic_deletion.init(topics_to_be_deleted, topics_ineligible)
+    # Brokers have to know who is alive before the state machines send them LeaderAndIsr.
+    reign.send_metadata_of(())
+    await reign.replicas.startup()
+    await reign.partitions.startup()
+    logger.info("broker %d is ready to serve as the controller with epoch %d", reign.controller_id, context.epoch)
+    begun = await begin_zk_partition_reassignment(reign)
+    await reign.reassignments.maybe_resume_reassignments(lambda partition, _: partition not in begun)
+    await reign.topic_deletion.try_topic_deletion()
+    await replica_election.elect_by_znode(reign)
+    if reign.config().flag("auto.leader.rebalance.enable"):
+        reign.schedule(events.AutoPreferredReplicaLeaderElection(), AUTO_REBALANCE_FIRST_DELAY_MS)
+
+
+async def _set_up_feature_versioning(reign: Reign) -> None:
+    """``/feature`` exists and is enabled (KIP-584); Kafka 3.9 finalizes no feature in ZooKeeper mode."""
+    data, _ = await reign.zk.get_data_and_version(FeatureZNode.path)
+    if data is None:
+        await reign.zk.create_feature_znode(Features({}))
+        return
+    existing = FeatureZNode.decode(data)
+    wanted = Features(existing.features if existing.enabled else {})
+    if wanted != existing:
+        await reign.zk.update_feature_znode(wanted)
+
+
+async def _initialize_controller_context(reign: Reign) -> None:
+    context = reign.context
+    context.set_live_brokers(await reign.zk.get_all_brokers_in_cluster())
+    context.set_all_topics(await reign.zk.get_all_topics_in_cluster(register_watch=True))
+    reign.register_topic_handlers(context.all_topics)
+    topics = await read_topics(reign, context.all_topics)
+    await take_in_topics(reign, topics)
+    for topic in topics:
+        for partition, assignment in topic.assignment.items():
+            if assignment.is_being_reassigned:
+                context.partitions_being_reassigned[partition] = None
+    await reign.register_broker_handlers(context.live_or_shutting_down_broker_ids)
+    await reign.update_leader_and_isr_cache(list(context.all_partitions()))
+    reign.channels.startup(context.live_or_shutting_down_brokers)
+    logger.info(
+        "live brokers %s, %d topics, %d partitions",
+        context.live_broker_ids,
+        len(context.all_topics),
+        len(context.partitions_leadership_info),
+    )
+
+
+async def read_topics(reign: Reign, topics: Iterable[str]) -> list[TopicIdReplicaAssignment]:
+    """Assignments and ids; a topic that was deleted since its name was read is left out."""
+    known = await reign.zk.get_replica_assignment_and_topic_id_for_topics(topics)
+    return [topic for topic in known.values() if topic.assignment or topic.topic_id is not None]
+
+
+async def take_in_topics(reign: Reign, topics: Sequence[TopicIdReplicaAssignment]) -> None:
+    """Ids and assignments into the context; a topic made before Kafka 2.8 gets its id now."""
+    context = reign.context
+    with_id = {topic.topic: topic for topic in topics if topic.topic_id is not None}
+    without_id = [topic for topic in topics if topic.topic_id is None]
+    if without_id:
+        for topic in await reign.zk.set_topic_ids(without_id, context.epoch_zk_version):
+            with_id[topic.topic] = topic
+    for topic in topics:
+        topic_id = with_id[topic.topic].topic_id
+        assert topic_id is not None
+        context.add_topic_id(topic.topic, topic_id)
+        for partition, assignment in topic.assignment.items():
+            context.update_partition_full_replica_assignment(partition, assignment)
+
+
+async def _fetch_topic_deletions_in_progress(reign: Reign) -> tuple[list[str], list[str]]:
+    """Topics to be deleted, and those of them whose deletion has to wait."""
+    context = reign.context
+    to_be_deleted = await reign.zk.get_topic_deletions()
+    being_reassigned = {partition.topic for partition in context.partitions_being_reassigned}
+    ineligible = [
+        topic
+        for topic in to_be_deleted
+        if topic in being_reassigned
+        or any(not context.is_replica_online(r.replica, r.topic_partition) for r in context.replicas_for_topic(topic))
+    ]
+    return to_be_deleted, ineligible
+
+
+async def begin_zk_partition_reassignment(reign: Reign) -> set[TopicPartition]:
+    """Begins what ``/admin/reassign_partitions`` asks for; looking for the znode sets its watch."""
+    if not await reign.zk.register_znode_change_handler_and_check_existence(reign.partition_reassignment_handler):
+        return set()
+    outcomes = await reign.reassignments.trigger_by_znode()
+    return {partition for partition, error in outcomes.items() if error is None}
+
+
+async def process_zk_partition_reassignment(reign: Reign, _: events.ZkPartitionReassignment) -> None:
+    await begin_zk_partition_reassignment(reign)

@@ -1,0 +1,32 @@
+"""Producer ids for the whole cluster: each block is given out once (KIP-730)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.controller import events
+from barnabas.controller.reign import Reign
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.zk.znodes import ProducerIdBlockZNode, ProducerIdsBlock
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1_000
+PRODUCER_ID_MAX: Final = (1 << 63) - 1
+
+
+async def process_allocate_producer_ids(reign: Reign, event: events.AllocateProducerIds) -> ProducerIdsBlock:
+    registered_epoch = reign.context.broker_epoch(event.broker_id)
+    if registered_epoch is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {event.broker_id} is not registered.")
+    if registered_epoch != event.broker_epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    while True:
+        data, version = await reign.zk.get_data_and_version(ProducerIdBlockZNode.path)
+        first = ProducerIdBlockZNode.decode(data).last_producer_id + 1 if data else 0
+        if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")
+        block = ProducerIdsBlock(event.broker_id, first, PRODUCER_ID_BLOCK_SIZE)
+        written, _ = await reign.zk.conditional_update_path(
+            ProducerIdBlockZNode.path, ProducerIdBlockZNode.encode(block), version
+        )
+        if written:
+            return block
