@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
-    return await broker.controller.alter_partitions(request)
+    return await broker.controller.alter_partitions(request, context.version)
