@@ -1,0 +1,65 @@
+"""The real disk and network behave as their doors promise."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from barnabas.runtime.real import RealDisk, RealEntropy, real_runtime
+
+
+def test_a_file_is_written_read_and_cut_at_positions(tmp_path: Path) -> None:
+    disk = RealDisk()
+    file = disk.open(str(tmp_path / "f"), create=True)
+    file.pwritev([b"abc", memoryview(b"def"), bytearray(b"ghi")], 2)
+    assert file.pread(100, 0) == b"\0\0abcdefghi"
+    buffer = bytearray(4)
+    assert file.pread_into(memoryview(buffer), 9) == 2
+    assert bytes(buffer) == b"hi\0\0"
+    file.truncate(5)
+    assert file.size() == 5
+    file.fsync()
+    file.close()
+    with pytest.raises(FileNotFoundError):
+        disk.open(str(tmp_path / "missing"))
+
+
+def test_replace_leaves_the_new_content_and_no_temporary(tmp_path: Path) -> None:
+    disk = RealDisk()
+    target = str(tmp_path / "checkpoint")
+    disk.replace(target, b"one")
+    disk.replace(target, b"two")
+    assert disk.read(target) == b"two"
+    assert disk.listdir(str(tmp_path)) == ["checkpoint"]
+
+
+def test_a_lock_is_exclusive_until_it_is_released(tmp_path: Path) -> None:
+    disk = RealDisk()
+    held = disk.lock(str(tmp_path / ".lock"))
+    with pytest.raises(BlockingIOError):
+        disk.lock(str(tmp_path / ".lock"))
+    held.release()
+    disk.lock(str(tmp_path / ".lock")).release()
+
+
+def test_a_random_uuid_is_version_4_and_never_looks_like_an_option() -> None:
+    entropy = RealEntropy()
+    for _ in range(500):
+        made = entropy.uuid()
+        assert made[6] >> 4 == 4
+        assert not str(made).startswith("-")
+
+
+def test_a_port_in_use_is_an_oserror_and_a_refused_connection_too() -> None:
+    async def run() -> None:
+        network = real_runtime().network
+        listener = await network.listen(asyncio.Protocol, "127.0.0.1", 0)
+        with pytest.raises(OSError, match="in use"):
+            await network.listen(asyncio.Protocol, "127.0.0.1", listener.port)
+        listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect(asyncio.Protocol, "127.0.0.1", listener.port, timeout_ms=1000)
+
+    asyncio.run(run())
