@@ -112,7 +112,8 @@ async def process_log_dir_event_notification(reign: Reign, _: events.LogDirEvent
     """Brokers with a failed log directory are asked (LeaderAndIsr) which replicas they lost by it."""
     epoch_zk_version = reign.context.epoch_zk_version
     sequence_numbers = await reign.zk.get_all_log_dir_event_notifications()
-    broker_ids = sorted(set(await reign.zk.get_broker_ids_from_log_dir_events(sequence_numbers)))
+    named = await reign.zk.get_broker_ids_from_log_dir_events(sequence_numbers)
+    broker_ids = [broker_id for broker_id in sorted(set(named)) if reign.context.is_live_broker(broker_id)]
     logger.info("log directories failed on brokers %s", broker_ids)
     await reign.replicas.handle_state_changes(reign.context.replicas_on_brokers(broker_ids), ReplicaState.OnlineReplica)
     await reign.zk.delete_log_dir_event_notifications(epoch_zk_version, sequence_numbers)

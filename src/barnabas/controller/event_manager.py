@@ -10,9 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from barnabas.controller.events import ControllerEvent, ControllerState
-from barnabas.runtime import Clock, Condition, Tasks, ended
+from barnabas.runtime import Clock, Condition, Tasks, ended, within
+
+CLOSE_TIMEOUT_MS: Final = 5_000
+"""How long the event in hand may go on when the broker stops: ZooKeeper may never answer it."""
 
 
 class QueuedEvent:
@@ -94,11 +98,13 @@ class ControllerEventManager:
         self._task = tasks.begin(self._run(), name)
 
     async def close(self) -> None:
-        """Waits for the event in hand; those that wait are preempted, and so is whatever is put later."""
+        """Waits a while for the event in hand; those that wait are preempted, and so is whatever is put later."""
         self._closed = True
         self._preempt_all()
         self._waiting.notify()
         if self._task is not None:
+            if not await within(self._task, CLOSE_TIMEOUT_MS):
+                self._task.cancel()
             await ended(self._task)
 
     def put(self, event: ControllerEvent) -> QueuedEvent:

@@ -142,13 +142,18 @@ class Reassignments:
             if deleted or not self._context.partition_replica_assignment(partition):
                 outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
                 continue
-            try:
-                await self.on_partition_reassignment(partition, reassignment)
-                outcomes[partition] = None
-            except StateChangeFailed as error:
-                logger.warning("the reassignment of %s did not begin: %s", partition, error)
-                outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            went_on = await self._go_on(partition, reassignment)
+            outcomes[partition] = None if went_on else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return outcomes
+
+    async def _go_on(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> bool:
+        """False where the partition's state does not allow it now, as when it never had a leader."""
+        try:
+            await self.on_partition_reassignment(partition, reassignment)
+        except StateChangeFailed as error:
+            self._log.error(f"The reassignment of {partition} to {reassignment} does not go on: {error}")
+            return False
+        return True
 
     async def maybe_resume_reassignments(
         self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
@@ -156,7 +161,7 @@ class Reassignments:
         for partition in list(self._context.partitions_being_reassigned):
             assignment = self._context.partition_full_replica_assignment(partition)
             if should_resume(partition, assignment):
-                await self.on_partition_reassignment(partition, assignment)
+                await self._go_on(partition, assignment)
 
     async def maybe_complete_reassignment(self, partition: TopicPartition) -> None:
         """The ISR of `partition` changed: perhaps the target replicas are all in it now."""
@@ -164,7 +169,7 @@ class Reassignments:
             return
         reassignment = self._context.partition_full_replica_assignment(partition)
         if await self._is_reassignment_complete(partition, reassignment):
-            await self.on_partition_reassignment(partition, reassignment)
+            await self._go_on(partition, reassignment)
 
     def list(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
         context = self._context

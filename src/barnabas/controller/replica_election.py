@@ -71,10 +71,13 @@ async def elect_leaders(
     )
     for partition in electable:
         outcome = elected.get(partition)
+        leader = context.current_leader(partition)
         if isinstance(outcome, LeaderAndIsr):
             outcomes[partition] = outcome.leader
+        elif outcome is None and leader is not None:
+            outcomes[partition] = leader  # a new partition, which got its first leader
         else:
-            outcomes[partition] = KafkaError(not_available, str(outcome) if outcome else None)
+            outcomes[partition] = KafkaError(not_available, None if outcome is None else str(outcome))
     return outcomes
 
 

@@ -18,9 +18,10 @@ logger = logging.getLogger(__name__)
 
 async def process_topic_change(reign: Reign, _: events.TopicChange) -> None:
     context = reign.context
-    topics = sorted(await reign.zk.get_all_topics_in_cluster(register_watch=True))
+    topics = await reign.zk.get_all_topics_in_cluster(register_watch=True)
+    existing = frozenset(topics)
     new = [topic for topic in topics if topic not in context.all_topics]
-    deleted = [topic for topic in context.all_topics if topic not in topics]
+    deleted = [topic for topic in context.all_topics if topic not in existing]
     reign.register_topic_handlers(new)
     added = await read_topics(reign, new)
     for topic in deleted:
@@ -71,7 +72,7 @@ async def _restore_partition_replica_assignment(reign: Reign, topic: str, partit
 
 async def process_topic_deletion(reign: Reign, _: events.TopicDeletion) -> None:
     context = reign.context
-    queued = sorted(await reign.zk.get_topic_deletions())
+    queued = await reign.zk.get_topic_deletions()
     unknown = [topic for topic in queued if topic not in context.all_topics]
     if unknown:
         logger.warning("can't delete topics that do not exist: %s", unknown)
