@@ -1,0 +1,509 @@
+"""A cluster on this machine: the coordinator and n brokers as background processes, their state under one directory.
+
+``D/cluster.json`` says what runs: pids, ports, places. A process is ours when its pid lives and began when we noted it
+(pids are given again). Starting writes a ``server.properties`` for each broker, spawns everything at once in sessions of
+their own, and waits first for each process's word on a pipe, then until every broker's Metadata names all brokers and
+a controller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.cli.output import CommandError, UsageError
+from barnabas.cli.process import READY_FD
+
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 90.0
+STOP_TIMEOUT_S: Final = 60.0
+STATE_FILE: Final = "cluster.json"
+
+
+@dataclass
+class Process:
+    """A process we started; `began` is its start time in the kernel's ticks, None where the kernel does not tell."""
+
+    pid: int | None = None
+    began: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        if self.pid is None:
+            return False
+        stat = _stat(self.pid)
+        if stat is not None:
+            return stat[0] != "Z" and (self.began is None or self.began == stat[1])
+        if os.path.isdir("/proc/self"):
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.alive and self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State letter and start time of a process, where there is a ``/proc``."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], int(fields[19])
+
+
+@dataclass
+class CoordinatorState(Process):
+    port: int = 0
+
+
+@dataclass
+class BrokerState(Process):
+    id: int = 0
+    port: int = 0
+    log_dir: str = ""
+
+
+@dataclass
+class ClusterState:
+    """What ``cluster.json`` holds. `coordinator` is None where an outside ZooKeeper is used."""
+
+    zookeeper: str = ""
+    coordinator: CoordinatorState | None = None
+    brokers: list[BrokerState] = field(default_factory=list)
+    base_port: int | None = None
+    config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
+
+    def processes(self) -> list[Process]:
+        return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
+
+
+class LocalCluster:
+    """The cluster whose state is under `directory`."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = Path(directory).absolute()
+        self.state_file = self.directory / STATE_FILE
+
+    # state
+
+    def load(self) -> ClusterState | None:
+        """The state, or None where no cluster was ever started here."""
+        try:
+            raw = json.loads(self.state_file.read_text())
+            coordinator = raw["coordinator"]
+            return ClusterState(
+                raw["zookeeper"],
+                None if coordinator is None else CoordinatorState(**coordinator),
+                [BrokerState(**broker) for broker in raw["brokers"]],
+                raw["base_port"],
+                raw["config"],
+            )
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            raise CommandError(f"{self.state_file} cannot be read: use a directory of your own (--dir).") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CommandError(
+                f"{self.state_file} is no cluster's state ({error}): use another --dir, or move that file away."
+            ) from None
+
+    def loaded(self) -> ClusterState:
+        state = self.load()
+        if state is None:
+            raise CommandError(
+                f"There is no cluster in {self.directory}: start one by `barnabas up --dir {self.directory}`."
+            )
+        return state
+
+    def save(self, state: ClusterState) -> None:
+        temporary = self.state_file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(state), indent=1) + "\n")
+        temporary.replace(self.state_file)
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """One ``up`` or ``down`` at a time."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise CommandError(
+                f"{self.directory} cannot be written ({os.strerror(error.errno or 0)}): name another place by --dir."
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    # starting
+
+    def up(
+        self,
+        count: int | None,
+        *,
+        base_port: int | None = None,
+        zookeeper: str | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> ClusterState:
+        """Starts what does not run yet and returns when every broker answers."""
+        with self.exclusively():
+            state = self.load()
+            if state is None:
+                state = self._new_state(count or 3, base_port, zookeeper)
+            elif all(process.alive for process in state.processes()):
+                raise CommandError(
+                    f"The cluster in {self.directory} is already running at {state.bootstrap}: "
+                    f"`barnabas status` shows it, `barnabas down` stops it."
+                )
+            else:
+                self._check_unchanged(state, count, base_port, zookeeper)
+            state.config.update(config or {})
+            self._check_config(state)
+            started = self._start(state)
+            try:
+                self._wait_until_ready(state, started)
+            except BaseException:
+                self._stop_started(state, started)
+                raise
+            return state
+
+    def _new_state(self, count: int, base_port: int | None, zookeeper: str | None) -> ClusterState:
+        if base_port is not None and not 0 < base_port <= 65535 - count:
+            raise UsageError(
+                f"--base-port {base_port} leaves no room for {count} brokers: take one from 1 to {65535 - count}."
+            )
+        state = ClusterState(zookeeper or "", None if zookeeper else CoordinatorState(), [], base_port)
+        state.brokers = [BrokerState(id=number) for number in range(count)]
+        if base_port is not None:
+            for broker in state.brokers:
+                broker.port = base_port + broker.id
+            if state.coordinator is not None:
+                state.coordinator.port = base_port + count
+        return state
+
+    def _check_unchanged(
+        self, state: ClusterState, count: int | None, base_port: int | None, zookeeper: str | None
+    ) -> None:
+        start_again = f"stop it and start with another --dir, or remove {self.directory}."
+        if count is not None and count != len(state.brokers):
+            raise CommandError(
+                f"The cluster in {self.directory} has {len(state.brokers)} brokers, not {count}: {start_again}"
+            )
+        if base_port is not None and base_port != state.base_port:
+            raise CommandError(f"The cluster in {self.directory} has its ports already: {start_again}")
+        if zookeeper is not None and (state.coordinator is not None or zookeeper != state.zookeeper):
+            raise CommandError(f"The cluster in {self.directory} lives in another ZooKeeper: {start_again}")
+
+    def _check_config(self, state: ClusterState) -> None:
+        from barnabas.model.config import broker_config
+
+        for name in ("broker.id", "listeners", "zookeeper.connect", "log.dirs", "log.dir"):
+            if name in state.config:
+                raise UsageError(f"--config {name} cannot be set: `barnabas up` gives every broker its own.")
+        checked = broker_config(state.config)
+        for name, near in checked.unknown():
+            hint = f" Did you mean {near}?" if near else ""
+            print(f"barnabas: {name} is no configuration that a broker knows.{hint}", file=sys.stderr)
+
+    def _start(self, state: ClusterState) -> list[_Child]:
+        self._take_ports(state)
+        started: list[_Child] = []
+        try:
+            if state.coordinator is not None and not state.coordinator.alive:
+                started.append(
+                    self._spawn(
+                        "the coordinator",
+                        state.coordinator,
+                        self.directory / "coordinator.log",
+                        [
+                            "coordinator",
+                            "--port",
+                            str(state.coordinator.port),
+                            "--dir",
+                            str(self.directory / "coordinator"),
+                        ],
+                    )
+                )
+            for broker in state.brokers:
+                if not broker.alive:
+                    place = self.directory / f"broker-{broker.id}"
+                    place.mkdir(exist_ok=True)
+                    broker.log_dir = str(place / "data")
+                    properties = place / "server.properties"
+                    properties.write_text(server_properties(state, broker))
+                    started.append(
+                        self._spawn(
+                            f"broker {broker.id}",
+                            broker,
+                            place / "broker.log",
+                            ["broker", str(properties)],
+                        )
+                    )
+            self.save(state)
+        except BaseException:
+            self._stop_started(state, started)
+            raise
+        return started
+
+    def _take_ports(self, state: ClusterState) -> None:
+        """Every process that is to start gets a port that is free now; a port we chose once is kept if it can be."""
+        wanting = [each for each in [state.coordinator, *state.brokers] if each is not None and not each.alive]
+        held: list[socket.socket] = []
+        try:
+            for each in wanting:
+                reserved = socket.socket()
+                held.append(reserved)
+                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    reserved.bind((HOST, each.port))
+                except OSError as error:
+                    if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                        raise
+                    if state.base_port is not None:
+                        why = (
+                            "is in use by another process"
+                            if error.errno == errno.EADDRINUSE
+                            else "is not yours to bind"
+                        )
+                        raise CommandError(f"Port {each.port} {why}: choose another --base-port or free it.") from None
+                    reserved.bind((HOST, 0))
+                each.port = reserved.getsockname()[1]
+        finally:
+            for reserved in held:
+                reserved.close()
+        if state.coordinator is not None:
+            state.zookeeper = f"{HOST}:{state.coordinator.port}"
+
+    def _spawn(self, name: str, process: Process, log: Path, arguments: Sequence[str]) -> _Child:
+        receiving, sending = os.pipe()
+        try:
+            with open(log, "ab") as output:
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "barnabas", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=[sending],
+                    start_new_session=True,
+                    env={**os.environ, READY_FD: str(sending)},
+                )
+        except OSError as error:
+            os.close(receiving)
+            raise CommandError(f"{name} cannot be started: {error}.") from error
+        finally:
+            os.close(sending)
+        process.pid = child.pid
+        stat = _stat(child.pid)
+        process.began = stat[1] if stat is not None else None
+        return _Child(name, process, child, receiving, log)
+
+    def _wait_until_ready(self, state: ClusterState, started: Sequence[_Child]) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        with selectors.DefaultSelector() as selector:
+            for child in started:
+                selector.register(child.pipe, selectors.EVENT_READ, child)
+            while selector.get_map():
+                events = selector.select(max(0.0, deadline - time.monotonic()))
+                if not events:
+                    waiting = ", ".join(str(key.data.name) for key in selector.get_map().values())
+                    raise CommandError(
+                        f"{waiting} did not get ready within {START_TIMEOUT_S:.0f} s: see {started[-1].log}."
+                    )
+                for key, _ in events:
+                    child = key.data
+                    chunk = os.read(child.pipe, 65536)
+                    child.heard += chunk
+                    if not chunk or chunk.endswith(b"\n"):
+                        selector.unregister(child.pipe)
+                        os.close(child.pipe)
+                        child.judge()
+        wait_for_metadata(state, deadline)
+
+    def _stop_started(self, state: ClusterState, started: Sequence[_Child]) -> None:
+        """A cluster that did not come up leaves none of the processes this attempt began."""
+        for child in started:
+            child.process.signal(signal.SIGKILL)
+            child.popen.wait()
+            child.process.pid = None
+        self.save(state)
+
+    # stopping
+
+    def down(self, *, kill: bool = False) -> list[str]:
+        """Stops every process, brokers first; returns the names of those that ran."""
+        with self.exclusively():
+            state = self.loaded()
+            stopped: list[str] = []
+            ordered: list[tuple[str, Process]] = [(f"broker {broker.id}", broker) for broker in reversed(state.brokers)]
+            if state.coordinator is not None:
+                ordered.append(("coordinator", state.coordinator))
+            for name, process in ordered:
+                if not process.alive:
+                    process.pid = None
+                    continue
+                process.signal(signal.SIGKILL if kill else signal.SIGTERM)
+                if not _gone(process, STOP_TIMEOUT_S):
+                    self.save(state)
+                    raise CommandError(
+                        f"The {name} (pid {process.pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: "
+                        f"`barnabas down --kill` ends it at once."
+                    )
+                process.pid = None
+                stopped.append(name)
+            self.save(state)
+            return stopped
+
+
+def _gone(process: Process, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    pause = 0.005
+    while process.alive:
+        if time.monotonic() > deadline:
+            return False
+        if process.pid is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+        time.sleep(pause)
+        pause = min(0.05, pause * 1.5)
+    return True
+
+
+@dataclass
+class _Child:
+    name: str
+    process: Process
+    popen: subprocess.Popen[bytes]
+    pipe: int
+    log: Path
+    heard: bytes = b""
+
+    def judge(self) -> None:
+        """Raises with the child's own words when it did not become ready."""
+        if self.heard:
+            notice = json.loads(self.heard)
+            if "error" not in notice:
+                return
+            raise CommandError(f"{self.name} did not start: {notice['error']}")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.popen.wait(5)
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        last = f" ({lines[-1].strip()})" if lines else ""
+        raise CommandError(f"{self.name} ended before it was ready{last}: see {self.log}.")
+
+
+def server_properties(state: ClusterState, broker: BrokerState) -> str:
+    """A broker's ``server.properties``: what the cluster gives it, small-cluster defaults, then ``--config``."""
+    count = len(state.brokers)
+    values = {
+        "broker.id": str(broker.id),
+        "listeners": f"PLAINTEXT://{HOST}:{broker.port}",
+        "zookeeper.connect": state.zookeeper,
+        "log.dirs": broker.log_dir,
+        "zookeeper.session.timeout.ms": "6000",
+        "offsets.topic.replication.factor": str(min(3, count)),
+        "transaction.state.log.replication.factor": str(min(3, count)),
+        "transaction.state.log.min.isr": str(min(2, count)),
+        "default.replication.factor": str(min(3, count)),
+        "group.initial.rebalance.delay.ms": "0",
+        "controlled.shutdown.retry.backoff.ms": "200",
+        **state.config,
+    }
+    lines = [f"{name}={_escaped(value)}" for name, value in values.items()]
+    return "# Written by `barnabas up` at every start; `--config key=value` changes it.\n" + "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return "\\" + escaped if escaped[:1] in (" ", "\t") else escaped
+
+
+def wait_for_metadata(state: ClusterState, deadline: float) -> None:
+    """Until every broker's Metadata names all brokers and a controller."""
+    from barnabas.client.blocking import BlockingConnection
+    from barnabas.client.metadata import metadata_request, read_metadata
+
+    wanted = {broker.id for broker in state.brokers}
+    for broker in state.brokers:
+        trouble = "it does not answer"
+        connection: BlockingConnection | None = None
+        try:
+            while True:
+                try:
+                    if connection is None or connection.closed:
+                        connection = BlockingConnection(HOST, broker.port, "barnabas-up", request_timeout_ms=10_000)
+                    seen = read_metadata(connection.send(metadata_request([])))
+                    missing = sorted(wanted - set(seen.brokers))
+                    if not missing and seen.controller is not None:
+                        break
+                    trouble = f"it does not know broker {missing[0]} yet" if missing else "it knows no controller yet"
+                except OSError as error:
+                    trouble = str(error)
+                if not broker.alive:
+                    raise CommandError(f"broker {broker.id} ended while the cluster came up: see its broker.log.")
+                if time.monotonic() > deadline:
+                    raise CommandError(f"broker {broker.id} is not ready, {trouble}: see its broker.log.")
+                time.sleep(0.005)
+        finally:
+            if connection is not None:
+                connection.close()
+
+
+def controller_id(state: ClusterState) -> int | None:
+    """The controller as the first broker that answers names it; None where none answers or there is none."""
+    from barnabas.client.blocking import BlockingConnection
+    from barnabas.client.metadata import metadata_request, read_metadata
+
+    for broker in state.brokers:
+        if not broker.alive:
+            continue
+        try:
+            with BlockingConnection(HOST, broker.port, "barnabas-status", request_timeout_ms=5_000) as connection:
+                seen = read_metadata(connection.send(metadata_request([])))
+        except OSError:
+            continue
+        if seen.controller is not None:
+            return seen.controller_id
+    return None
+
+
+def report(state: ClusterState, controller: int | None) -> dict[str, Any]:
+    """The JSON of ``barnabas up``."""
+    return {
+        "bootstrap": state.bootstrap,
+        "zookeeper": state.zookeeper,
+        "coordinator": None if state.coordinator is None else {"pid": state.coordinator.pid},
+        "brokers": [
+            {
+                "id": broker.id,
+                "pid": broker.pid,
+                "port": broker.port,
+                "log_dir": broker.log_dir,
+                "controller": broker.id == controller,
+            }
+            for broker in state.brokers
+        ],
+    }

@@ -1,0 +1,189 @@
+"""``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM or SIGINT.
+
+Imports neither typer nor rich. Whoever starts it in the background may hand it a pipe by `READY_FD`: it gets one line
+of JSON, what the server says of itself when it is ready, or ``{"error": ...}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from barnabas.model.errors import ConfigError
+
+READY_FD: Final = "BARNABAS_READY_FD"
+
+Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
+
+
+class ServerError(Exception):
+    """Why a server did not start or go on, as one sentence for whoever started it."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors in the form of all our errors."""
+
+    def error(self, message: str) -> Any:
+        print(f"barnabas: {message}. See `{self.prog} --help`.", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def read_properties(path: str, overrides: list[str]) -> dict[str, str]:
+    """A ``server.properties`` and ``key=value`` pairs over it."""
+    from barnabas.model.config import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = parse_properties(file.read())
+    except OSError as error:
+        raise ServerError(
+            f"The configuration file {path} cannot be read ({os.strerror(error.errno or 0)}): name a server.properties."
+        ) from None
+    except UnicodeDecodeError:
+        raise ServerError(f"The configuration file {path} is not UTF-8 text: name a server.properties.") from None
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--override takes key=value, not {override!r}.")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def broker_main(arguments: list[str]) -> int:
+    parser = _Parser(prog="barnabas broker", description="One broker in the foreground.")
+    parser.add_argument("file", metavar="FILE.properties", help="Kafka's server.properties")
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="set over the file")
+    options = parser.parse_args(arguments)
+
+    def story() -> Story:
+        from barnabas.broker.process import run_broker
+        from barnabas.model.config import broker_config
+        from barnabas.runtime.real import real_runtime
+
+        config = broker_config(read_properties(options.file, options.override))
+        host_name = os.uname().nodename
+
+        async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
+            await run_broker(real_runtime(), config, stop, on_ready=on_ready, host_name=host_name)
+
+        return run
+
+    return _serve(story)
+
+
+def coordinator_main(arguments: list[str]) -> int:
+    parser = _Parser(prog="barnabas coordinator", description="The embedded ZooKeeper-compatible server alone.")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to bind")
+    parser.add_argument("--port", type=int, default=2181, help="0 takes a free one")
+    parser.add_argument("--dir", default=".barnabas/coordinator", metavar="D", help="where the znodes are kept")
+    parser.add_argument("--no-fsync", action="store_true", help="faster, and a power loss may cost the last changes")
+    options = parser.parse_args(arguments)
+
+    def story() -> Story:
+        from barnabas.runtime.real import real_runtime
+        from barnabas.zk.server import CoordinatorServer
+
+        directory = os.path.abspath(options.dir)
+        try:
+            os.makedirs(directory, exist_ok=True)
+        except OSError as error:
+            raise _explained(error, directory) from error
+
+        async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
+            server = CoordinatorServer(
+                real_runtime(),
+                host=options.host,
+                port=options.port,
+                data_dir=directory,
+                fsync=not options.no_fsync,
+            )
+            try:
+                await server.start()
+            except OSError as error:
+                raise _explained(error, f"{options.host}:{options.port}") from error
+            on_ready({"host": options.host, "port": server.port, "dir": directory})
+            await stop
+            await server.close()
+
+        return run
+
+    return _serve(story)
+
+
+def _explained(error: OSError, where: str) -> Exception:
+    if error.errno == errno.EADDRINUSE:
+        return ServerError(f"{where} is in use by another process: choose another port or stop that process.")
+    if error.errno == errno.EACCES:
+        return ServerError(f"Permission denied for {error.filename or where}: choose a place you may write to.")
+    return error
+
+
+def _serve(prepare: Callable[[], Story]) -> int:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+    )
+    try:
+        story = prepare()
+        import uvloop
+
+        # What start-up made lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_until_signalled(story))
+    except (ServerError, ConfigError) as error:
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(f"{error}.")
+    except Exception as error:
+        if type(error).__module__.startswith("barnabas."):
+            return _failed(str(error))
+        logging.getLogger(__name__).exception("the server failed")
+        return _failed(f"The server failed in an unforeseen way ({error!r}); the log above has the trace.")
+    return 0
+
+
+async def _until_signalled(story: Story) -> None:
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[Any] = loop.create_future()
+
+    def ask_to_stop() -> None:
+        if not stop.done():
+            stop.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask_to_stop)
+    await story(stop, _ready)
+
+
+def _ready(notice: dict[str, Any]) -> None:
+    if not _tell(notice):
+        print(json.dumps(notice), flush=True)
+
+
+def _failed(sentence: str) -> int:
+    print(f"barnabas: {sentence}", file=sys.stderr)
+    _tell({"error": sentence})
+    return 1
+
+
+def _tell(notice: dict[str, Any]) -> bool:
+    """Writes to the starter's pipe; False where there is none."""
+    descriptor = os.environ.pop(READY_FD, None)
+    if descriptor is None:
+        return False
+    try:
+        with os.fdopen(int(descriptor), "w") as pipe:
+            pipe.write(json.dumps(notice) + "\n")
+    except BrokenPipeError:
+        logging.getLogger(__name__).warning("whoever started this server has gone")
+    return True
