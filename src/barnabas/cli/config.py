@@ -1,0 +1,92 @@
+"""``barnabas config``: what a topic or a broker is configured to do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from barnabas.cli.connect import pairs_of, with_cluster
+from barnabas.cli.output import CommandError, Format, print_json, print_table
+from barnabas.client.admin import Admin, AlterOperation, ConfigEntry, ResourceType
+from barnabas.client.cluster import ClusterClient
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Configurations of topics and brokers.")
+
+_SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "server.properties", 5: "default"}
+
+Bootstrap = Annotated[
+    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+Resource = Annotated[str, typer.Argument(metavar="topic:NAME|broker:ID")]
+
+
+def parse_resource(text: str) -> tuple[ResourceType, str]:
+    kind, colon, name = text.partition(":")
+    if colon and name and kind == "topic":
+        return ResourceType.TOPIC, name
+    if colon and kind == "broker" and (name.isdigit() or name in ("", "all")):
+        return ResourceType.BROKER, "" if name == "all" else name
+    raise CommandError(f"{text!r} names no resource: use topic:NAME, broker:ID or broker:all.", 2)
+
+
+@app.command()
+def describe(
+    resource: Resource,
+    bootstrap: Bootstrap = None,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Defaults too.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show a resource's configuration: what was set, or everything."""
+    kind, name = parse_resource(resource)
+
+    async def story(cluster: ClusterClient) -> list[ConfigEntry]:
+        return await Admin(cluster).describe_configs(kind, name)
+
+    entries = [each for each in with_cluster(bootstrap, {}, story) if everything or not each.is_default]
+    if output is Format.json:
+        print_json(
+            [
+                {
+                    "name": each.name,
+                    "value": each.value,
+                    "source": _SOURCES.get(each.source, str(each.source)),
+                    "read_only": each.read_only,
+                    "sensitive": each.sensitive,
+                }
+                for each in entries
+            ]
+        )
+    else:
+        rows = [[each.name, each.value or "", _SOURCES.get(each.source, each.source)] for each in entries]
+        print_table(["key", "value", "source"], rows)
+
+
+@app.command()
+def alter(
+    resource: Resource,
+    bootstrap: Bootstrap = None,
+    changes: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="May be repeated.")] = None,
+    deletions: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="K", help="Back to the default; may be repeated.")
+    ] = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Change a resource's configuration."""
+    kind, name = parse_resource(resource)
+    wanted: list[tuple[AlterOperation, str, str | None]] = [
+        (AlterOperation.SET, key, value) for key, value in pairs_of(changes or (), "--set").items()
+    ]
+    wanted += [(AlterOperation.DELETE, key, None) for key in deletions or ()]
+    if not wanted:
+        raise CommandError("Nothing to alter: give --set K=V or --delete K.", 2)
+
+    async def story(cluster: ClusterClient) -> None:
+        await Admin(cluster).alter_configs(kind, name, wanted)
+
+    with_cluster(bootstrap, {}, story)
+    if output is Format.json:
+        print_json({"resource": resource, "altered": [key for _, key, _ in wanted]})
+    else:
+        print(f"altered {resource}")

@@ -1,0 +1,111 @@
+"""``barnabas partition``: where partitions are, and which replica leads them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.output import CommandError, Format, complain, numbers, print_json, print_table
+from barnabas.client.admin import Admin, ElectionType
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.client.offsets import EARLIEST, LATEST, ListedOffset
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Leaders, replicas and elections of partitions.")
+
+Bootstrap = Annotated[
+    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+
+
+@app.command("list")
+def list_(
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC..", help="All topics by default.")] = None,
+    bootstrap: Bootstrap = None,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Ask the leaders for first and last offsets too.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List partitions with leader, epoch, replicas and ISR."""
+    Listed = dict[TopicPartition, ListedOffset]
+
+    async def story(cluster: ClusterClient) -> tuple[ClusterMetadata, Listed, Listed]:
+        metadata = await cluster.refresh(topics or None)
+        for topic in metadata.topics.values():
+            if topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+        if not offsets:
+            return metadata, {}, {}
+        led = [each for name in metadata.topics for each in metadata.partitions(name) if metadata.leader(each) >= 0]
+        first = await cluster.list_offsets(dict.fromkeys(led, EARLIEST))
+        return metadata, first, await cluster.list_offsets(dict.fromkeys(led, LATEST))
+
+    metadata, first, last = with_cluster(bootstrap, {}, story)
+    rows = []
+    items = []
+    for name in sorted(metadata.topics):
+        for each in metadata.topics[name].partitions.values():
+            where = TopicPartition(name, each.partition)
+            row = [name, each.partition, each.leader, each.leader_epoch, numbers(each.replicas), numbers(each.isr)]
+            item = {
+                "topic": name,
+                "partition": each.partition,
+                "leader": each.leader,
+                "leader_epoch": each.leader_epoch,
+                "replicas": list(each.replicas),
+                "isr": list(each.isr),
+            }
+            if offsets:
+                start = first[where].offset if where in first else None
+                end = last[where].offset if where in last else None
+                row += ["-" if start is None else start, "-" if end is None else end]
+                item.update(start=start, end=end)
+            rows.append(row)
+            items.append(item)
+    if output is Format.json:
+        print_json(items)
+    else:
+        heads = ["topic", "partition", "leader", "epoch", "replicas", "isr", *(["start", "end"] if offsets else [])]
+        print_table(heads, rows)
+
+
+@app.command()
+def elect(
+    partitions: Annotated[list[str] | None, typer.Argument(metavar="TOPIC-N..", help="All by default.")] = None,
+    bootstrap: Bootstrap = None,
+    unclean: Annotated[bool, typer.Option("--unclean", help="May lose acknowledged records.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Elect the preferred leader, the first replica."""
+    try:
+        wanted = [TopicPartition.from_dir_name(each) for each in partitions] if partitions else None
+    except ValueError as error:
+        raise CommandError(f"{error}: use TOPIC-N.", 2) from None
+    if unclean and wanted is None:
+        raise CommandError("An unclean election needs its partitions named: it may lose acknowledged records.", 2)
+
+    async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
+        return await Admin(cluster).elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
+
+    outcomes = with_cluster(bootstrap, {}, story)
+    if output is Format.json:
+        print_json(
+            [
+                {"partition": str(each), "error": None if error is None else error.code.name}
+                for each, error in outcomes.items()
+            ]
+        )
+    failed = False
+    for each, error in outcomes.items():
+        if error is None:
+            if output is Format.text:
+                print(f"elected {each}")
+        elif error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            failed = True
+            complain(f"{each}: {str(error).rstrip('.')} ({error.code.name}).")
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,258 @@
+"""``barnabas topic``: create, list, describe, alter, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from barnabas.cli.connect import pairs_of, with_cluster
+from barnabas.cli.output import CommandError, Format, complain, numbers, print_json, print_table
+from barnabas.client.admin import Admin, AlterOperation, NewTopic, ResourceType
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.metadata import TopicMetadata
+from barnabas.model.errors import ErrorCode, KafkaError
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Create, list, describe, alter and delete topics.")
+
+Bootstrap = Annotated[
+    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC..")]
+
+
+def report_items(outcomes: dict[str, KafkaError | None], done: str, output: Format, **more: Any) -> None:
+    """Each item's outcome; exit 1 when one failed."""
+    if output is Format.json:
+        items = [
+            {
+                "name": name,
+                "error": None if error is None else error.code.name,
+                "message": None if error is None else str(error),
+                **more,
+            }
+            for name, error in outcomes.items()
+        ]
+        print_json(items)
+    for name, error in outcomes.items():
+        if error is not None:
+            complain(explained(name, error))
+        elif output is Format.text:
+            print(f"{done} {name}")
+    if any(error is not None for error in outcomes.values()):
+        raise typer.Exit(1)
+
+
+def explained(name: str, error: KafkaError) -> str:
+    text = str(error).rstrip(".")
+    return f"{name}: {text}." if error.code.name in text else f"{name}: {text} ({error.code.name})."
+
+
+@app.command()
+def create(
+    names: Names,
+    bootstrap: Bootstrap = None,
+    partitions: Annotated[int, typer.Option("-p", "--partitions", help="-1: the broker's default.")] = -1,
+    replication_factor: Annotated[
+        int, typer.Option("-r", "--replication-factor", help="-1: the broker's default.")
+    ] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("-c", "--config", metavar="K=V", help="A topic configuration; may be repeated.")
+    ] = None,
+    assignment: Annotated[
+        str | None,
+        typer.Option("--replica-assignment", metavar="0:1,1:2", help="Brokers of each partition, the leader first."),
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no failure.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Create topics."""
+    configs = pairs_of(config or (), "--config")
+    replicas: dict[int, list[int]] = {}
+    if assignment is not None:
+        try:
+            replicas = {
+                number: [int(each) for each in group.split(":")] for number, group in enumerate(assignment.split(","))
+            }
+        except ValueError:
+            raise CommandError(f"--replica-assignment {assignment}: it takes broker ids such as 0:1,1:2.", 2) from None
+
+    async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
+        wanted = [NewTopic(name, partitions, replication_factor, configs, replicas) for name in names]
+        outcomes = await Admin(cluster).create_topics(wanted)
+        if if_not_exists:
+            for name, error in outcomes.items():
+                if error is not None and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                    outcomes[name] = None
+        return outcomes
+
+    report_items(with_cluster(bootstrap, {}, story), "created", output)
+
+
+@app.command("list")
+def list_(
+    bootstrap: Bootstrap = None,
+    internal: Annotated[bool, typer.Option("-i", "--internal", help="Internal topics too.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List topics."""
+
+    async def story(cluster: ClusterClient) -> list[TopicMetadata]:
+        return list((await cluster.refresh(None)).topics.values())
+
+    topics = sorted(with_cluster(bootstrap, {}, story), key=lambda topic: topic.name)
+    shown = [topic for topic in topics if internal or not topic.is_internal]
+    if output is Format.json:
+        print_json([_summary(topic) for topic in shown])
+    else:
+        print_table(
+            ["name", "partitions", "replicas"],
+            [[topic.name, len(topic.partitions), _replication_factor(topic)] for topic in shown],
+        )
+
+
+def _replication_factor(topic: TopicMetadata) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+
+
+def _summary(topic: TopicMetadata) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": str(topic.topic_id),
+        "internal": topic.is_internal,
+        "partitions": len(topic.partitions),
+        "replication_factor": _replication_factor(topic),
+    }
+
+
+@app.command()
+def describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC..", help="All topics by default.")] = None,
+    bootstrap: Bootstrap = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated-partitions", help="Only partitions with a replica out of sync.")
+    ] = False,
+    unavailable: Annotated[bool, typer.Option("--unavailable-partitions", help="Only those without a leader.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Describe topics: leaders, replicas, ISR and the configuration that was set."""
+
+    async def story(cluster: ClusterClient) -> list[tuple[TopicMetadata, dict[str, str]]]:
+        metadata = await cluster.refresh(names or None)
+        found: list[tuple[TopicMetadata, dict[str, str]]] = []
+        for topic in sorted(metadata.topics.values(), key=lambda each: each.name):
+            configs: dict[str, str] = {}
+            if topic.error is ErrorCode.NONE:
+                entries = await Admin(cluster).describe_configs(ResourceType.TOPIC, topic.name)
+                configs = {each.name: each.value or "" for each in entries if each.source == 1}
+            found.append((topic, configs))
+        return found
+
+    described = with_cluster(bootstrap, {}, story)
+    failed = False
+    items: list[dict[str, Any]] = []
+    for topic, configs in described:
+        if topic.error is not ErrorCode.NONE:
+            failed = True
+            complain(f"{topic.name}: {topic.error.name}: `barnabas topic list` shows what there is.")
+            items.append({"name": topic.name, "error": topic.error.name})
+            continue
+        partitions = [
+            each
+            for each in topic.partitions.values()
+            if (not under_replicated or len(each.isr) < len(each.replicas)) and (not unavailable or each.leader < 0)
+        ]
+        items.append(
+            {
+                **_summary(topic),
+                "configs": configs,
+                "partitions": [
+                    {
+                        "partition": each.partition,
+                        "leader": each.leader,
+                        "leader_epoch": each.leader_epoch,
+                        "replicas": list(each.replicas),
+                        "isr": list(each.isr),
+                        "offline_replicas": list(each.offline_replicas),
+                    }
+                    for each in partitions
+                ],
+            }
+        )
+        if output is Format.text:
+            if not under_replicated and not unavailable:
+                print(
+                    f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}\t"
+                    f"ReplicationFactor: {_replication_factor(topic)}\tConfigs: "
+                    + ",".join(f"{key}={value}" for key, value in configs.items())
+                )
+            for each in partitions:
+                leader = "none" if each.leader < 0 else str(each.leader)
+                print(
+                    f"\tTopic: {topic.name}\tPartition: {each.partition}\tLeader: {leader}\t"
+                    f"Replicas: {numbers(each.replicas)}\tIsr: {numbers(each.isr)}"
+                )
+    if output is Format.json:
+        print_json(items)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def alter(
+    names: Names,
+    bootstrap: Bootstrap = None,
+    partitions: Annotated[
+        int | None, typer.Option("-p", "--partitions", help="Raise the number of partitions.")
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("-c", "--config", metavar="K=V", help="Set a configuration; may be repeated.")
+    ] = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option("--delete-config", metavar="K", help="Back to the default; may be repeated.")
+    ] = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Alter topics: more partitions, other configurations."""
+    changes: list[tuple[AlterOperation, str, str | None]] = [
+        (AlterOperation.SET, key, value) for key, value in pairs_of(config or (), "--config").items()
+    ]
+    changes += [(AlterOperation.DELETE, key, None) for key in delete_config or ()]
+    if partitions is None and not changes:
+        raise CommandError("Nothing to alter: give --partitions, --config or --delete-config.", 2)
+
+    async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
+        return await _altered(cluster, names, partitions, changes)
+
+    report_items(with_cluster(bootstrap, {}, story), "altered", output)
+
+
+async def _altered(
+    cluster: ClusterClient,
+    names: Sequence[str],
+    partitions: int | None,
+    changes: Sequence[tuple[AlterOperation, str, str | None]],
+) -> dict[str, KafkaError | None]:
+    outcomes: dict[str, KafkaError | None] = dict.fromkeys(names)
+    admin = Admin(cluster)
+    if partitions is not None:
+        outcomes.update(await admin.create_partitions(dict.fromkeys(names, partitions)))
+    for name in names:
+        if changes and outcomes[name] is None:
+            try:
+                await admin.alter_configs(ResourceType.TOPIC, name, changes)
+            except KafkaError as error:
+                outcomes[name] = error
+    return outcomes
+
+
+@app.command()
+def delete(names: Names, bootstrap: Bootstrap = None, output: OutputFormat = Format.text) -> None:
+    """Delete topics and their records."""
+
+    async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
+        return await Admin(cluster).delete_topics(names)
+
+    report_items(with_cluster(bootstrap, {}, story), "deleted", output)
