@@ -1,0 +1,383 @@
+"""Record batches (magic 2, KIP-98), and the message sets of magic 0 and 1 that old logs still hold.
+
+A batch is a header of 61 bytes and its records, compressed together or not. The first 12 bytes, base offset and length,
+and the leader epoch lie outside the CRC, so that the leader stamps them in place (`stamp`) and nobody computes the CRC
+again. Brokers need headers only (`batches`, `parse_header`); `records_of` is for those who read the records themselves.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
+from barnabas.wire.errors import WireError
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size
+LOG_OVERHEAD: Final = 12
+"""Base offset and length: what the length field does not count."""
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+_PREFIX: Final = struct.Struct(">qi")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_LEGACY_BYTES_MIN: Final = LOG_OVERHEAD + 14
+_NO_TIMESTAMP: Final = -1
+_UINT32: Final = 0xFFFFFFFF
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+
+class TimestampType(IntEnum):
+    """The number that clients print; -1 for magic 0, which has no timestamps."""
+
+    NO_TIMESTAMP = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """`length` is the whole batch in bytes, its 12 bytes of prefix included. Magic 0 and 1: one (wrapper) message."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Codec:
+        """Raises `WireError` for a number that is no codec."""
+        try:
+            return Codec(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            raise WireError(f"a batch has the compression codec {self.attributes & COMPRESSION_MASK}") from None
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
+
+
+class Record(NamedTuple):
+    """`timestamp` in ms. `headers` keep their order and may repeat a name."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def parse_header(buffer: Buffer, start: int = 0) -> BatchHeader:
+    """The header of the batch at `start`. Raises `WireError` where there is none, or it reaches beyond the buffer."""
+    left = len(buffer) - start
+    if left < _LEGACY_BYTES_MIN:
+        raise WireError(f"{left} bytes are no record batch")
+    magic = buffer[start + MAGIC_AT]
+    if magic == 2:
+        if left < HEADER_BYTES:
+            raise WireError(f"{left} bytes hold no batch header of {HEADER_BYTES}")
+        fields = HEADER.unpack_from(buffer, start)
+        length = fields[1] + LOG_OVERHEAD
+        if not HEADER_BYTES <= length <= left:
+            raise WireError(f"a batch says it has {length} bytes, {left} are there")
+        return BatchHeader(fields[0], length, *fields[2:])
+    if magic > 2:
+        raise WireError(f"a batch has magic {magic}; 0, 1 and 2 are known")
+    return _legacy_header(buffer, start, magic, left)
+
+
+def _legacy_header(buffer: Buffer, start: int, magic: int, left: int) -> BatchHeader:
+    offset, size = _PREFIX.unpack_from(buffer, start)
+    length = size + LOG_OVERHEAD
+    if not _LEGACY_BYTES_MIN + 8 * magic <= length <= left:
+        raise WireError(f"a message says it has {length} bytes, {left} are there")
+    crc = _INT.unpack_from(buffer, start + LOG_OVERHEAD)[0] & _UINT32
+    attributes = buffer[start + MAGIC_AT + 1]
+    timestamp = _LONG.unpack_from(buffer, start + MAGIC_AT + 2)[0] if magic else _NO_TIMESTAMP
+    return BatchHeader(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, 1)
+
+
+def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int, int]]:
+    """Each whole batch with its start and end. One that is cut off at the buffer's end is left out, as a fetch may."""
+    start, size = 0, len(buffer)
+    while size - start >= LOG_OVERHEAD:
+        length = _PREFIX.unpack_from(buffer, start)[1] + LOG_OVERHEAD
+        if length < _LEGACY_BYTES_MIN:
+            raise WireError(f"a batch says it has {length} bytes")
+        if length > size - start:
+            return
+        yield parse_header(buffer, start), start, start + length
+        start += length
+
+
+def check_crc(buffer: Buffer, start: int, end: int) -> None:
+    """Raises `WireError` where the bytes of the batch are not those that its CRC was computed over."""
+    view = memoryview(buffer)
+    if view[start + MAGIC_AT] == 2:
+        stored = _INT.unpack_from(view, start + CRC_AT)[0] & _UINT32
+        computed = crc32c(view[start + ATTRIBUTES_AT : end])
+    else:
+        stored = _INT.unpack_from(view, start + LOG_OVERHEAD)[0] & _UINT32
+        computed = zlib.crc32(view[start + MAGIC_AT : end])
+    if stored != computed:
+        raise WireError(f"a batch has the CRC {stored:#010x}, its bytes {computed:#010x}")
+
+
+def stamp(buffer: bytearray | memoryview, start: int, base_offset: int, partition_leader_epoch: int) -> None:
+    """Writes what the leader decides into the batch at `start`; the CRC does not cover it."""
+    _LONG.pack_into(buffer, start, base_offset)
+    _INT.pack_into(buffer, start + LOG_OVERHEAD, partition_leader_epoch)
+
+
+# ------------------------------------------------------------------------------------------------ records
+
+
+def records_of(buffer: Buffer, start: int, end: int, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+    """The records of one batch, unpacked. Raises `WireError` for what is not a batch's content."""
+    header = parse_header(buffer, start)
+    view = memoryview(buffer)[start:end]
+    if header.magic < 2:
+        return _legacy_records(header, view, limit)
+    data = bytes(decompress(header.compression, view[HEADER_BYTES:], limit))
+    # A record takes seven bytes or more: a count beyond that would only ask for memory.
+    if header.record_count < 0 or header.record_count * 7 > len(data):
+        raise WireError(f"a batch of {len(data)} bytes says it has {header.record_count} records")
+    log_append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    found: list[Record] = []
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            length, position = _varint(data, position)
+            record_end = position + length
+            if length < 0 or record_end > len(data):
+                raise WireError(f"a record of {length} bytes reaches beyond its batch")
+            timestamp_delta, position = _varint(data, position + 1)  # one byte of attributes, unused
+            offset_delta, position = _varint(data, position)
+            key, position = _bytes(data, position, record_end)
+            value, position = _bytes(data, position, record_end)
+            count, position = _varint(data, position)
+            headers = _headers(data, position, record_end, count) if count else ()
+            position = record_end
+            timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
+            found.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
+    except (IndexError, UnicodeDecodeError) as error:
+        raise WireError(f"a record ends too early or is not UTF-8: {error}") from None
+    return found
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of up to 64 bits, and the position behind it."""
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    result = byte & 0x7F
+    shift = 7
+    while True:
+        position += 1
+        byte = data[position]
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), position + 1
+        shift += 7
+        if shift > 63:
+            raise WireError("a varint has more than ten bytes")
+
+
+def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = _varint(data, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise WireError(f"a field of {length} bytes reaches beyond its record")
+    return data[position:stop], stop
+
+
+def _headers(data: bytes, position: int, end: int, count: int) -> list[tuple[str, bytes | None]]:
+    if not 0 <= count <= end - position:
+        raise WireError(f"a record says it has {count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, position = _bytes(data, position, end)
+        value, position = _bytes(data, position, end)
+        if name is None:
+            raise WireError("a record's header has no name")
+        headers.append((name.decode("utf-8"), value))
+    return headers
+
+
+def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[Record]:
+    """One message of magic 0 or 1, or those that its wrapper holds, with their absolute offsets (KIP-31)."""
+    position = MAGIC_AT + 2 + 8 * header.magic
+    key, position = _legacy_bytes(view, position)
+    value, position = _legacy_bytes(view, position)
+    codec = header.compression
+    if codec is Codec.NONE:
+        return [Record(header.base_offset, header.base_timestamp, key, value)]
+    inner = decompress(codec, memoryview(value or b""), limit)
+    found = [record for h, s, e in batches(inner) for record in _inner(h, inner[s:e])]
+    if header.magic == 1 and found:
+        # Offsets inside a wrapper of magic 1 count from 0; the wrapper's own offset is that of its last message.
+        shift = header.base_offset - found[-1].offset
+        found = [record._replace(offset=record.offset + shift) for record in found]
+        if header.attributes & LOG_APPEND_TIME:
+            found = [record._replace(timestamp=header.base_timestamp) for record in found]
+    return found
+
+
+def _inner(header: BatchHeader, view: memoryview) -> list[Record]:
+    if header.magic > 1 or header.attributes & COMPRESSION_MASK:
+        raise WireError("a wrapper message may hold plain messages only")
+    return _legacy_records(header, view, 0)
+
+
+def _legacy_bytes(view: memoryview, position: int) -> tuple[bytes | None, int]:
+    if position + 4 > len(view):
+        raise WireError("a message ends inside a length")
+    (length,) = _INT.unpack_from(view, position)
+    position += 4
+    if length < 0:
+        return None, position
+    if position + length > len(view):
+        raise WireError(f"a field of {length} bytes reaches beyond its message")
+    return bytes(view[position : position + length]), position + length
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    leader_epoch: int = -1,
+    compression: str | Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    log_append_time: int | None = None,
+) -> bytes:
+    """One batch of magic 2. Offsets are taken relative to `base_offset`, by default the first record's own."""
+    if not records:
+        raise ValueError("a batch holds at least one record")
+    codec = Codec.named(compression) if isinstance(compression, str) else compression
+    first = records[0].offset if base_offset is None else base_offset
+    base_timestamp = records[0].timestamp
+    body = bytearray()
+    for record in records:
+        content = bytearray(b"\x00")
+        _put_varint(content, record.timestamp - base_timestamp)
+        _put_varint(content, record.offset - first)
+        _put_bytes(content, record.key)
+        _put_bytes(content, record.value)
+        _put_varint(content, len(record.headers))
+        for name, value in record.headers:
+            _put_bytes(content, name.encode("utf-8"))
+            _put_bytes(content, value)
+        _put_varint(body, len(content))
+        body += content
+    attributes = int(codec)
+    max_timestamp = max(record.timestamp for record in records)
+    if log_append_time is not None:
+        attributes |= LOG_APPEND_TIME
+        max_timestamp = log_append_time
+    attributes |= (TRANSACTIONAL if is_transactional else 0) | (CONTROL if is_control else 0)
+    packed = compress(codec, bytes(body))
+    batch = bytearray(HEADER_BYTES)
+    HEADER.pack_into(
+        batch, 0, first, HEADER_BYTES - LOG_OVERHEAD + len(packed), leader_epoch, 2, 0, attributes,
+        records[-1].offset - first, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
+        len(records),
+    )  # fmt: skip
+    batch += packed
+    struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+    return bytes(batch)
+
+
+class ControlType(IntEnum):
+    """The type in a control record's key (``ControlRecordType``)."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+def control_batch(
+    control_type: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A transaction's end marker (``EndTransactionMarker``), version 0."""
+    key = struct.pack(">hh", 0, control_type)
+    value = struct.pack(">hi", 0, coordinator_epoch)
+    return build_batch(
+        [Record(base_offset, timestamp, key, value)],
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def _put_varint(target: bytearray, value: int) -> None:
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag > 0x7F:
+        target.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    target.append(zigzag)
+
+
+def _put_bytes(target: bytearray, value: bytes | None) -> None:
+    if value is None:
+        target.append(1)  # -1
+        return
+    _put_varint(target, len(value))
+    target += value
