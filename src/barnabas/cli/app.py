@@ -53,11 +53,11 @@ _HELP: Final = {
 class _Commands(TyperGroup):
     """Imports a late command when it is wanted, and lists all with their one line of help."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         late = [name for name, (module, _) in _LATE.items() if importlib.util.find_spec(module) is not None]
         return ["up", "status", "down", "broker", "coordinator", *late]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _LATE:
             return super().get_command(ctx, cmd_name)
         module, attribute = _LATE[cmd_name]
@@ -68,7 +68,7 @@ class _Commands(TyperGroup):
         single.command(cmd_name)(loaded)
         return typer.main.get_command(single)
 
-    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         rows = [(name, _HELP[name]) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
@@ -215,8 +215,11 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except UsageFault as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a noun without its verb: its help says which there are
+            print(error.format_message(), file=sys.stderr)
+            return 2
         where = error.ctx.command_path if error.ctx is not None else "barnabas"
-        complain(f"{error.format_message()} See `{where} --help`.")
+        complain(f"{error.format_message().rstrip('.')}. See `{where} --help`.")
         return 2
     except (typer.Abort, KeyboardInterrupt):
         return 130

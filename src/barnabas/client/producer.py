@@ -282,7 +282,7 @@ class Producer:
         return settled
 
     def _encode(self, partition: _Partition, batch: _Batch) -> bytes:
-        encoded = build_batch(
+        encoded: bytes = build_batch(
             batch.records,
             compression=self._compression,
             producer_id=partition.producer_id,

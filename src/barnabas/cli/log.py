@@ -1,0 +1,120 @@
+"""``barnabas log``: a broker's files, read without the broker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from barnabas.cli.output import CommandError, Format, complain, print_json
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="A broker's files.")
+
+
+@app.callback()
+def _log() -> None:
+    """A noun with verbs."""
+
+
+@app.command()
+def dump(
+    files: Annotated[list[str], typer.Argument(metavar="FILE.log..", help="Segments, or a partition's directory.")],
+    records: Annotated[
+        bool, typer.Option("--records", "--print-data-log", help="Every record, not only batches.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
+) -> None:
+    """Print the record batches of segments; exit 1 when one is damaged."""
+    failed = False
+    for segment in _segments(files):
+        if output is Format.text:
+            print(f"Dumping {segment}")
+        failed |= not _dump(segment, records, output)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _segments(files: list[str]) -> list[Path]:
+    segments: list[Path] = []
+    for name in files:
+        path = Path(name)
+        if path.is_dir():
+            segments.extend(sorted(path.glob("*.log")))
+        elif path.exists():
+            segments.append(path)
+        else:
+            raise CommandError(f"There is no file {name}: name a segment such as 00000000000000000000.log.")
+    return segments
+
+
+def _dump(segment: Path, with_records: bool, output: Format) -> bool:
+    """False when a batch is damaged or the file ends within one."""
+    from barnabas.model.errors import KafkaError
+    from barnabas.wire.records import batches, check_crc, records_of
+
+    data = segment.read_bytes()
+    position = 0
+    sound = True
+    try:
+        for header, start, end in batches(data):
+            position = end
+            try:
+                check_crc(data, start, end)
+                valid = True
+            except (ValueError, KafkaError):
+                valid = sound = False
+            shown: dict[str, Any] = {
+                "baseOffset": header.base_offset,
+                "lastOffset": header.last_offset,
+                "count": header.record_count,
+                "baseSequence": header.base_sequence,
+                "producerId": header.producer_id,
+                "producerEpoch": header.producer_epoch,
+                "partitionLeaderEpoch": header.partition_leader_epoch,
+                "isTransactional": header.is_transactional,
+                "isControl": header.is_control,
+                "position": start,
+                "createTime": header.max_timestamp,
+                "size": end - start,
+                "magic": header.magic,
+                "crc": header.crc,
+                "isvalid": valid,
+            }
+            if output is Format.json:
+                line = {"file": str(segment), **shown}
+                if with_records and valid:
+                    line["records"] = [_shown(record) for record in records_of(data, start, end)]
+                print_json(line)
+                continue
+            print(
+                *(f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in shown.items())
+            )
+            if with_records and valid:
+                for record in records_of(data, start, end):
+                    each = _shown(record)
+                    words = {"offset": each["offset"], "timestamp": each["timestamp"], "key": each["key"]}
+                    print("|", *(f"{name}: {value}" for name, value in {**words, "payload": each["value"]}.items()))
+    except (ValueError, KafkaError) as error:
+        sys.stdout.flush()
+        complain(f"{segment} is damaged at position {position}: {error}.")
+        return False
+    if position != len(data):
+        sys.stdout.flush()
+        complain(f"{segment} has {len(data) - position} bytes at its end that are no whole batch.")
+        return False
+    return sound
+
+
+def _shown(record: Any) -> dict[str, Any]:
+    def text(part: Any) -> str | None:
+        return None if part is None else bytes(part).decode("utf-8", "backslashreplace")
+
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": text(record.key),
+        "value": text(record.value),
+        "headers": [[name, text(value)] for name, value in record.headers],
+    }
