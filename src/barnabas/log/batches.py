@@ -1,0 +1,179 @@
+"""Record batches as they stand in a segment file: their headers only, whatever their magic.
+
+The records inside are opaque here: appending, reading, indexing and recovering a log need nothing of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.runtime import Bytes
+from barnabas.wire.records import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    TRANSACTIONAL,
+)
+
+_PREFIX: Final = Struct(">qi")
+_LEGACY: Final = Struct(">qiIbb")
+_LEGACY_TIMESTAMP: Final = Struct(">q")
+LEGACY_MINIMUM: Final = LOG_OVERHEAD + 14
+NO_TIMESTAMP: Final = -1
+
+__all__ = [
+    "ATTRIBUTES_AT",
+    "COMPRESSION_MASK",
+    "CONTROL",
+    "HEADER",
+    "HEADER_BYTES",
+    "LEGACY_MINIMUM",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "MAGIC_AT",
+    "NO_TIMESTAMP",
+    "TRANSACTIONAL",
+    "CorruptBatch",
+    "StoredBatch",
+    "batches_in",
+    "crc_is_valid",
+    "header_bytes",
+    "parse",
+    "prefix",
+]
+
+
+class CorruptBatch(ValueError):
+    """Bytes that are no record batch, or one whose CRC is wrong."""
+
+
+class StoredBatch(NamedTuple):
+    """A batch's header and where it stands in its file. For magic 0 and 1 a batch is one message or one wrapper."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences wrap from 2^31 - 1 to 0."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+
+def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
+    """The header at `start` of `buffer`, which stands at `position` of its file. The buffer holds the header whole."""
+    magic = buffer[start + MAGIC_AT]
+    if magic == 2:
+        (
+            base_offset,
+            length,
+            leader_epoch,
+            _,
+            crc,
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        ) = HEADER.unpack_from(buffer, start)
+        if length < HEADER_BYTES - LOG_OVERHEAD or last_offset_delta < 0:
+            raise CorruptBatch(f"the batch at position {position} has length {length} and offsets {last_offset_delta}")
+        return StoredBatch(
+            position,
+            length + LOG_OVERHEAD,
+            base_offset,
+            base_offset + last_offset_delta,
+            leader_epoch,
+            2,
+            crc,
+            attributes,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        )
+    if magic > 2:
+        raise CorruptBatch(f"the batch at position {position} has magic {magic}")
+    offset, length, crc, _, attributes = _LEGACY.unpack_from(buffer, start)
+    if length < LEGACY_MINIMUM - LOG_OVERHEAD + 8 * magic:
+        raise CorruptBatch(f"the message at position {position} has length {length}")
+    timestamp = _LEGACY_TIMESTAMP.unpack_from(buffer, start + 18)[0] if magic else NO_TIMESTAMP
+    # The offset of a compressed wrapper is that of its last message; the first one is known to those who unpack it.
+    return StoredBatch(
+        position, length + LOG_OVERHEAD, offset, offset, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, -1, 1
+    )
+
+
+def prefix(buffer: Bytes, start: int) -> tuple[int, int]:
+    """Base offset and whole size of the batch at `start`."""
+    base_offset, length = _PREFIX.unpack_from(buffer, start)
+    return base_offset, length + LOG_OVERHEAD
+
+
+def header_bytes(buffer: Bytes, start: int) -> int:
+    """How many bytes `parse` needs of the batch at `start`; 17 of them have to be there."""
+    magic = buffer[start + MAGIC_AT]
+    return HEADER_BYTES if magic == 2 else LEGACY_MINIMUM
+
+
+def crc_is_valid(buffer: memoryview, start: int, batch: StoredBatch) -> bool:
+    """Whether the stored CRC is that of the bytes: CRC-32C for magic 2, zlib's CRC-32 before."""
+    if batch.magic == 2:
+        return bool(crc32c(buffer[start + ATTRIBUTES_AT : start + batch.size]) == batch.crc)
+    return zlib.crc32(buffer[start + MAGIC_AT : start + batch.size]) == batch.crc
+
+
+def batches_in(buffer: Bytes, position: int = 0) -> Iterator[tuple[int, StoredBatch]]:
+    """Every whole batch of `buffer` with its start there; a partial one at the end is left out (``trimInvalidBytes``)."""
+    start = 0
+    end = len(buffer)
+    while end - start >= LEGACY_MINIMUM:
+        size = prefix(buffer, start)[1]
+        if size < LEGACY_MINIMUM:
+            raise CorruptBatch(f"the batch at position {position + start} has length {size - LOG_OVERHEAD}")
+        if size > end - start:
+            return
+        if size < header_bytes(buffer, start):
+            raise CorruptBatch(f"the batch at position {position + start} is shorter than its header")
+        yield start, parse(buffer, start, position + start)
+        start += size

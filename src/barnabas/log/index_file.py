@@ -1,0 +1,115 @@
+"""What the offset index and the time index have in common: a preallocated file of fixed-width entries.
+
+Kafka maps these files into memory. Here the entries live in arrays, read from the file when they are first asked for,
+and each new entry is one ``pwrite``. The file of an active segment is preallocated, zeros after the last entry, and cut
+to size when the segment rolls or closes, so that every Kafka tool reads it as one of its own.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from barnabas.runtime import Disk, File
+
+
+class CorruptIndex(ValueError):
+    """An index file that its segment cannot have; it is rebuilt from the segment."""
+
+
+class IndexFile:
+    """The file under an index. `entries` counts valid entries; None until the file was looked at."""
+
+    ENTRY_SIZE: ClassVar[int]
+
+    __slots__ = ("_disk", "_entries", "_file", "_max_entries", "base_offset", "path")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
+        self._disk = disk
+        self.path = path
+        self.base_offset = base_offset
+        self._max_entries = max_bytes // self.ENTRY_SIZE
+        self._file: File | None = None
+        self._entries: int | None = None
+        if new:
+            file = disk.open(path, create=True)
+            try:
+                file.truncate(0)
+                file.truncate(self._max_entries * self.ENTRY_SIZE)
+            finally:
+                # Reopened at the first entry: a partition that nobody writes to costs no descriptor.
+                file.close()
+            self._entries = 0
+            self._clear()
+
+    def _clear(self) -> None:
+        raise AssertionError("each index clears its own arrays")
+
+    def _decode(self, data: bytes) -> None:
+        """Fills the arrays from `data`. Raises `CorruptIndex`."""
+        raise AssertionError("each index decodes its own entries")
+
+    def _load(self) -> int:
+        """Reads the file when that was not done yet; returns the number of entries."""
+        if self._entries is None:
+            data = self._disk.read(self.path)
+            if len(data) % self.ENTRY_SIZE:
+                raise CorruptIndex(f"{self.path} has {len(data)} bytes, no multiple of {self.ENTRY_SIZE}")
+            self._clear()
+            self._decode(data)
+            self._entries = len(data) // self.ENTRY_SIZE
+        return self._entries
+
+    @property
+    def entries(self) -> int:
+        return self._load()
+
+    @property
+    def file_size(self) -> int:
+        return self._disk.size(self.path)
+
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def _cut(self, entries: int, *, preallocated: bool) -> None:
+        """Keeps `entries` in the file; what comes after is zeros up to the preallocated size, or nothing."""
+        file = self.file()
+        file.truncate(entries * self.ENTRY_SIZE)
+        if preallocated:
+            file.truncate(max(entries, self._max_entries) * self.ENTRY_SIZE)
+        self._entries = entries
+
+    def reset(self) -> None:
+        """No entries, and room for as many as there may be."""
+        self._clear()
+        self._cut(0, preallocated=True)
+
+    def preallocate(self) -> None:
+        """Room for new entries: this index belongs to the active segment now."""
+        self._cut(self._load(), preallocated=True)
+
+    def trim(self) -> None:
+        """Cuts the file to its entries: the segment is not written to any more."""
+        entries = self._load()
+        if self._file is not None or self.file_size != entries * self.ENTRY_SIZE:
+            self._cut(entries, preallocated=False)
+
+    def set_max_bytes(self, max_bytes: int) -> None:
+        self._max_entries = max_bytes // self.ENTRY_SIZE
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.fsync()
+        else:
+            file = self._disk.open(self.path)
+            try:
+                file.fsync()
+            finally:
+                file.close()
+
+    def close_file(self) -> None:
+        """Lets the descriptor go; the next write opens the file again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,129 @@
+"""``leader-epoch-checkpoint``: where each leader epoch began in this log (KIP-101).
+
+Followers find with it the offset from which they differ from their leader. Epochs and start offsets both rise. An entry
+is on disk before the first record of its epoch is appended; what truncation removes may come back after a crash, and is
+cut again when the log is loaded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+from barnabas.log.checkpoints import decode_lines, encode_lines
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET
+from barnabas.runtime import Disk
+
+FILE_NAME: Final = "leader-epoch-checkpoint"
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochCache:
+    """The epochs of one log, oldest first."""
+
+    __slots__ = ("_directory", "_disk", "_entries", "latest_epoch")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._entries: list[EpochEntry] = []
+        self.latest_epoch = NO_EPOCH
+
+    def load(self) -> bool:
+        """Reads the file; False where there is none. Raises ``ValueError`` for one that is no such checkpoint."""
+        path = f"{self._directory}/{FILE_NAME}"
+        if not self._disk.exists(path):
+            return False
+        entries = [EpochEntry(int(epoch), int(start)) for epoch, start in decode_lines(self._disk.read(path), path)]
+        for entry in entries:
+            if entry.epoch < 0 or entry.start_offset < 0:
+                raise ValueError(f"{path} holds {entry}")
+            self._assign(entry)
+        return True
+
+    def moved(self, directory: str) -> None:
+        self._directory = directory
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return tuple(self._entries)
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return self._entries[0] if self._entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Notes that `epoch` begins at `start_offset`. Entries that contradict it are dropped: it is the newer fact."""
+        assert epoch >= 0 and start_offset >= 0, f"epoch {epoch} at offset {start_offset}"
+        if self._assign(EpochEntry(epoch, start_offset)):
+            self.write()
+
+    def note(self, epoch: int, start_offset: int) -> None:
+        """As `assign`, for a caller that scans a whole log and writes at the end."""
+        if epoch > self.latest_epoch:
+            self._assign(EpochEntry(epoch, start_offset))
+
+    def _assign(self, entry: EpochEntry) -> bool:
+        entries = self._entries
+        if entries and entries[-1].epoch == entry.epoch and entry.start_offset >= entries[-1].start_offset:
+            return False
+        while entries and (entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset):
+            entries.pop()
+        entries.append(entry)
+        self.latest_epoch = entry.epoch
+        return True
+
+    def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch not above `requested_epoch`, and where it ends; (-1, -1) where that is not known."""
+        entries = self._entries
+        if requested_epoch == NO_EPOCH or not entries:
+            return NO_EPOCH, NO_OFFSET
+        if requested_epoch == entries[-1].epoch:
+            return requested_epoch, log_end_offset
+        higher = bisect_right(entries, requested_epoch, key=lambda entry: entry.epoch)
+        if higher == len(entries):
+            # An epoch this log never saw: answering with its end would make a follower keep what it must cut.
+            return NO_EPOCH, NO_OFFSET
+        if higher == 0:
+            # The asked epoch is gone from the log's start; what follows begins where the first known one does.
+            return requested_epoch, entries[0].start_offset
+        return entries[higher - 1].epoch, entries[higher].start_offset
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch in which `offset` was written, -1 where that is not known."""
+        at = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
+        return self._entries[at - 1].epoch if at else NO_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forgets epochs that begin at `end_offset` or beyond."""
+        entries = self._entries
+        before = len(entries)
+        while entries and entries[-1].start_offset >= end_offset:
+            entries.pop()
+        if len(entries) != before:
+            self.latest_epoch = entries[-1].epoch if entries else NO_EPOCH
+            self.write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forgets epochs that end before `start_offset`; the one it lies in begins there now."""
+        entries = self._entries
+        at = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
+        if at and entries[at - 1].start_offset != start_offset:
+            entries[:at] = [EpochEntry(entries[at - 1].epoch, start_offset)]
+            self.write()
+        elif at > 1:
+            del entries[: at - 1]
+            self.write()
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.latest_epoch = NO_EPOCH
+        self.write()
+
+    def write(self) -> None:
+        lines = [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
+        self._disk.replace(f"{self._directory}/{FILE_NAME}", encode_lines(lines))

@@ -1,0 +1,1245 @@
+"""One partition's log (Kafka's ``UnifiedLog``): appended to by a leader or a follower, read, truncated, deleted from.
+
+How it stays correct
+--------------------
+Everything is synchronous: a check and the write that rests on it are one step, so there is no lock. Offsets and the
+state of producers change only after the bytes were written; a write that fails takes the whole log directory offline
+(`LogDirFailure`), and nothing is appended or acknowledged there until a restart has recovered it.
+
+    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
+
+A batch stays one opaque buffer. The leader checks its header, its CRC and its producer's sequence, stamps base offset and
+leader epoch into it (both outside the CRC), and writes it with one system call.
+
+What a leader checks of a client's batch: magic, size, CRC, that it is alone, that record count, last offset delta and
+sequence agree, that it is no control batch, and the header's timestamps against the topic's bounds. Not checked, unlike
+Kafka, are the records inside, with two exceptions where the contract needs them: the keys in a compacted topic, and a
+batch that has to be rewritten (older magic, or a `compression.type` of the topic that differs).
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from enum import Enum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.log.batches import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LEGACY_MINIMUM,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    CorruptBatch,
+    StoredBatch,
+    batches_in,
+    crc_is_valid,
+    prefix,
+)
+from barnabas.log.leader_epoch_cache import LeaderEpochCache
+from barnabas.log.log_dir import LogDir, LogDirFailure
+from barnabas.log.partition_metadata import read_topic_id, write_topic_id
+from barnabas.log.producer_state import NO_PRODUCER_ID, EndTxnMarker, ProducerState
+from barnabas.log.recovery import load_segments, replay_producers
+from barnabas.log.segment import Segment
+from barnabas.log.settings import LogSettings
+from barnabas.log.txn_index import AbortedTxn
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
+from barnabas.runtime import Bytes, Disk
+from barnabas.wire import records as wire_records
+from barnabas.wire.records import CRC_AT
+
+logger = logging.getLogger(__name__)
+
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+
+DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+
+_BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_LEADER_EPOCH_POSITION: Final = 12
+_MAX_TIMESTAMP_POSITION: Final = 35
+_COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class AppendOrigin(Enum):
+    """Who made a batch; only clients' batches are judged by sequence."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class AppendInfo:
+    """What an append did. A repeated batch has its first offsets and `duplicate`, and nothing was written."""
+
+    __slots__ = (
+        "duplicate",
+        "first_offset",
+        "last_offset",
+        "log_append_time",
+        "log_start_offset",
+        "max_timestamp",
+        "record_count",
+        "size",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        max_timestamp: int,
+        size: int,
+        record_count: int,
+        duplicate: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time = log_append_time
+        self.log_start_offset = log_start_offset
+        self.max_timestamp = max_timestamp
+        self.size = size
+        self.record_count = record_count
+        self.duplicate = duplicate
+
+    def __repr__(self) -> str:
+        return f"AppendInfo({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and where it stands: in which segment, at which position there."""
+
+    offset: int
+    segment_base_offset: int
+    position: int
+
+
+class LogRead:
+    """Whole batches from the one that holds the asked offset on; the last may be cut where `max_bytes` ended."""
+
+    __slots__ = ("first_batch_incomplete", "offset_metadata", "records")
+
+    def __init__(
+        self, records: bytes, offset_metadata: LogOffsetMetadata, first_batch_incomplete: bool = False
+    ) -> None:
+        self.records = records
+        self.offset_metadata = offset_metadata
+        self.first_batch_incomplete = first_batch_incomplete
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class UnexpectedAppendOffset(KafkaError):
+    """A follower was given batches that begin before its log end offset."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+class Log:
+    """See the module. Made by `Log.open` only."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log_dir: LogDir,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: Config,
+        *,
+        segments: list[Segment],
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerState,
+        topic_id: Uuid | None,
+        jitter: Callable[[int], int],
+        now_ms: int,
+    ) -> None:
+        self._disk = disk
+        self.log_dir = log_dir
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.config = config
+        self.settings = LogSettings.of(config)
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.topic_id = topic_id
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.recovery_point = max(recovery_point, log_start_offset)
+        """Everything below is on the disk for good."""
+        self.last_flush_ms = now_ms
+        self.closed = False
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._jitter = jitter
+        self._roll_ms = self._next_roll_ms()
+        self._first_unstable: int | None = None
+        self._unflushed_rolls: list[tuple[int, int]] = []
+        """Rolled segments that are not flushed: when they were rolled, and the next one's base offset."""
+        self._marked: list[tuple[int | None, list[str]]] = []
+        """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
+        self._note_first_unstable()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: Config,
+        *,
+        now_ms: int,
+        clean: bool = True,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        topic_id: Uuid | None = None,
+        log_dir: LogDir | None = None,
+        producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+        jitter: Callable[[int], int] = lambda bound: 0,
+    ) -> Log:
+        """Loads what is in `directory`, or begins an empty log there.
+
+        `clean` tells that the last stop was a clean one; otherwise every batch from the recovery point on is checked and
+        the log ends before the first bad one. `topic_id` is written down for a new log; for another one it must agree.
+        """
+        if log_dir is None:
+            log_dir = LogDir(directory.rpartition("/")[0])
+        try:
+            disk.makedirs(directory)
+            settings = LogSettings.of(config)
+            stored_id = read_topic_id(disk, directory)
+            if topic_id is not None and stored_id is not None and stored_id != topic_id:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition}, but log already "
+                    f"contained topic ID {stored_id}",
+                )
+            if topic_id is not None and stored_id is None:
+                write_topic_id(disk, directory, topic_id)
+            loaded = load_segments(
+                disk,
+                directory,
+                topic_partition,
+                settings,
+                now_ms=now_ms,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                producer_id_expiration_ms=producer_id_expiration_ms,
+                end_txn_marker=end_txn_marker,
+            )
+        except OSError as error:
+            raise log_dir.failed(error, f"loading {topic_partition}") from error
+        return cls(
+            disk,
+            log_dir,
+            directory,
+            topic_partition,
+            config,
+            segments=loaded.segments,
+            log_start_offset=loaded.log_start_offset,
+            log_end_offset=loaded.log_end_offset,
+            recovery_point=loaded.recovery_point,
+            leader_epochs=loaded.leader_epochs,
+            producers=loaded.producers,
+            topic_id=stored_id or topic_id,
+            jitter=jitter,
+            now_ms=now_ms,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.directory}, log_start_offset={self.log_start_offset}, high_watermark={self.high_watermark}, "
+            f"log_end_offset={self.log_end_offset})"
+        )
+
+    # What it is
+
+    @property
+    def latest_epoch(self) -> int:
+        """The largest leader epoch that began in this log; -1 where none did."""
+        return self.leader_epochs.latest_epoch
+
+    @property
+    def last_stable_offset(self) -> int:
+        first = self._first_unstable
+        return self.high_watermark if first is None or first >= self.high_watermark else first
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def active_segment(self) -> Segment:
+        return self._active
+
+    @property
+    def name(self) -> str:
+        return self.directory.rpartition("/")[2]
+
+    @property
+    def is_future(self) -> bool:
+        return self.name.endswith("-future")
+
+    def assign_topic_id(self, topic_id: Uuid) -> None:
+        """Notes the topic id for good. Raises INCONSISTENT_TOPIC_ID when the log is another topic's."""
+        if self.topic_id == topic_id:
+            return
+        if self.topic_id is not None:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"Tried to assign topic ID {topic_id} to log for topic partition {self.topic_partition}, but log already "
+                f"contained topic ID {self.topic_id}",
+            )
+        self.log_dir.check_online()
+        try:
+            write_topic_id(self._disk, self.directory, topic_id)
+        except OSError as error:
+            raise self._failed(error, "writing partition.metadata") from error
+        self.topic_id = topic_id
+
+    def update_config(self, config: Config) -> None:
+        self.config = config
+        self.settings = LogSettings.of(config)
+        for segment in self._segments:
+            segment.offset_index.set_max_bytes(self.settings.index_bytes)
+            segment.time_index.set_max_bytes(self.settings.index_bytes)
+        self._roll_ms = self._next_roll_ms()
+
+    def _next_roll_ms(self) -> int:
+        """`segment.ms` less a random part, so that partitions made together do not roll together."""
+        bound = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
+        return self.settings.segment_ms - (self._jitter(bound) if bound > 0 else 0)
+
+    def _failed(self, error: OSError, doing: str) -> LogDirFailure:
+        return self.log_dir.failed(error, f"{doing} of {self.topic_partition}")
+
+    # Appending as a leader
+
+    def append_as_leader(
+        self,
+        records: bytearray | memoryview,
+        leader_epoch: int,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendInfo:
+        """Appends one batch, whose buffer is stamped in place; what is not a whole batch after it is left out.
+
+        Raises `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
+        RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+        TRANSACTION_COORDINATOR_FENCED, and `LogDirFailure`. After any of them nothing was appended.
+        """
+        if self.log_dir.failure is not None:
+            self.log_dir.check_online()
+        settings = self.settings
+        length = len(records)
+        if length < HEADER_BYTES or records[MAGIC_AT] != 2:
+            records = self._converted(records, now_ms)
+            length = len(records)
+        (
+            base_offset,
+            batch_length,
+            _,
+            _,
+            crc,
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        ) = HEADER.unpack_from(records)
+        size = batch_length + LOG_OVERHEAD
+        view = memoryview(records)
+        if size != length:
+            view = self._only_batch(view, size)
+        is_client = origin is AppendOrigin.CLIENT
+        if base_offset and is_client:
+            raise self._invalid(f"The baseOffset of the record batch should be 0, but it is {base_offset}")
+        if size > settings.max_message_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"The record batch size in the append to {self.topic_partition} is {size} bytes which exceeds the "
+                f"maximum configured value of {settings.max_message_bytes}.",
+            )
+        if crc32c(view[ATTRIBUTES_AT:]) != crc:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record is corrupt (stored crc = {crc}) in topic partition {self.topic_partition}.",
+            )
+        if is_client:
+            if record_count <= 0 or record_count != last_offset_delta + 1:
+                raise self._invalid(f"The batch has {record_count} records and the last offset {last_offset_delta}")
+            if attributes & CONTROL:
+                raise self._invalid("Clients are not allowed to write control records")
+            if producer_id >= 0 and base_sequence < 0:
+                raise self._invalid(f"Invalid sequence number {base_sequence} with producerId {producer_id}")
+        if attributes & LOG_APPEND_TIME and not settings.log_append_time:
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
+        log_append_time = NO_TIMESTAMP
+        if settings.log_append_time:
+            log_append_time = max_timestamp = now_ms
+        elif max_timestamp - now_ms > settings.timestamp_after_max_ms or (
+            now_ms - base_timestamp > settings.timestamp_before_max_ms and base_timestamp != NO_TIMESTAMP
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"Timestamps {base_timestamp} to {max_timestamp} are out of range. The timestamp should be within "
+                f"[{now_ms - settings.timestamp_before_max_ms}, {now_ms + settings.timestamp_after_max_ms}]",
+            )
+        if settings.compact and not attributes & CONTROL:
+            self._check_keys(view)
+        if settings.compression_type != "producer" and not attributes & CONTROL:
+            rewritten = self._recompressed(view, attributes)
+            if rewritten is not None:
+                view = rewritten
+                size = len(view)
+                attributes = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0]
+        if size > settings.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the "
+                f"maximum configured segment size of {settings.segment_bytes}.",
+            )
+
+        first_offset = self.log_end_offset
+        last_offset = first_offset + last_offset_delta
+        marker: EndTxnMarker | None = None
+        last_sequence = -1
+        if producer_id != NO_PRODUCER_ID:
+            if attributes & CONTROL:
+                marker = end_txn_marker(view)
+                if marker is not None:
+                    self.producers.check_marker(producer_id, producer_epoch, marker, first_offset)
+            else:
+                last_sequence = (base_sequence + last_offset_delta) & 0x7FFFFFFF if base_sequence >= 0 else -1
+                duplicate = self.producers.check(
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    last_sequence,
+                    first_offset,
+                    is_transactional=bool(attributes & TRANSACTIONAL),
+                    check_sequence=is_client,
+                )
+                if duplicate is not None:
+                    return AppendInfo(
+                        duplicate.first_offset,
+                        duplicate.last_offset,
+                        duplicate.timestamp if settings.log_append_time else NO_TIMESTAMP,
+                        self.log_start_offset,
+                        duplicate.timestamp,
+                        0,
+                        0,
+                        True,
+                    )
+
+        if settings.log_append_time:
+            _stamp_log_append_time(view, attributes, now_ms)
+        _BASE_OFFSET.pack_into(view, 0, first_offset)
+        _LEADER_EPOCH.pack_into(view, _LEADER_EPOCH_POSITION, leader_epoch)
+        try:
+            if leader_epoch > self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(leader_epoch, first_offset)
+            segment = self._active
+            if segment.size + size > settings.segment_bytes or self._should_roll(
+                segment, first_offset, last_offset, max_timestamp, now_ms
+            ):
+                segment = self._roll(first_offset, now_ms)
+            segment.append(view, first_offset, last_offset, max_timestamp, settings.index_interval_bytes)
+            # From here on the offsets are taken, even where a write to an index below fails.
+            self.log_end_offset = last_offset + 1
+            if marker is not None:
+                self._take_marker(segment, producer_id, producer_epoch, marker, first_offset, max_timestamp)
+        except OSError as error:
+            raise self._failed(error, "appending to the log") from error
+        producers = self.producers
+        if producer_id != NO_PRODUCER_ID and marker is None and not attributes & CONTROL:
+            producers.append_data(
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                last_sequence,
+                first_offset,
+                last_offset,
+                max_timestamp,
+                is_transactional=bool(attributes & TRANSACTIONAL),
+            )
+            if attributes & TRANSACTIONAL:
+                self._note_first_unstable()
+        producers.map_end_offset = last_offset + 1
+        if last_offset + 1 - self.recovery_point >= settings.flush_messages:
+            self.flush(now_ms=now_ms)
+        return AppendInfo(
+            first_offset, last_offset, log_append_time, self.log_start_offset, max_timestamp, size, record_count
+        )
+
+    def _invalid(self, message: str) -> KafkaError:
+        return KafkaError(ErrorCode.INVALID_RECORD, f"{message} in topic partition {self.topic_partition}")
+
+    def _corrupt(self, message: str) -> KafkaError:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{message} in topic partition {self.topic_partition}")
+
+    def _only_batch(self, view: memoryview, size: int) -> memoryview:
+        """The one batch at the start of `view`; fewer bytes than one, or a second batch, is an error."""
+        if size < HEADER_BYTES:
+            raise self._corrupt(f"Record batch has the length {size}, less than its header")
+        if size > len(view):
+            raise self._invalid("Record batch has no batches at all")
+        rest = len(view) - size
+        if rest >= LEGACY_MINIMUM and prefix(view, size)[1] <= rest:
+            raise self._invalid("Record data has more than one batch")
+        return view[:size]
+
+    def _converted(self, records: Bytes, now_ms: int) -> memoryview:
+        """Messages of magic 0 and 1 as one batch of magic 2, which is what a log holds since 3.0 (KIP-724)."""
+        if len(records) < LEGACY_MINIMUM:
+            raise self._invalid("Record batch has no batches at all")
+        magic = records[MAGIC_AT]
+        if magic > 2:
+            raise self._invalid(f"Invalid magic {magic}")
+        if magic == 2:
+            size = prefix(records, 0)[1]
+            raise self._corrupt(f"Record batch of {size} bytes is shorter than its header")
+        view = memoryview(records)
+        messages: list[wire_records.Record] = []
+        compression = "none"
+        try:
+            for start, message in batches_in(view):
+                if message.magic != magic:
+                    raise self._invalid(f"Batch magic {message.magic} is not the same as the first batch's {magic}")
+                if message.size > self.settings.max_message_bytes:
+                    raise KafkaError(
+                        ErrorCode.MESSAGE_TOO_LARGE,
+                        f"The message size {message.size} exceeds the maximum of {self.settings.max_message_bytes}.",
+                    )
+                if not crc_is_valid(view, start, message):
+                    raise self._corrupt(f"Record is corrupt (stored crc = {message.crc})")
+                if message.attributes & COMPRESSION_MASK:
+                    compression = _COMPRESSION[message.attributes & 0x03]
+                messages.extend(wire_records.records_of(view, start, start + message.size))
+        except CorruptBatch as error:
+            raise self._corrupt(str(error)) from None
+        except ValueError as error:
+            raise self._corrupt(f"Messages cannot be read ({error})") from None
+        if not messages:
+            raise self._invalid("Record batch has no batches at all")
+        numbered = [
+            wire_records.Record(offset, message.timestamp, message.key, message.value, message.headers)
+            for offset, message in enumerate(messages)
+        ]
+        return memoryview(bytearray(wire_records.build_batch(numbered, compression=compression)))
+
+    def _check_keys(self, view: memoryview) -> None:
+        try:
+            keyless = any(record.key is None for record in wire_records.records_of(view, 0, len(view)))
+        except ValueError as error:
+            raise self._invalid(f"The records of the batch cannot be read ({error})") from None
+        if keyless:
+            raise self._invalid("Compacted topic cannot accept message without key")
+
+    def _recompressed(self, view: memoryview, attributes: int) -> memoryview | None:
+        """The batch in the topic's own compression; None when it is so already."""
+        wanted = self.settings.compression_type
+        wanted = "none" if wanted == "uncompressed" else wanted
+        if _COMPRESSION[attributes & COMPRESSION_MASK] == wanted:
+            return None
+        header = HEADER.unpack_from(view)
+        try:
+            records = wire_records.records_of(view, 0, len(view))
+        except ValueError as error:
+            raise self._invalid(f"The records of the batch cannot be read ({error})") from None
+        return memoryview(
+            bytearray(
+                wire_records.build_batch(
+                    records,
+                    compression=wanted,
+                    producer_id=header[9],
+                    producer_epoch=header[10],
+                    base_sequence=header[11],
+                    is_transactional=bool(attributes & TRANSACTIONAL),
+                )
+            )
+        )
+
+    def _take_marker(
+        self,
+        segment: Segment,
+        producer_id: int,
+        producer_epoch: int,
+        marker: EndTxnMarker,
+        offset: int,
+        timestamp: int,
+    ) -> None:
+        ended = self.producers.append_marker(producer_id, producer_epoch, marker, offset, timestamp)
+        if ended is None:
+            return
+        completed, last_stable_offset = ended
+        if completed.is_aborted:
+            segment.txn_index.append(
+                AbortedTxn(producer_id, completed.first_offset, completed.last_offset, last_stable_offset)
+            )
+        self._note_first_unstable()
+
+    # Appending as a follower
+
+    def append_as_follower(self, records: Bytes, *, now_ms: int) -> AppendInfo | None:
+        """Appends what the leader sent, offsets and epochs as they are; a partial batch at the end is left out.
+
+        Returns None when there was no whole batch. Raises CORRUPT_MESSAGE, `UnexpectedAppendOffset`, `LogDirFailure`.
+        """
+        self.log_dir.check_online()
+        view = memoryview(records)
+        batches: list[tuple[int, StoredBatch]] = []
+        next_offset = self.log_end_offset
+        max_timestamp = NO_TIMESTAMP
+        count = 0
+        try:
+            for start, batch in batches_in(view):
+                if not crc_is_valid(view, start, batch):
+                    raise self._corrupt(f"Record is corrupt (stored crc = {batch.crc})")
+                if batch.base_offset < next_offset:
+                    if not batches:
+                        raise UnexpectedAppendOffset(
+                            f"Unexpected offset in append to {self.topic_partition}. First offset {batch.base_offset} is "
+                            f"less than the next offset {next_offset}. Log start offset = {self.log_start_offset}",
+                            batch.base_offset,
+                            batch.last_offset,
+                        )
+                    raise self._corrupt(f"Out of order offsets: {batch.base_offset} after {next_offset - 1}")
+                batches.append((start, batch))
+                next_offset = batch.next_offset
+                max_timestamp = max(max_timestamp, batch.max_timestamp)
+                count += batch.record_count
+        except CorruptBatch as error:
+            raise self._corrupt(str(error)) from None
+        if not batches:
+            return None
+        interval = self.settings.index_interval_bytes
+        try:
+            for run in self._runs(batches, now_ms):
+                start, first = run[0]
+                end = run[-1][0] + run[-1][1].size
+                segment = self._active
+                position = segment.size
+                for _, batch in run:
+                    if batch.leader_epoch > self.leader_epochs.latest_epoch:
+                        self.leader_epochs.assign(batch.leader_epoch, batch.base_offset)
+                segment.file.pwrite(view[start:end], position)
+                for at, batch in run:
+                    segment.note(
+                        position + at - start,
+                        batch.size,
+                        batch.base_offset,
+                        batch.last_offset,
+                        batch.max_timestamp,
+                        interval,
+                    )
+                    self.log_end_offset = batch.next_offset
+                    if batch.producer_id != NO_PRODUCER_ID:
+                        self._take_stored(segment, batch, view[at : at + batch.size])
+                    self.producers.map_end_offset = batch.next_offset
+        except OSError as error:
+            raise self._failed(error, "appending to the log") from error
+        first, last = batches[0][1], batches[-1]
+        if next_offset - self.recovery_point >= self.settings.flush_messages:
+            self.flush(now_ms=now_ms)
+        return AppendInfo(
+            first.base_offset,
+            next_offset - 1,
+            NO_TIMESTAMP,
+            self.log_start_offset,
+            max_timestamp,
+            last[0] + last[1].size,
+            count,
+        )
+
+    def _runs(self, batches: list[tuple[int, StoredBatch]], now_ms: int) -> Iterator[list[tuple[int, StoredBatch]]]:
+        """The batches in groups that each go into one segment with one write; rolls between them."""
+        run: list[tuple[int, StoredBatch]] = []
+        run_size = 0
+        for entry in batches:
+            batch = entry[1]
+            full = self._active.size + run_size + batch.size > self.settings.segment_bytes
+            if run and (full or not self._active.fits(batch.last_offset)):
+                yield run
+                run, run_size = [], 0
+            if not run and (
+                (full and self._active.size)
+                or self._should_roll(self._active, batch.base_offset, batch.last_offset, batch.max_timestamp, now_ms)
+            ):
+                self._roll(batch.base_offset, now_ms)
+            run.append(entry)
+            run_size += batch.size
+        if run:
+            yield run
+
+    def _take_stored(self, segment: Segment, batch: StoredBatch, view: memoryview) -> None:
+        ended = self.producers.append_stored(batch, lambda: end_txn_marker(view))
+        if ended is not None:
+            completed, last_stable_offset = ended
+            if completed.is_aborted:
+                segment.txn_index.append(
+                    AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset)
+                )
+        if batch.is_transactional:
+            self._note_first_unstable()
+
+    # Rolling
+
+    def _should_roll(
+        self, segment: Segment, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether the batch begins a new segment for another reason than size."""
+        return (
+            (segment.size > 0 and segment.waited_ms(now_ms, max_timestamp) > self._roll_ms)
+            or segment.offset_index.full
+            or segment.time_index.full
+            or not segment.fits(last_offset)
+        )
+
+    def roll(self, *, now_ms: int) -> Segment:
+        """Begins a new segment at the log end offset."""
+        self.log_dir.check_online()
+        try:
+            return self._roll(self.log_end_offset, now_ms)
+        except OSError as error:
+            raise self._failed(error, "rolling the log") from error
+
+    def _roll(self, expected_next_offset: int, now_ms: int) -> Segment:
+        new_offset = max(expected_next_offset, self.log_end_offset)
+        active = self._active
+        if active.base_offset == new_offset:
+            # Only an empty active segment can begin where the next one would. It may have been found full because its
+            # indexes were cut to nothing: they get their room again.
+            assert active.size == 0, f"rolling {active} of {self.topic_partition} at its own base offset"
+            active.offset_index.reset()
+            active.time_index.reset()
+            active.created_ms = now_ms
+            return active
+        assert new_offset > active.base_offset, f"rolling {active} of {self.topic_partition} back to {new_offset}"
+        active.become_inactive()
+        segment = Segment(
+            self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
+        )
+        self._segments.append(segment)
+        self._bases.append(new_offset)
+        self._active = segment
+        self._roll_ms = self._next_roll_ms()
+        # The snapshot stands at the new segment's base, so that recovery can begin with the two of them.
+        self.producers.map_end_offset = new_offset
+        self.producers.take_snapshot(sync=False)
+        self._unflushed_rolls.append((now_ms, new_offset))
+        return segment
+
+    # Reading
+
+    def _segment_for(self, offset: int) -> int:
+        """Index of the segment in which `offset` lies; -1 before the first one."""
+        if offset >= self._active.base_offset:
+            return len(self._segments) - 1
+        return bisect_right(self._bases, offset) - 1
+
+    def read(self, offset: int, max_bytes: int, *, bound: int | None = None, min_one_batch: bool = True) -> LogRead:
+        """Batches from the one that holds `offset` on, none of them at or beyond the offset `bound`.
+
+        At most `max_bytes`, but the first batch whole when `min_one_batch` is set. Raises OFFSET_OUT_OF_RANGE,
+        CORRUPT_MESSAGE, `LogDirFailure`.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log "
+                f"segments in the range {self.log_start_offset} to {end_offset}.",
+            )
+        if bound is None or bound > end_offset:
+            bound = end_offset
+        try:
+            if offset >= bound:
+                return LogRead(b"", self.offset_metadata(offset))
+            segments = self._segments
+            index = self._segment_for(offset)
+            while True:
+                segment = segments[index]
+                located = segment.locate(offset)
+                if located is not None:
+                    break
+                # What is left of this segment lies below `offset`: compaction took the rest.
+                index += 1
+                if index == len(segments):
+                    return LogRead(b"", self.offset_metadata(end_offset))
+            position, first_size = located
+            if bound == end_offset or (index + 1 < len(segments) and segments[index + 1].base_offset <= bound):
+                end_position = segment.size
+            else:
+                limit = segment.locate(bound)
+                end_position = segment.size if limit is None else limit[0]
+            metadata = LogOffsetMetadata(offset, segment.base_offset, position)
+            incomplete = max_bytes < first_size
+            length = min(end_position - position, first_size if incomplete and min_one_batch else max_bytes)
+            if length <= 0:
+                return LogRead(b"", metadata)
+            return LogRead(segment.file.pread(length, position), metadata, incomplete and not min_one_batch)
+        except CorruptBatch as error:
+            raise self._corrupt(str(error)) from None
+        except OSError as error:
+            raise self._failed(error, "reading the log") from error
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Where `offset` stands; the end of the log for the log end offset."""
+        if offset == self.log_end_offset:
+            return LogOffsetMetadata(offset, self._active.base_offset, self._active.size)
+        index = self._segment_for(offset)
+        if index < 0:
+            return LogOffsetMetadata(offset, self._segments[0].base_offset, 0)
+        try:
+            for segment in self._segments[index:]:
+                located = segment.locate(offset)
+                if located is not None:
+                    return LogOffsetMetadata(offset, segment.base_offset, located[0])
+        except CorruptBatch as error:
+            raise self._corrupt(str(error)) from None
+        except OSError as error:
+            raise self._failed(error, "reading the log") from error
+        return LogOffsetMetadata(offset, self._active.base_offset, self._active.size)
+
+    def bytes_between(self, start_offset: int, end_offset: int) -> int:
+        """How many bytes of batches lie between two offsets."""
+        if end_offset <= start_offset:
+            return 0
+        start, end = self.offset_metadata(start_offset), self.offset_metadata(end_offset)
+        if start.segment_base_offset == end.segment_base_offset:
+            return max(0, end.position - start.position)
+        between = sum(
+            segment.size
+            for segment in self._segments
+            if start.segment_base_offset <= segment.base_offset < end.segment_base_offset
+        )
+        return between - start.position + end.position
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch the offsets from `start_offset` to before `end_offset`."""
+        found: list[AbortedTxn] = []
+        try:
+            for segment in self._segments[max(0, self._segment_for(start_offset)) :]:
+                if segment.collect_aborted(start_offset, end_offset, found):
+                    break
+        except OSError as error:
+            raise self._failed(error, "reading the transaction index") from error
+        return found
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record whose timestamp is not smaller; the negative timestamps of ListOffsets have their meanings."""
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            earliest = self.leader_epochs.earliest
+            known = earliest is not None and earliest.start_offset <= self.log_start_offset
+            epoch = earliest.epoch if earliest is not None and known else NO_EPOCH
+            return TimestampOffset(NO_TIMESTAMP, self.log_start_offset, epoch)
+        if timestamp == LATEST_TIMESTAMP:
+            return TimestampOffset(NO_TIMESTAMP, self.log_end_offset, self.latest_epoch)
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+        try:
+            if timestamp == MAX_TIMESTAMP:
+                return self._record_with_max_timestamp()
+            return self._record_not_before(timestamp)
+        except CorruptBatch as error:
+            raise self._corrupt(str(error)) from None
+        except OSError as error:
+            raise self._failed(error, "searching the log") from error
+
+    def _record_not_before(self, timestamp: int) -> TimestampOffset | None:
+        for segment in self._segments:
+            if segment.largest_timestamp < timestamp:
+                continue
+            _, from_offset = segment.time_index.lookup(timestamp)
+            position = segment.offset_index.lookup(max(from_offset, self.log_start_offset))
+            for batch in segment.batches(position):
+                if batch.max_timestamp < timestamp or batch.last_offset < self.log_start_offset:
+                    continue
+                for record in self._records(segment, batch):
+                    if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                        return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
+            return None
+        return None
+
+    def _record_with_max_timestamp(self) -> TimestampOffset | None:
+        largest = max(self._segments, key=lambda segment: segment.max_timestamp_and_offset()[0])
+        timestamp, offset = largest.max_timestamp_and_offset()
+        if timestamp < 0:
+            return None
+        for batch in largest.batches(largest.offset_index.lookup(offset)):
+            if batch.max_timestamp == timestamp:
+                for record in self._records(largest, batch):
+                    if record.timestamp == timestamp:
+                        return TimestampOffset(timestamp, record.offset, batch.leader_epoch)
+        return None
+
+    def _records(self, segment: Segment, batch: StoredBatch) -> list[wire_records.Record]:
+        try:
+            return wire_records.records_of(memoryview(segment.read_batch(batch)), 0, batch.size)
+        except ValueError as error:
+            raise CorruptBatch(f"the batch at offset {batch.base_offset} cannot be read: {error}") from None
+
+    # High watermark and last stable offset
+
+    def update_high_watermark(self, high_watermark: int) -> int:
+        """Sets it, kept within log start and log end; returns what it is then."""
+        bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
+        if bounded != self.high_watermark:
+            self.high_watermark = bounded
+            self.producers.on_high_watermark(bounded)
+            self._note_first_unstable()
+        return bounded
+
+    def maybe_increment_high_watermark(self, high_watermark: int) -> int | None:
+        """Raises it, never lowers it; returns the old one when it rose."""
+        assert high_watermark <= self.log_end_offset, f"high watermark {high_watermark} beyond {self!r}"
+        old = self.high_watermark
+        if high_watermark <= old:
+            return None
+        self.update_high_watermark(high_watermark)
+        return old
+
+    def _note_first_unstable(self) -> None:
+        first = self.producers.first_unstable_offset
+        self._first_unstable = None if first is None else max(first, self.log_start_offset)
+
+    # Leader epochs
+
+    def maybe_assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
+        """Notes where a leader epoch begins, before anything is appended in it."""
+        self.log_dir.check_online()
+        try:
+            self.leader_epochs.assign(leader_epoch, start_offset)
+        except OSError as error:
+            raise self._failed(error, "writing the leader epochs") from error
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where that is not known."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    # Truncating
+
+    def truncate_to(self, target_offset: int, *, now_ms: int) -> bool:
+        """Cuts the log so that it ends at `target_offset` or before; False when it did already."""
+        assert target_offset >= 0, f"cannot truncate {self.topic_partition} to {target_offset}"
+        self.log_dir.check_online()
+        try:
+            if target_offset >= self.log_end_offset:
+                # An epoch that began here without a record may contradict what the new leader has.
+                self.leader_epochs.truncate_from_end(self.log_end_offset)
+                return False
+            if self._bases[0] > target_offset:
+                self._truncate_fully_and_start_at(target_offset, target_offset, now_ms)
+                return True
+            keep = bisect_right(self._bases, target_offset)
+            cut = self._segments[keep:]
+            self._drop_segments(cut)
+            active = self._active = self._segments[-1]
+            active.truncate_to(target_offset, now_ms)
+            active.become_active()
+            # Where the target lies within a batch, the whole batch is cut: the log ends where a batch does.
+            self.log_end_offset = target_offset
+            self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
+            self.recovery_point = min(self.recovery_point, target_offset)
+            self.leader_epochs.truncate_from_end(target_offset)
+            self.log_start_offset = min(target_offset, self.log_start_offset)
+            self._reload_producers(target_offset, now_ms)
+            if self.high_watermark >= target_offset:
+                self.update_high_watermark(target_offset)
+            self._note_first_unstable()
+        except CorruptBatch as error:
+            raise self._corrupt(str(error)) from None
+        except OSError as error:
+            raise self._failed(error, "truncating the log") from error
+        return True
+
+    def truncate_fully_and_start_at(self, new_offset: int, *, now_ms: int, log_start_offset: int | None = None) -> None:
+        """Drops everything; the log begins, empty, at `new_offset`."""
+        self.log_dir.check_online()
+        try:
+            self._truncate_fully_and_start_at(
+                new_offset, new_offset if log_start_offset is None else log_start_offset, now_ms
+            )
+        except OSError as error:
+            raise self._failed(error, "truncating the log") from error
+
+    def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
+        self._drop_segments(list(self._segments))
+        segment = Segment(
+            self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
+        )
+        self._segments.append(segment)
+        self._bases.append(new_offset)
+        self._active = segment
+        self._unflushed_rolls.clear()
+        self.log_end_offset = new_offset
+        self.recovery_point = min(self.recovery_point, new_offset)
+        self.leader_epochs.clear()
+        self.producers.truncate_fully_and_start_at(new_offset)
+        self.log_start_offset = log_start_offset
+        # Also when it does not move: what it pointed to is gone.
+        self.high_watermark = new_offset
+        self.producers.on_high_watermark(new_offset)
+        self._note_first_unstable()
+
+    def _reload_producers(self, end_offset: int, now_ms: int) -> None:
+        """Brings the producer state to `end_offset`: the newest snapshot before it, and what the log says since."""
+        producers = self.producers
+        was_empty = producers.is_empty and producers.map_end_offset >= end_offset
+        producers.truncate_and_reload(self.log_start_offset, end_offset, now_ms)
+        if producers.map_end_offset < end_offset and not was_empty:
+            replay_producers(self._segments, producers, self.log_start_offset, end_offset, end_txn_marker)
+        producers.map_end_offset = end_offset
+        producers.take_snapshot(sync=True)
+
+    # Log start offset and deletion
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Raises the log start offset (DeleteRecords, retention). Raises OFFSET_OUT_OF_RANGE beyond the high watermark."""
+        self.log_dir.check_online()
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "
+                f"larger than the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        try:
+            self.leader_epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self._failed(error, "writing the leader epochs") from error
+        self.producers.on_log_start_offset(offset)
+        self._note_first_unstable()
+        return True
+
+    def delete_old_segments(self, *, now_ms: int) -> int:
+        """Deletes whole segments by log start offset, size and age, never at or above the high watermark."""
+        self.log_dir.check_online()
+        try:
+            deleted = self._delete_while(lambda segment, next_base: next_base <= self.log_start_offset, now_ms)
+            settings = self.settings
+            if settings.delete:
+                if settings.retention_bytes >= 0:
+                    excess = self.size - settings.retention_bytes
+                    doomed: list[int] = []
+
+                    def beyond_size(segment: Segment, next_base: int) -> bool:
+                        left = excess - sum(doomed)
+                        if left < segment.size:
+                            return False
+                        doomed.append(segment.size)
+                        return True
+
+                    if excess > 0:
+                        deleted += self._delete_while(beyond_size, now_ms)
+                if settings.retention_ms >= 0:
+                    deleted += self._delete_while(
+                        lambda segment, next_base: now_ms - segment.largest_timestamp > settings.retention_ms, now_ms
+                    )
+        except OSError as error:
+            raise self._failed(error, "deleting old segments") from error
+        return deleted
+
+    def _delete_while(self, is_old: Callable[[Segment, int], bool], now_ms: int) -> int:
+        """Deletes segments from the first on as long as they are old. The active one goes when it has data and is old."""
+        doomed: list[Segment] = []
+        for index, segment in enumerate(self._segments):
+            is_last = index + 1 == len(self._segments)
+            upper_bound = self.log_end_offset if is_last else self._bases[index + 1]
+            if is_last and segment.size == 0:
+                break
+            # The start offset can never pass the high watermark, and no follower loses what it has still to fetch.
+            if self.high_watermark < upper_bound or not is_old(segment, upper_bound):
+                break
+            if is_last and upper_bound <= self.log_start_offset and segment.base_offset == upper_bound:
+                break
+            doomed.append(segment)
+        if not doomed:
+            return 0
+        if len(doomed) == len(self._segments):
+            self._roll(self.log_end_offset, now_ms)
+        new_start = self._bases[len(doomed)]
+        if new_start > self.log_start_offset:
+            self.maybe_increment_log_start_offset(new_start)
+        self._drop_segments(doomed)
+        self.recovery_point = max(self.recovery_point, self.log_start_offset)
+        return len(doomed)
+
+    def _drop_segments(self, doomed: list[Segment]) -> None:
+        """Takes segments out of the log; their files are renamed now and removed later, with their snapshots."""
+        for segment in doomed:
+            index = self._bases.index(segment.base_offset)
+            del self._bases[index]
+            del self._segments[index]
+            self._marked.append((None, segment.mark_deleted()))
+        self.producers.delete_snapshots_of([segment.base_offset for segment in doomed])
+
+    def delete_marked_files(self, *, now_ms: int) -> None:
+        """Removes files that were marked `file.delete.delay.ms` ago; a reader may have been using them until then."""
+        if not self._marked:
+            return
+        self.log_dir.check_online()
+        waiting: list[tuple[int | None, list[str]]] = []
+        try:
+            for due_ms, paths in self._marked:
+                if due_ms is None:
+                    waiting.append((now_ms + self.settings.file_delete_delay_ms, paths))
+                elif due_ms > now_ms:
+                    waiting.append((due_ms, paths))
+                else:
+                    for path in paths:
+                        self._disk.remove(path)
+        except OSError as error:
+            raise self._failed(error, "removing deleted files") from error
+        self._marked = waiting
+
+    # Flushing and closing
+
+    def flush(self, *, now_ms: int, up_to: int | None = None) -> None:
+        """Makes everything below `up_to` (all by default) survive a power loss, and moves the recovery point there."""
+        self.log_dir.check_online()
+        target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        self.last_flush_ms = now_ms
+        if target <= self.recovery_point:
+            return
+        try:
+            first = max(0, self._segment_for(self.recovery_point))
+            for segment in self._segments[first:]:
+                if segment.base_offset < target:
+                    segment.flush()
+                    self.producers.flush_snapshot(segment.base_offset)
+            self.producers.flush_snapshot(target)
+            self._disk.fsync_dir(self.directory)
+        except OSError as error:
+            raise self._failed(error, "flushing the log") from error
+        self.recovery_point = target
+        self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] > target]
+
+    def flush_rolled_before(self, rolled_before_ms: int, *, now_ms: int) -> None:
+        """Flushes segments that were rolled a while ago: by then the kernel has written them, and it costs little."""
+        due = [base_offset for rolled_ms, base_offset in self._unflushed_rolls if rolled_ms <= rolled_before_ms]
+        if due:
+            self.flush(now_ms=now_ms, up_to=due[-1])
+
+    def close(self, *, now_ms: int) -> None:
+        """A clean stop: everything flushed, a producer snapshot at the end, indexes cut to size."""
+        if self.closed:
+            return
+        self.log_dir.check_online()
+        try:
+            self.producers.map_end_offset = self.log_end_offset
+            self.producers.take_snapshot(sync=True)
+            active = self._active
+            active.close()
+            if self.recovery_point < self.log_end_offset or active.size == 0:
+                self.recovery_point = min(self.recovery_point, self.log_end_offset)
+                self.flush(now_ms=now_ms)
+            for path in (path for _, paths in self._marked for path in paths):
+                self._disk.remove(path)
+            self._marked.clear()
+        except OSError as error:
+            raise self._failed(error, "closing the log") from error
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Lets all descriptors go and leaves the files as they are."""
+        self.closed = True
+        for segment in self._segments:
+            segment.close_files()
+
+    def rename_directory(self, name: str) -> None:
+        """Renames the partition's directory within its log directory."""
+        self.log_dir.check_online()
+        target = f"{self.directory.rpartition('/')[0]}/{name}"
+        try:
+            self._disk.rename(self.directory, target)
+            self._disk.fsync_dir(self.log_dir.path)
+        except OSError as error:
+            raise self._failed(error, "renaming the directory") from error
+        self._marked = [
+            (due_ms, [f"{target}/{path.rpartition('/')[2]}" for path in paths]) for due_ms, paths in self._marked
+        ]
+        self.directory = target
+        for segment in self._segments:
+            segment.moved(target)
+        self.leader_epochs.moved(target)
+        self.producers.moved(target)
+
+    def delete(self) -> None:
+        """Removes the partition's directory with all that is in it."""
+        self.close_files()
+        self.log_dir.check_online()
+        try:
+            if self._disk.is_dir(self.directory):
+                self._disk.rmtree(self.directory)
+        except OSError as error:
+            raise self._failed(error, "deleting the directory") from error
+
+
+def _stamp_log_append_time(view: memoryview, attributes: int, now_ms: int) -> None:
+    """The topic's timestamps are the broker's: sets type and maximum, and the CRC that covers them."""
+    _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_POSITION, now_ms)
+    _CRC.pack_into(view, CRC_AT, crc32c(view[ATTRIBUTES_AT:]))
+
+
+_CONTROL_KEY: Final = Struct(">hh")
+_END_TXN_VALUE: Final = Struct(">hi")
+
+
+def end_txn_marker(view: Bytes) -> EndTxnMarker | None:
+    """What the control batch in `view` says; None when it holds no record or is no transaction marker."""
+    for record in wire_records.records_of(memoryview(view), 0, len(view)):
+        if record.key is None or record.value is None:
+            return None
+        _, kind = _CONTROL_KEY.unpack_from(record.key)
+        if kind not in (0, 1):
+            return None
+        _, coordinator_epoch = _END_TXN_VALUE.unpack_from(record.value)
+        return EndTxnMarker(kind == 0, coordinator_epoch)
+    return None

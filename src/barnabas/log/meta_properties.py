@@ -1,0 +1,56 @@
+"""``meta.properties``: which cluster and which broker a log directory belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.model.config import parse_properties
+from barnabas.model.errors import ConfigError
+from barnabas.runtime import Disk
+
+FILE_NAME: Final = "meta.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Version 0, the one of ZooKeeper mode."""
+
+    cluster_id: str | None
+    broker_id: int | None
+
+    @classmethod
+    def read(cls, disk: Disk, directory: str) -> MetaProperties | None:
+        """What the directory says; None where it says nothing. Raises `ConfigError` for what cannot be used."""
+        path = f"{directory}/{FILE_NAME}"
+        if not disk.exists(path):
+            return None
+        values = parse_properties(disk.read(path).decode("utf-8"))
+        version = values.get("version")
+        if version != "0":
+            raise ConfigError(
+                f"{path} has version {version}: it is not a log directory of a broker in ZooKeeper mode. "
+                "Point log.dirs at another directory."
+            )
+        broker_id = values.get("broker.id")
+        if broker_id is not None and not broker_id.lstrip("-").isdigit():
+            raise ConfigError(f"{path} names the broker.id {broker_id!r}, which is not a number.")
+        return cls(values.get("cluster.id"), None if broker_id is None else int(broker_id))
+
+    def write(self, disk: Disk, directory: str) -> None:
+        lines = ["#", f"broker.id={self.broker_id}", "version=0", f"cluster.id={self.cluster_id}", ""]
+        disk.replace(f"{directory}/{FILE_NAME}", "\n".join(lines).encode())
+
+    def verify(self, directory: str, cluster_id: str, broker_id: int) -> None:
+        """Raises `ConfigError` when the directory is another cluster's or another broker's."""
+        if self.cluster_id is not None and self.cluster_id != cluster_id:
+            raise ConfigError(
+                f"The log directory {directory} belongs to the cluster {self.cluster_id}, but ZooKeeper says this is "
+                f"{cluster_id} (InconsistentClusterIdException). Point zookeeper.connect at the right ensemble, or "
+                "log.dirs at another directory."
+            )
+        if self.broker_id is not None and self.broker_id != broker_id:
+            raise ConfigError(
+                f"The log directory {directory} belongs to broker {self.broker_id}, but broker.id is {broker_id} "
+                "(InconsistentBrokerIdException). Set broker.id to it, or point log.dirs at another directory."
+            )

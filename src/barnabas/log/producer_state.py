@@ -1,0 +1,483 @@
+"""What a partition remembers of idempotent and transactional producers (``ProducerStateManager``).
+
+Each producer has its epoch, its last five batches and the first offset of its open transaction. From these follow:
+
+- a batch sent again is answered with the offset it got the first time;
+- a batch out of sequence, or of an older epoch, is refused;
+- the last stable offset: the first offset of the oldest transaction that is open, or whose end is not yet below the
+  high watermark.
+
+The state is written as a snapshot at each roll and at a clean stop, so that only what came after is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.log.batches import StoredBatch
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.runtime import Disk
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+BATCHES_RETAINED: Final = 5
+"""As many as an idempotent producer may have in flight."""
+_VERSION: Final = 1
+_SNAPSHOT_HEADER: Final = Struct(">hIi")
+_SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
+_CRC_END: Final = 6
+_MAX_SEQUENCE: Final = 2**31 - 1
+NO_SEQUENCE: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_PRODUCER_ID: Final = -1
+
+
+class CorruptSnapshot(ValueError):
+    """A snapshot file that is torn or not one; the state is read from the log instead."""
+
+
+class BatchMetadata(NamedTuple):
+    """One of a producer's last batches."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction whose marker was read; `last_offset` is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class EndTxnMarker(NamedTuple):
+    """What a control batch says of its producer's transaction."""
+
+    is_abort: bool
+    coordinator_epoch: int
+
+
+class ProducerEntry:
+    """One producer's state."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp: int = -1,
+        current_txn_first_offset: int = NO_OFFSET,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.current_txn_first_offset = current_txn_first_offset
+        self.batches: list[BatchMetadata] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def duplicate_of(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """The remembered batch with exactly these sequences."""
+        if producer_epoch == self.producer_epoch:
+            for batch in self.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+        return None
+
+    def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
+        self._take_epoch(producer_epoch)
+        if len(self.batches) == BATCHES_RETAINED:
+            del self.batches[0]
+        self.batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+    def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+        self._take_epoch(producer_epoch)
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = timestamp
+        self.current_txn_first_offset = NO_OFFSET
+
+    def _take_epoch(self, producer_epoch: int) -> None:
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+
+class ProducerState:
+    """All producers of one log, up to `map_end_offset`."""
+
+    def __init__(
+        self, disk: Disk, directory: str, topic_partition: TopicPartition, *, producer_id_expiration_ms: int
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._topic_partition = topic_partition
+        self.producer_id_expiration_ms = producer_id_expiration_ms
+        self.entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        """Open transactions: first offset to producer id, in the order of their offsets."""
+        self._unreplicated: dict[int, int] = {}
+        """Ended transactions whose marker is not below the high watermark: first offset to the marker's offset."""
+        self.map_end_offset = 0
+        self._last_snapshot_offset = 0
+        self._snapshots: dict[int, None] = {}
+        self.reload_snapshots()
+
+    # Asking
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        first = next(iter(self._ongoing), None)
+        if self._unreplicated:
+            oldest = min(self._unreplicated)
+            return oldest if first is None else min(first, oldest)
+        return first
+
+    @property
+    def has_open_transactions(self) -> bool:
+        return bool(self._ongoing)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.entries and not self._unreplicated
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset != NO_OFFSET
+
+    # Validating, before the append
+
+    def check(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        offset: int,
+        *,
+        is_transactional: bool,
+        check_sequence: bool,
+    ) -> BatchMetadata | None:
+        """Whether a leader may append this data batch. Returns the batch it repeats, if it does.
+
+        Raises `KafkaError`: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            # Nothing is known, perhaps because it expired or was deleted: any sequence may come.
+            return None
+        if check_sequence:
+            duplicate = entry.duplicate_of(producer_epoch, first_sequence, last_sequence)
+            if duplicate is not None:
+                return duplicate
+        self._check_epoch(entry, producer_epoch, offset)
+        if check_sequence:
+            if producer_epoch != entry.producer_epoch:
+                expected = 0 if entry.producer_epoch != NO_PRODUCER_EPOCH else first_sequence
+            elif entry.producer_epoch == NO_PRODUCER_EPOCH:
+                expected = first_sequence
+            else:
+                last = entry.last_sequence
+                expected = 0 if last == _MAX_SEQUENCE else last + 1
+            if first_sequence != expected:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Out of order sequence number for producer {producer_id} at offset {offset} in partition "
+                    f"{self._topic_partition}: {first_sequence} (incoming seq. number), {entry.last_sequence} "
+                    f"(current end sequence number), epoch {producer_epoch} (incoming), {entry.producer_epoch} (current)",
+                )
+        if entry.current_txn_first_offset != NO_OFFSET and not is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Expected transactional write from producer {producer_id} at offset {offset} in partition "
+                f"{self._topic_partition}",
+            )
+        return None
+
+    def check_marker(self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int) -> None:
+        """Whether a leader may append this marker. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        self._check_epoch(entry, producer_epoch, offset)
+        if entry.coordinator_epoch > marker.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producerId {producer_id} at offset {offset} in partition "
+                f"{self._topic_partition}: {marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)",
+            )
+
+    def _check_epoch(self, entry: ProducerEntry, producer_epoch: int, offset: int) -> None:
+        if producer_epoch < entry.producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {entry.producer_id} at offset {offset} in {self._topic_partition} is "
+                f"{producer_epoch}, which is smaller than the last seen epoch {entry.producer_epoch}",
+            )
+
+    # Taking up what was appended
+
+    def append_data(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+        *,
+        is_transactional: bool,
+    ) -> None:
+        """A data batch is in the log. Whoever leads has checked it; a follower takes what its leader has."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        entry.add_batch(
+            producer_epoch, BatchMetadata(first_sequence, last_sequence, first_offset, last_offset, timestamp)
+        )
+        if is_transactional and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = first_offset
+            self._ongoing[first_offset] = producer_id
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int, timestamp: int
+    ) -> tuple[CompletedTxn, int] | None:
+        """A marker is in the log. Returns the transaction it ended and the last stable offset then, if there was one."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        first_offset = entry.current_txn_first_offset
+        entry.end_transaction(producer_epoch, marker.coordinator_epoch, timestamp)
+        if first_offset == NO_OFFSET:
+            return None
+        completed = CompletedTxn(producer_id, first_offset, offset, marker.is_abort)
+        ended = self._ongoing.pop(first_offset, None)
+        assert ended == producer_id, f"{completed} in {self._topic_partition} was not begun"
+        last_stable_offset = next(iter(self._ongoing), offset + 1)
+        self._unreplicated[first_offset] = offset
+        return completed, last_stable_offset
+
+    def append_stored(
+        self, batch: StoredBatch, marker: Callable[[], EndTxnMarker | None]
+    ) -> tuple[CompletedTxn, int] | None:
+        """Takes up a batch that is in the log already: on a follower, and while a log is loaded."""
+        if batch.producer_id == NO_PRODUCER_ID:
+            return None
+        if batch.is_control:
+            read = marker()
+            if read is None:  # compaction left the batch without its record: the transaction is gone from the log
+                return None
+            return self.append_marker(
+                batch.producer_id, batch.producer_epoch, read, batch.base_offset, batch.max_timestamp
+            )
+        self.append_data(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.last_sequence,
+            batch.base_offset,
+            batch.last_offset,
+            batch.max_timestamp,
+            is_transactional=batch.is_transactional,
+        )
+        return None
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Ended transactions whose marker is replicated hold nothing back any more."""
+        if self._unreplicated:
+            self._unreplicated = {
+                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
+            }
+
+    def on_log_start_offset(self, log_start_offset: int) -> None:
+        self.on_high_watermark(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        self._last_snapshot_offset = max(self._snapshots, default=log_start_offset)
+
+    def remove_expired(self, now_ms: int) -> None:
+        expired = [entry.producer_id for entry in self.entries.values() if self._is_expired(entry, now_ms)]
+        for producer_id in expired:
+            del self.entries[producer_id]
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return (
+            entry.current_txn_first_offset == NO_OFFSET
+            and now_ms - entry.last_timestamp >= self.producer_id_expiration_ms
+        )
+
+    # Snapshots
+
+    def moved(self, directory: str) -> None:
+        self._directory = directory
+
+    def snapshot_path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+    @property
+    def snapshot_offsets(self) -> tuple[int, ...]:
+        return tuple(sorted(self._snapshots))
+
+    def reload_snapshots(self) -> None:
+        """Looks which snapshot files there are."""
+        self._snapshots = {
+            int(name[: -len(SNAPSHOT_SUFFIX)]): None
+            for name in (self._disk.listdir(self._directory) if self._disk.is_dir(self._directory) else ())
+            if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+        }
+
+    def take_snapshot(self, *, sync: bool) -> int | None:
+        """Writes the state as of `map_end_offset`, unless there is a snapshot of it. Returns its offset.
+
+        A torn snapshot is found by its CRC, so no rename is needed.
+        """
+        offset = self.map_end_offset
+        if offset <= self._last_snapshot_offset:
+            return None
+        body = b"".join(
+            _SNAPSHOT_ENTRY.pack(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                entry.batches[-1].last_offset - entry.batches[-1].first_offset if entry.batches else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.current_txn_first_offset,
+            )
+            for entry in self.entries.values()
+        )
+        header = bytearray(_SNAPSHOT_HEADER.pack(_VERSION, 0, len(self.entries)))
+        crc = crc32c(body, crc32c(header[_CRC_END:]))
+        _SNAPSHOT_HEADER.pack_into(header, 0, _VERSION, crc, len(self.entries))
+        file = self._disk.open(self.snapshot_path(offset), create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(bytes(header) + body, 0)
+            if sync:
+                file.fsync()
+        finally:
+            file.close()
+        self._snapshots[offset] = None
+        self._last_snapshot_offset = offset
+        return offset
+
+    def flush_snapshot(self, offset: int) -> None:
+        if offset in self._snapshots:
+            file = self._disk.open(self.snapshot_path(offset))
+            try:
+                file.fsync()
+            finally:
+                file.close()
+
+    def _read_snapshot(self, offset: int) -> list[ProducerEntry]:
+        data = self._disk.read(self.snapshot_path(offset))
+        try:
+            version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+            if version != _VERSION:
+                raise CorruptSnapshot(f"it has version {version}")
+            if crc32c(data[_CRC_END:]) != crc:
+                raise CorruptSnapshot("its CRC is wrong")
+            rows = list(_SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :]))
+        except StructError as error:
+            raise CorruptSnapshot(str(error)) from None
+        if len(rows) != count:
+            raise CorruptSnapshot(f"it announces {count} producers and has {len(rows)}")
+        entries = []
+        for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first in rows:
+            entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first)
+            if last_offset >= 0:
+                first_sequence = (last_sequence - delta) & _MAX_SEQUENCE
+                entry.batches.append(
+                    BatchMetadata(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
+                )
+            entries.append(entry)
+        return entries
+
+    def _forget_snapshot(self, offset: int) -> None:
+        self._snapshots.pop(offset, None)
+        self._disk.remove(self.snapshot_path(offset))
+
+    def remove_stray_snapshots(self, segment_base_offsets: list[int]) -> None:
+        """Keeps the snapshots at segments' base offsets and the newest one beyond them."""
+        bases = dict.fromkeys(segment_base_offsets)
+        stray = [offset for offset in self.snapshot_offsets if offset not in bases]
+        if stray and stray[-1] >= max(segment_base_offsets, default=0):
+            stray.pop()
+        for offset in stray:
+            self._forget_snapshot(offset)
+
+    def delete_snapshots_of(self, segment_base_offsets: list[int]) -> None:
+        """The segments are deleted, and so are the snapshots with which they began."""
+        for offset in segment_base_offsets:
+            if offset in self._snapshots:
+                self._forget_snapshot(offset)
+
+    # Truncating
+
+    def truncate_and_reload(self, log_start_offset: int, end_offset: int, now_ms: int) -> None:
+        """Goes back to the newest snapshot within the range; what lies between it and the end is to be replayed."""
+        for offset in self.snapshot_offsets:
+            if offset > end_offset or offset <= log_start_offset:
+                self._forget_snapshot(offset)
+        if end_offset == self.map_end_offset:
+            self.on_log_start_offset(log_start_offset)
+            return
+        self._clear()
+        for offset in reversed(self.snapshot_offsets):
+            try:
+                entries = self._read_snapshot(offset)
+            except CorruptSnapshot as error:
+                logger.warning("[%s] %s is dropped: %s", self._topic_partition, self.snapshot_path(offset), error)
+                self._forget_snapshot(offset)
+                continue
+            for entry in entries:
+                if not self._is_expired(entry, now_ms):
+                    self.entries[entry.producer_id] = entry
+            open_txns = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_OFFSET]
+            for entry in sorted(open_txns, key=lambda entry: entry.current_txn_first_offset):
+                self._ongoing[entry.current_txn_first_offset] = entry.producer_id
+            self.map_end_offset = self._last_snapshot_offset = offset
+            return
+        self.map_end_offset = self._last_snapshot_offset = log_start_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self._clear()
+        for snapshot in self.snapshot_offsets:
+            self._forget_snapshot(snapshot)
+        self._last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def _clear(self) -> None:
+        self.entries.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()

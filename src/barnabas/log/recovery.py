@@ -1,0 +1,334 @@
+"""Loads a partition's directory: after a clean stop by trusting it, otherwise by checking what was not flushed.
+
+After an unclean stop every batch from the recovery point on is read and its CRC checked. The log ends before the first
+batch that is torn or wrong, and segments after it are dropped: what a log holds is always a prefix of what was appended
+(R15). Indexes, leader epochs and producer state of that part are made anew from the batches.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.log.batches import CorruptBatch, StoredBatch
+from barnabas.log.index_file import CorruptIndex
+from barnabas.log.leader_epoch_cache import LeaderEpochCache
+from barnabas.log.producer_state import EndTxnMarker, ProducerState
+from barnabas.log.segment import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    RECOVERY_BYTES,
+    SUFFIXES,
+    Segment,
+)
+from barnabas.log.settings import LogSettings
+from barnabas.log.txn_index import AbortedTxn
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime import Disk
+
+logger = logging.getLogger(__name__)
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+ReadMarker = Callable[[bytes], EndTxnMarker | None]
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    leader_epochs: LeaderEpochCache
+    producers: ProducerState
+
+
+def load_segments(
+    disk: Disk,
+    directory: str,
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    *,
+    now_ms: int,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    producer_id_expiration_ms: int,
+    end_txn_marker: ReadMarker,
+) -> LoadedLog:
+    """The segments of `directory`, at least one. Raises ``OSError`` only."""
+    _finish_interrupted_work(disk, directory)
+    bases = _segment_bases(disk, directory)
+    segments = [Segment(disk, directory, base, index_bytes=settings.index_bytes, now_ms=now_ms) for base in bases]
+    epochs = LeaderEpochCache(disk, directory)
+    epochs_known = _load_epochs(epochs, directory)
+    producers = ProducerState(disk, directory, topic_partition, producer_id_expiration_ms=producer_id_expiration_ms)
+    producers.remove_stray_snapshots(bases)
+    loading = _Loading(
+        disk, topic_partition, settings, now_ms, log_start_offset, segments, epochs, producers, end_txn_marker
+    )
+    first = _first_unchecked(disk, segments, len(segments) if clean else _holder(bases, recovery_point))
+    log_end_offset = loading.recover_from(first)
+    if log_end_offset is None:
+        log_end_offset = loading.end_of_clean_log()
+    if segments and log_end_offset < log_start_offset:
+        logger.warning(
+            "[%s] all segments are dropped: the log ends at %d, before its start %d; files were removed from %s",
+            topic_partition,
+            log_end_offset,
+            log_start_offset,
+            directory,
+        )
+        loading.drop(list(segments))
+        epochs.clear()
+        producers.truncate_fully_and_start_at(log_start_offset)
+    if not segments:
+        log_end_offset = log_start_offset
+        segments.append(
+            Segment(disk, directory, log_start_offset, index_bytes=settings.index_bytes, now_ms=now_ms, new=True)
+        )
+    else:
+        segments[-1].become_active()
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    if not epochs_known and segments[-1].next_offset() > segments[0].base_offset:
+        _scan_epochs(segments, epochs)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    if producers.map_end_offset != log_end_offset:
+        producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
+        if producers.map_end_offset < log_end_offset:
+            replay_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
+    producers.map_end_offset = log_end_offset
+    return LoadedLog(
+        segments,
+        log_start_offset,
+        log_end_offset,
+        log_end_offset if clean else min(recovery_point, log_end_offset),
+        epochs,
+        producers,
+    )
+
+
+def _finish_interrupted_work(disk: Disk, directory: str) -> None:
+    """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun."""
+    names = disk.listdir(directory)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            disk.remove(f"{directory}/{name}")
+    swapped = sorted(int(name[:20]) for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    if not swapped:
+        return
+    ends = [_swap_end(disk, directory, base) for base in swapped]
+    for name in disk.listdir(directory):
+        if name.endswith(SUFFIXES) and name[:20].isdigit() and swapped[0] <= int(name[:20]) < max(ends):
+            disk.remove(f"{directory}/{name}")
+    for name in disk.listdir(directory):
+        if name.endswith(SWAP_SUFFIX):
+            disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
+    disk.fsync_dir(directory)
+
+
+def _swap_end(disk: Disk, directory: str, base: int) -> int:
+    """The offset after the last batch of a swap file."""
+    segment = Segment.__new__(Segment)
+    segment._disk = disk
+    segment._file = None
+    segment.base_offset = base
+    segment.path = f"{directory}/{base:020d}{LOG_SUFFIX}{SWAP_SUFFIX}"
+    segment.size = disk.size(segment.path)
+    end = base
+    try:
+        for batch in segment.batches(chunk=RECOVERY_BYTES):
+            end = batch.next_offset
+    finally:
+        if segment._file is not None:
+            segment._file.close()
+    return end
+
+
+def _segment_bases(disk: Disk, directory: str) -> list[int]:
+    """Base offsets in order; index files without their segment are removed."""
+    names = disk.listdir(directory)
+    bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdigit())
+    known = dict.fromkeys(bases)
+    for name in names:
+        stem, dot, suffix = name.partition(".")
+        if dot and "." + suffix in SUFFIXES[1:] and stem.isdigit() and int(stem) not in known:
+            logger.warning("%s/%s is removed: its log file is not there", directory, name)
+            disk.remove(f"{directory}/{name}")
+    return bases
+
+
+def _load_epochs(epochs: LeaderEpochCache, directory: str) -> bool:
+    try:
+        return epochs.load()
+    except ValueError as error:
+        logger.warning("the leader epochs of %s are read from its batches: %s", directory, error)
+        return False
+
+
+def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> None:
+    for segment in segments:
+        for batch in segment.batches(chunk=RECOVERY_BYTES):
+            epochs.note(batch.leader_epoch, batch.base_offset)
+    epochs.write()
+
+
+def _holder(bases: list[int], offset: int) -> int:
+    """Index of the first segment that may hold something at or beyond `offset`."""
+    for index in range(len(bases) - 1, -1, -1):
+        if bases[index] <= offset:
+            return index
+    return 0
+
+
+def _first_unchecked(disk: Disk, segments: list[Segment], first: int) -> int:
+    """`first`, or an earlier segment that lacks an index or whose index cannot be."""
+    for index, segment in enumerate(segments[:first]):
+        try:
+            for index_file in (segment.offset_index, segment.time_index):
+                if index_file.file_size % index_file.ENTRY_SIZE:
+                    raise CorruptIndex(f"{index_file.path} has {index_file.file_size} bytes")
+            segment.txn_index.aborted()
+            if index + 1 == len(segments) or segment.size == 0:
+                # The end of a clean log is found from its last index entry.
+                position = segment.offset_index.last_position
+                if position and position >= segment.size:
+                    raise CorruptIndex(f"{segment.offset_index.path} points beyond the segment")
+        except (CorruptIndex, FileNotFoundError) as error:
+            logger.warning("%s is recovered: %s", segment.path, error)
+            return index
+    return first
+
+
+class _Loading:
+    """One pass of recovery over the segments of one log."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        topic_partition: TopicPartition,
+        settings: LogSettings,
+        now_ms: int,
+        log_start_offset: int,
+        segments: list[Segment],
+        epochs: LeaderEpochCache,
+        producers: ProducerState,
+        end_txn_marker: ReadMarker,
+    ) -> None:
+        self.disk = disk
+        self.topic_partition = topic_partition
+        self.settings = settings
+        self.now_ms = now_ms
+        self.log_start_offset = log_start_offset
+        self.segments = segments
+        self.epochs = epochs
+        self.producers = producers
+        self.end_txn_marker = end_txn_marker
+
+    def recover_from(self, first: int) -> int | None:
+        """Checks the segments from index `first` on; returns the log end offset, None when there was none to check."""
+        segments, producers = self.segments, self.producers
+        if first >= len(segments):
+            return None
+        start = segments[first].base_offset
+        producers.truncate_and_reload(self.log_start_offset, start, self.now_ms)
+        if producers.map_end_offset < start:
+            replay_producers(segments, producers, self.log_start_offset, start, self.end_txn_marker)
+        producers.map_end_offset = start
+        next_offset = start
+        epochs_before = self.epochs.entries
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            if segment.base_offset > producers.map_end_offset:
+                producers.map_end_offset = segment.base_offset
+            if index > first:
+                producers.take_snapshot(sync=True)
+            cut = segment.recover(
+                self.settings.index_interval_bytes,
+                lambda batch, segment=segment: self._take(segment, batch),  # type: ignore[misc]
+            )
+            next_offset = max(segment.base_offset, producers.map_end_offset)
+            if cut:
+                logger.warning(
+                    "[%s] recovered segment %s: %d bytes after offset %d are no whole batches and are cut",
+                    self.topic_partition,
+                    segment.path,
+                    cut,
+                    next_offset,
+                )
+                self.drop(segments[index + 1 :])
+                break
+        if self.epochs.entries != epochs_before:
+            self.epochs.write()
+        return next_offset
+
+    def _take(self, segment: Segment, batch: StoredBatch) -> None:
+        self.epochs.note(batch.leader_epoch, batch.base_offset)
+        take_stored(segment, batch, self.producers, self.end_txn_marker, index_aborted=True)
+        self.producers.map_end_offset = batch.next_offset
+
+    def end_of_clean_log(self) -> int:
+        """The log end offset after a clean stop; a last segment that does not end with a batch is recovered after all."""
+        if not self.segments:
+            return self.log_start_offset
+        try:
+            return self.segments[-1].next_offset()
+        except CorruptBatch as error:
+            logger.warning("[%s] not as it was at the clean stop: %s", self.topic_partition, error)
+            end = self.recover_from(len(self.segments) - 1)
+            assert end is not None
+            return end
+
+    def drop(self, doomed: list[Segment]) -> None:
+        for segment in doomed:
+            self.segments.remove(segment)
+            for path in segment.mark_deleted():
+                self.disk.remove(path)
+        self.producers.delete_snapshots_of([segment.base_offset for segment in doomed])
+
+
+def take_stored(
+    segment: Segment,
+    batch: StoredBatch,
+    producers: ProducerState,
+    end_txn_marker: ReadMarker,
+    *,
+    index_aborted: bool,
+) -> None:
+    """Brings the producer state past one batch of the log, and the transaction index where it is made anew."""
+    ended = producers.append_stored(batch, lambda: end_txn_marker(segment.read_batch(batch)))
+    if ended is not None and index_aborted and ended[0].is_aborted:
+        completed, last_stable_offset = ended
+        segment.txn_index.append(
+            AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset)
+        )
+
+
+def replay_producers(
+    segments: list[Segment],
+    producers: ProducerState,
+    log_start_offset: int,
+    end_offset: int,
+    end_txn_marker: ReadMarker,
+) -> None:
+    """Reads the batches from where the producer state stands to `end_offset` into it."""
+    start_offset = max(producers.map_end_offset, log_start_offset)
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
+        if following <= start_offset or segment.base_offset >= end_offset:
+            continue
+        located = segment.locate(start_offset)
+        if located is None:
+            continue
+        try:
+            for batch in segment.batches(located[0], chunk=RECOVERY_BYTES):
+                if batch.base_offset >= end_offset:
+                    break
+                take_stored(segment, batch, producers, end_txn_marker, index_aborted=False)
+        except CorruptBatch as error:
+            # Below the recovery point everything was flushed; a reader will be told of it, the log still opens.
+            logger.error("producer state is incomplete: %s", error)
+            return

@@ -1,0 +1,416 @@
+"""One segment of a log: the file of record batches and its three indexes.
+
+Batches of different appends are found in three ways, the fastest first: the positions of the last appended batches are
+remembered (readers at the tail need nothing else); the offset index leads to within a few kilobytes; from there the
+batch headers are read on.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from barnabas.log.batches import (
+    HEADER_BYTES,
+    LEGACY_MINIMUM,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    CorruptBatch,
+    StoredBatch,
+    crc_is_valid,
+    header_bytes,
+    parse,
+    prefix,
+)
+from barnabas.log.index_file import CorruptIndex, IndexFile
+from barnabas.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from barnabas.log.time_index import TimeIndex
+from barnabas.log.txn_index import AbortedTxn, TransactionIndex
+from barnabas.runtime import Bytes, Disk, File
+
+LOG_SUFFIX: Final = ".log"
+OFFSET_INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+DELETED_SUFFIX: Final = ".deleted"
+SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+TAIL_BATCHES: Final = 1024
+"""How many of the last batches' positions are remembered; half of them are dropped at once when there are as many."""
+DEFAULT_INDEX_INTERVAL_BYTES: Final = 4096
+SCAN_BYTES: Final = 16 * 1024
+RECOVERY_BYTES: Final = 1024 * 1024
+
+IndexOf = TypeVar("IndexOf", bound=IndexFile)
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """Batches with offsets from `base_offset` on."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_tail_floor",
+        "_tail_last_offsets",
+        "_tail_positions",
+        "_timestamps_known",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "path",
+        "rolling_timestamp",
+        "size",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, *, index_bytes: int, now_ms: int, new: bool = False
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.path = segment_path(directory, base_offset, LOG_SUFFIX)
+        self._file: File | None = None
+        self.created_ms = now_ms
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.rolling_timestamp: int | None = None
+        self.bytes_since_index_entry = 0
+        self._timestamps_known = new
+        self._tail_last_offsets = array("q")
+        self._tail_positions = array("i")
+        self._tail_floor = base_offset
+        paths = [segment_path(directory, base_offset, suffix) for suffix in SUFFIXES]
+        if new:
+            for path in paths:
+                disk.remove(path)
+            self._file = disk.open(self.path, create=True)
+        self.size = 0 if new else disk.size(self.path)
+        self.offset_index = OffsetIndex(disk, paths[1], base_offset, index_bytes, new=new)
+        self.time_index = TimeIndex(disk, paths[2], base_offset, index_bytes, new=new)
+        self.txn_index = TransactionIndex(disk, paths[3])
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size={self.size})"
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    # Appending
+
+    def append(
+        self,
+        records: Bytes,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Writes one batch at the end. The bytes count only when the write is whole."""
+        position = self.size
+        (self._file or self.file).pwrite(records, position)
+        self.note(position, len(records), base_offset, last_offset, max_timestamp, index_interval_bytes)
+
+    def note(
+        self,
+        position: int,
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Takes up one batch that was written at `position`."""
+        if position == 0:
+            self.rolling_timestamp = max_timestamp
+        tail = self._tail_last_offsets
+        if not tail:
+            self._tail_floor = base_offset
+        elif len(tail) >= TAIL_BATCHES:
+            half = TAIL_BATCHES // 2
+            self._tail_floor = tail[half - 1] + 1
+            del tail[:half]
+            del self._tail_positions[:half]
+        tail.append(last_offset)
+        self._tail_positions.append(position)
+        self.size = position + size
+        if not self._timestamps_known:
+            self._load_timestamps()
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.bytes_since_index_entry > index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size
+
+    def fits(self, last_offset: int) -> bool:
+        """Whether `last_offset` can stand in the indexes, whose offsets are relative."""
+        return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """How old the segment is to a batch with this timestamp (``timeWaitedForRoll``)."""
+        if self.rolling_timestamp is None and self.size:
+            first = next(self.batches(), None)
+            self.rolling_timestamp = first.max_timestamp if first is not None else NO_TIMESTAMP
+        if self.rolling_timestamp is not None and self.rolling_timestamp >= 0:
+            return max_timestamp - self.rolling_timestamp
+        return now_ms - self.created_ms
+
+    # Timestamps
+
+    def _load_timestamps(self) -> None:
+        self.max_timestamp, self.offset_of_max_timestamp = self._index(self.time_index).last_entry
+        self._timestamps_known = True
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of a record here; when there is none, when the segment was made or loaded."""
+        if not self._timestamps_known:
+            self._load_timestamps()
+        return self.max_timestamp if self.max_timestamp >= 0 else self.created_ms
+
+    def max_timestamp_and_offset(self) -> tuple[int, int]:
+        if not self._timestamps_known:
+            self._load_timestamps()
+        return self.max_timestamp, self.offset_of_max_timestamp
+
+    # Finding
+
+    def _index(self, index: IndexOf) -> IndexOf:
+        """`index`, loaded. One that cannot be is rebuilt from the batches."""
+        try:
+            index.entries  # noqa: B018  (loads)
+        except (CorruptIndex, FileNotFoundError):
+            self.rebuild_indexes()
+        return index
+
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """Position and size of the first batch that ends at or after `offset`."""
+        tail = self._tail_last_offsets
+        if tail and offset >= self._tail_floor:
+            slot = bisect_left(tail, offset)
+            if slot == len(tail):
+                return None
+            positions = self._tail_positions
+            position = positions[slot]
+            following = slot + 1
+            return position, (positions[following] if following < len(positions) else self.size) - position
+        for batch in self.batches(self._index(self.offset_index).lookup(offset)):
+            if batch.last_offset >= offset:
+                return batch.position, batch.size
+        return None
+
+    def batches(self, start: int = 0, end: int | None = None, *, chunk: int = SCAN_BYTES) -> Iterator[StoredBatch]:
+        """The headers of all batches from position `start` on. Raises `CorruptBatch` where there is none."""
+        size = self.size if end is None else end
+        position = start
+        data = b""
+        data_start = start
+        while position < size:
+            at = position - data_start
+            if len(data) - at < HEADER_BYTES and data_start + len(data) < size:
+                data = self.file.pread(min(chunk, size - position), position)
+                data_start, at = position, 0
+            left = len(data) - at
+            if left < MAGIC_AT + 1 or left < header_bytes(data, at):
+                raise CorruptBatch(f"{self.path} ends within a batch header at position {position}")
+            batch = parse(data, at, position)
+            if position + batch.size > size:
+                raise CorruptBatch(f"{self.path} ends within the batch at position {position}")
+            yield batch
+            position += batch.size
+
+    def read_batch(self, batch: StoredBatch) -> bytes:
+        return self.file.pread(batch.size, batch.position)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch, found from the last index entry on. Raises `CorruptBatch`."""
+        last = self.base_offset
+        for batch in self.batches(self._index(self.offset_index).last_position):
+            last = batch.next_offset
+        return last
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
+        return self.txn_index.collect(fetch_offset, upper_bound_offset, into)
+
+    # Recovering and truncating
+
+    def recover(self, index_interval_bytes: int, on_batch: Callable[[StoredBatch], None]) -> int:
+        """Checks every batch's CRC, cuts what follows the last good one, and makes the indexes anew.
+
+        Calls `on_batch` for each good one. Returns how many bytes were cut.
+        """
+        self._forget()
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+        size, valid, indexed = self.size, 0, 0
+        last_offset = self.base_offset - 1
+        for batch, good in self._checked(size):
+            if not good or batch.last_offset <= last_offset or not self.fits(batch.last_offset):
+                break
+            last_offset = batch.last_offset
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
+            if valid - indexed > index_interval_bytes:
+                self.offset_index.append(batch.last_offset, valid)
+                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                indexed = valid
+            if valid == 0:
+                self.rolling_timestamp = batch.max_timestamp
+            valid += batch.size
+            on_batch(batch)
+        self.size = valid
+        if valid < size:
+            self.file.truncate(valid)
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.trim_indexes()
+        return size - valid
+
+    def _checked(self, size: int) -> Iterator[tuple[StoredBatch, bool]]:
+        """Every batch up to `size` with the verdict on its CRC; ends at bytes that cannot be a batch."""
+        position = 0
+        data = memoryview(b"")
+        data_start = 0
+        while position < size:
+            at = position - data_start
+            left = len(data) - at
+            wanted = prefix(data, at)[1] if left >= LOG_OVERHEAD else RECOVERY_BYTES
+            if left < wanted and data_start + len(data) < size:
+                if wanted > size - position and left >= LOG_OVERHEAD:
+                    return  # it claims more than there is; nothing of that length is ever read
+                data = memoryview(self.file.pread(min(max(wanted, RECOVERY_BYTES), size - position), position))
+                data_start = position
+                continue
+            if left < LEGACY_MINIMUM or wanted < LEGACY_MINIMUM or wanted > left:
+                return
+            if wanted < header_bytes(data, at):
+                return
+            try:
+                batch = parse(data, at, position)
+            except CorruptBatch:
+                return
+            yield batch, crc_is_valid(data, at, batch)
+            position += batch.size
+
+    def rebuild_indexes(self) -> None:
+        """Makes the offset and the time index anew from batch headers, for a segment whose batches are known good."""
+        preallocated = self.bytes_since_index_entry > 0
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._timestamps_known = True
+        indexed = 0
+        for batch in self.batches(chunk=RECOVERY_BYTES):
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
+            if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES:
+                self.offset_index.append(batch.last_offset, batch.position)
+                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                indexed = batch.position
+        if not preallocated:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self.trim_indexes()
+
+    def _forget(self) -> None:
+        """Forgets what is remembered of the batches."""
+        self._tail_last_offsets = array("q")
+        self._tail_positions = array("i")
+        self._tail_floor = self.base_offset
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._timestamps_known = True
+        self.rolling_timestamp = None
+        self.bytes_since_index_entry = 0
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cuts the first batch that ends at or after `offset` and all that follow; the segment is active again."""
+        located = self.locate(offset)
+        self._forget()
+        self._index(self.offset_index).truncate_to(offset)
+        self._index(self.time_index).truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if located is not None:
+            self.size = located[0]
+            self.file.truncate(self.size)
+        if self.size == 0:
+            self.created_ms = now_ms
+            return
+        # Every cut batch may have held the largest timestamp: it is looked for in what follows the last time entry.
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
+        for batch in self.batches(self.offset_index.lookup(self.offset_of_max_timestamp)):
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
+
+    # Living and dying
+
+    def become_active(self) -> None:
+        """New batches will be appended here."""
+        self._index(self.offset_index).preallocate()
+        self._index(self.time_index).preallocate()
+
+    def become_inactive(self) -> None:
+        """The next segment was begun: the indexes get their last entry and their final size."""
+        if not self._timestamps_known:
+            self._load_timestamps()
+        self._index(self.time_index).maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.trim_indexes()
+        self.offset_index.close_file()
+        self.time_index.close_file()
+        self.txn_index.close_file()
+
+    def trim_indexes(self) -> None:
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def flush(self) -> None:
+        self.file.fsync()
+        self.offset_index.flush()
+        self.time_index.flush()
+        self.txn_index.flush()
+
+    def close(self) -> None:
+        """As a clean stop wants it: final indexes, no descriptors."""
+        self.become_inactive()
+        self.close_files()
+
+    def close_files(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.offset_index.close_file()
+        self.time_index.close_file()
+        self.txn_index.close_file()
+
+    def moved(self, directory: str) -> None:
+        """The directory was renamed; open descriptors stay good."""
+        self.directory = directory
+        self.path, *indexes = (segment_path(directory, self.base_offset, suffix) for suffix in SUFFIXES)
+        self.offset_index.path, self.time_index.path, self.txn_index.path = indexes
+
+    def mark_deleted(self) -> list[str]:
+        """Renames the files out of the way; returns the names under which they are to be deleted later."""
+        self.close_files()
+        marked = []
+        for suffix in SUFFIXES:
+            path = segment_path(self.directory, self.base_offset, suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                marked.append(path + DELETED_SUFFIX)
+        return marked

@@ -1,0 +1,57 @@
+"""A topic's configuration as a log reads it: plain numbers, looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.model.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Kafka's ``LogConfig``."""
+
+    segment_bytes: int
+    segment_ms: int
+    segment_jitter_ms: int
+    index_bytes: int
+    index_interval_bytes: int
+    max_message_bytes: int
+    retention_ms: int
+    retention_bytes: int
+    delete: bool
+    compact: bool
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    compression_type: str
+
+    @classmethod
+    def of(cls, config: Config) -> LogSettings:
+        policies = config.items("cleanup.policy")
+        # The deprecated single bound holds where neither of the two that replaced it is set (KIP-937).
+        difference = config.number("message.timestamp.difference.max.ms")
+        before = config.number("message.timestamp.before.max.ms")
+        after = config.number("message.timestamp.after.max.ms")
+        return cls(
+            segment_bytes=config.number("segment.bytes"),
+            segment_ms=config.number("segment.ms"),
+            segment_jitter_ms=config.number("segment.jitter.ms"),
+            index_bytes=config.number("segment.index.bytes"),
+            index_interval_bytes=config.number("index.interval.bytes"),
+            max_message_bytes=config.number("max.message.bytes"),
+            retention_ms=config.number("retention.ms"),
+            retention_bytes=config.number("retention.bytes"),
+            delete="delete" in policies,
+            compact="compact" in policies,
+            file_delete_delay_ms=config.number("file.delete.delay.ms"),
+            flush_messages=config.number("flush.messages"),
+            flush_ms=config.number("flush.ms"),
+            log_append_time=config.text("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms=before if config.is_set("message.timestamp.before.max.ms") else difference,
+            timestamp_after_max_ms=after if config.is_set("message.timestamp.after.max.ms") else difference,
+            compression_type=config.text("compression.type"),
+        )

@@ -1,0 +1,93 @@
+"""The ``.txnindex`` file: the aborted transactions of a segment. It exists only where one was aborted."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from barnabas.log.index_file import CorruptIndex
+from barnabas.runtime import Disk, File
+
+_ENTRY: Final = Struct(">hqqqq")
+_VERSION: Final = 0
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction whose records a committed reader skips. `last_offset` is that of its abort marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Entries rise in `last_offset`."""
+
+    __slots__ = ("_aborted", "_disk", "_file", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._file: File | None = None
+        self._aborted: list[AbortedTxn] | None = None
+
+    def aborted(self) -> list[AbortedTxn]:
+        """All of them. Raises `CorruptIndex`."""
+        if self._aborted is None:
+            data = self._disk.read(self.path) if self._disk.exists(self.path) else b""
+            if len(data) % _ENTRY.size:
+                raise CorruptIndex(f"{self.path} has {len(data)} bytes, no multiple of {_ENTRY.size}")
+            entries: list[AbortedTxn] = []
+            for version, *fields in _ENTRY.iter_unpack(data):
+                entry = AbortedTxn(*fields)
+                if version != _VERSION or (entries and entry.last_offset <= entries[-1].last_offset):
+                    raise CorruptIndex(f"{self.path} holds an entry that cannot be: {entry}")
+                entries.append(entry)
+            self._aborted = entries
+        return self._aborted
+
+    def append(self, entry: AbortedTxn) -> None:
+        aborted = self.aborted()
+        assert not aborted or entry.last_offset > aborted[-1].last_offset, f"{entry} is out of order in {self.path}"
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        self._file.pwrite(_ENTRY.pack(_VERSION, *entry), len(aborted) * _ENTRY.size)
+        aborted.append(entry)
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
+        """Adds those that touch the range; True when later segments hold no more of them."""
+        for entry in self.aborted():
+            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
+                into.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return True
+        return False
+
+    def truncate_to(self, offset: int) -> None:
+        aborted = self.aborted()
+        keep = len(aborted)
+        while keep and aborted[keep - 1].last_offset >= offset:
+            keep -= 1
+        if keep < len(aborted):
+            del aborted[keep:]
+            self._resize(keep)
+
+    def reset(self) -> None:
+        self._aborted = []
+        if self._disk.exists(self.path):
+            self._resize(0)
+
+    def _resize(self, entries: int) -> None:
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        self._file.truncate(entries * _ENTRY.size)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.fsync()
+
+    def close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
