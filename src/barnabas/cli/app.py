@@ -247,6 +247,8 @@ def _told(error: Exception) -> int:
     elif isinstance(error, ConfigError):
         complain(str(error))
         return 2
+    elif isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
+        complain(f"{str(error).rstrip('.')}.")  # WireError, ConnectionLost: their text is a sentence's beginning
     elif isinstance(error, OSError):
         complain(f"{error}.")
     else:

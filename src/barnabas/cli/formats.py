@@ -126,15 +126,26 @@ def parse_offset(text: str, now_ms: int) -> tuple[Bound, Bound | None]:
     if text.startswith("e@"):
         return Bound("start"), Bound("time", parse_time(text[2:], now_ms))
     if text.startswith(("@", "s@")):
-        first, colon, last = text.partition("@")[2].partition(":")
-        if colon and re.fullmatch(r"[\d.]+T?\d*", first) is None and "T" in first:
-            first, colon, last = text.partition("@")[2], "", ""  # the colons of a time of day
-        return Bound("time", parse_time(first, now_ms)), Bound("time", parse_time(last, now_ms)) if last else None
+        return _times(text.partition("@")[2], now_ms)
     if re.fullmatch(r"-\d+", text):
         return Bound("tail", int(text[1:])), None
     if re.fullmatch(r"\+?\d+", text):
         return Bound("offset", int(text)), None
     raise ValueError(f"{text!r} is no offset: use start, end, a number, -N for the last N, or @timestamp")
+
+
+def _times(text: str, now_ms: int) -> tuple[Bound, Bound | None]:
+    """One time, or two with a colon between them; a time of day has colons of its own."""
+    try:
+        return Bound("time", parse_time(text, now_ms)), None
+    except ValueError:
+        for at in [index for index, character in enumerate(text) if character == ":"]:
+            try:
+                first, last = parse_time(text[:at], now_ms), parse_time(text[at + 1 :], now_ms)
+            except ValueError:
+                continue
+            return Bound("time", first), Bound("time", last)
+        raise
 
 
 def parse_time(text: str, now_ms: int) -> int:

@@ -83,8 +83,8 @@ def elect(
     """Elect the preferred leader, the first replica."""
     try:
         wanted = [TopicPartition.from_dir_name(each) for each in partitions] if partitions else None
-    except ValueError as error:
-        raise CommandError(f"{error}: use TOPIC-N.", 2) from None
+    except ValueError as fault:
+        raise CommandError(f"{fault}: use TOPIC-N.", 2) from None
     if unclean and wanted is None:
         raise CommandError("An unclean election needs its partitions named: it may lose acknowledged records.", 2)
 

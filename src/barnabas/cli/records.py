@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, BinaryIO, Final
 
 import typer
@@ -297,7 +297,7 @@ async def _described(cluster: ClusterClient, topic: str) -> Any:
 
 async def _offsets_at(
     cluster: ClusterClient, partitions: Iterable[TopicPartition], bound: Bound
-) -> Mapping[TopicPartition, int]:
+) -> dict[TopicPartition, int]:
     """The offset that `bound` means in each partition."""
     wanted = list(partitions)
     if bound.kind == "offset":
