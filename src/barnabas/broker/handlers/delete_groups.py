@@ -1,0 +1,34 @@
+"""DeleteGroups: an administrator has empty groups and their offsets forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    names = list(dict.fromkeys(request.groups_names))
+    allowed = [name for name in names if authorized(context, Operation.DELETE, ResourceType.GROUP, name)]
+    outcome = dict.fromkeys(names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    outcome.update(await broker.groups.delete_groups(allowed))
+    return _response(outcome)
+
+
+def failed(request: DeleteGroupsRequest, error: KafkaError, context: RequestContext) -> DeleteGroupsResponse:
+    return _response(dict.fromkeys(request.groups_names, error.code))
+
+
+def _response(outcome: dict[str, ErrorCode]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeleteGroupsResponse.DeletableGroupResult(group_id=name, error_code=error)
+            for name, error in outcome.items()
+        ]
+    )

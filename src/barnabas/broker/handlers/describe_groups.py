@@ -1,0 +1,55 @@
+"""DescribeGroups: the state and the members of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, operations_bits
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[_described(broker, request, each, context) for each in request.groups])
+
+
+def failed(request: DescribeGroupsRequest, error: KafkaError, context: RequestContext) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=[
+            DescribeGroupsResponse.DescribedGroup(error_code=error.code, group_id=group_id)
+            for group_id in request.groups
+        ]
+    )
+
+
+def _described(
+    broker: Broker, request: DescribeGroupsRequest, group_id: str, context: RequestContext
+) -> DescribeGroupsResponse.DescribedGroup:
+    if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribeGroupsResponse.DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+    described = broker.groups.describe_group(group_id)
+    group = DescribeGroupsResponse.DescribedGroup(
+        error_code=described.error,
+        group_id=group_id,
+        group_state=described.state,
+        protocol_type=described.protocol_type,
+        protocol_data=described.protocol,
+        members=[
+            DescribeGroupsResponse.DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in described.members
+        ],
+    )
+    if context.version >= 3 and request.include_authorized_operations and described.error is ErrorCode.NONE:
+        group.authorized_operations = operations_bits(context, ResourceType.GROUP, group_id)
+    return group

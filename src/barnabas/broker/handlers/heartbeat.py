@@ -1,0 +1,23 @@
+"""Heartbeat: a member is alive; the answer tells it when its group rebalances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return HeartbeatResponse(
+        error_code=broker.groups.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id
+        )
+    )

@@ -1,0 +1,34 @@
+"""LeaveGroup: a member goes, or an administrator removes several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.coordinator.group_coordinator import Leaver
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_WITH_MEMBERS: Final = 3
+
+
+async def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if context.version < _FIRST_VERSION_WITH_MEMBERS:
+        (error,) = broker.groups.leave(request.group_id, [Leaver(request.member_id, None)])
+        return LeaveGroupResponse(error_code=error)
+    leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
+    errors = broker.groups.leave(request.group_id, leavers)
+    return LeaveGroupResponse(
+        members=[
+            LeaveGroupResponse.MemberResponse(
+                member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error
+            )
+            for leaver, error in zip(leavers, errors, strict=True)
+        ]
+    )

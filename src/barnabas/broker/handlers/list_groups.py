@@ -1,0 +1,30 @@
+"""ListGroups: the groups that this broker coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)
+    all_of_them = authorized_cluster(context, Operation.DESCRIBE)
+    return ListGroupsResponse(
+        error_code=error,
+        groups=[
+            ListGroupsResponse.ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type="classic",
+            )
+            for group in groups
+            if all_of_them or authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ],
+    )

@@ -1,0 +1,88 @@
+"""OffsetCommit: a consumer stores how far it has read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
+from barnabas.broker.context import RequestContext
+from barnabas.coordinator.offsets_records import NO_TIMESTAMP, OffsetAndMetadata
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_BY_DEFAULT: Final = -1
+"""The retention that stands for the broker's own, and the timestamp that stands for now."""
+
+
+async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
+    known = broker.metadata.image.topics
+    outcome: dict[TopicPartition, ErrorCode] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    now_ms = broker.runtime.clock.now_ms()
+    retention_ms = request.retention_time_ms if 2 <= context.version <= 4 else _BY_DEFAULT
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            if topic.name not in allowed:
+                outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic.name not in known or key.partition not in known[topic.name].partitions:
+                outcome[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                given_ms = partition.commit_timestamp if context.version == 1 else _BY_DEFAULT
+                offsets[key] = OffsetAndMetadata(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    now_ms if given_ms == _BY_DEFAULT else given_ms,
+                    NO_TIMESTAMP if retention_ms == _BY_DEFAULT else now_ms + retention_ms,
+                )
+    if offsets:
+        # Version 0 knew neither members nor generations.
+        member_id, generation_id = (
+            ("", -1) if context.version == 0 else (request.member_id, request.generation_id_or_member_epoch)
+        )
+        try:
+            outcome.update(
+                await broker.groups.commit_offsets(
+                    request.group_id, member_id, request.group_instance_id, generation_id, offsets
+                )
+            )
+        except KafkaError as error:
+            outcome.update(dict.fromkeys(offsets, error.code))
+    return _response(request, outcome)
+
+
+def failed(request: OffsetCommitRequest, error: KafkaError, context: RequestContext) -> OffsetCommitResponse:
+    return _response(
+        request,
+        {
+            TopicPartition(topic.name, partition.partition_index): error.code
+            for topic in request.topics
+            for partition in topic.partitions
+        },
+    )
+
+
+def _response(request: OffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponse.OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=outcome[TopicPartition(topic.name, partition.partition_index)],
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,48 @@
+"""OffsetDelete: an administrator has a group forget offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    if not authorized(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
+    known = broker.metadata.image.topics
+    outcome: dict[TopicPartition, ErrorCode] = {}
+    wanted: list[TopicPartition] = []
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            if topic.name not in allowed:
+                outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic.name not in known or key.partition not in known[topic.name].partitions:
+                outcome[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                wanted.append(key)
+    outcome.update(await broker.groups.delete_offsets(request.group_id, wanted))
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponse.OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponse.OffsetDeleteResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=outcome[TopicPartition(topic.name, partition.partition_index)],
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,132 @@
+"""OffsetFetch: what groups have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.coordinator.group_coordinator import FetchedOffset
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_WITH_GROUPS: Final = 8
+_FIRST_VERSION_WITH_TOP_ERROR: Final = 2
+
+
+async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    if context.version >= _FIRST_VERSION_WITH_GROUPS:
+        return OffsetFetchResponse(groups=[_group(broker, request, each, context) for each in request.groups])
+    asked = None
+    if request.topics is not None:
+        asked = [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
+    try:
+        fetched = _fetch(broker, request.group_id, asked, context, require_stable=request.require_stable)
+    except KafkaError as error:
+        return failed(request, error, context)
+    topics: dict[str, list[OffsetFetchResponse.OffsetFetchResponsePartition]] = {}
+    for key, offset in fetched.items():
+        topics.setdefault(key.topic, []).append(
+            OffsetFetchResponse.OffsetFetchResponsePartition(
+                partition_index=key.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                metadata=offset.metadata,
+                error_code=offset.error,
+            )
+        )
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def failed(request: OffsetFetchRequest, error: KafkaError, context: RequestContext) -> OffsetFetchResponse:
+    if context.version >= _FIRST_VERSION_WITH_GROUPS:
+        return OffsetFetchResponse(
+            groups=[
+                OffsetFetchResponse.OffsetFetchResponseGroup(group_id=each.group_id, error_code=error.code)
+                for each in request.groups
+            ]
+        )
+    if context.version >= _FIRST_VERSION_WITH_TOP_ERROR:
+        return OffsetFetchResponse(error_code=error.code)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        partition_index=number, committed_offset=-1, error_code=error.code
+                    )
+                    for number in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )
+
+
+def _fetch(
+    broker: Broker,
+    group_id: str,
+    asked: Sequence[TopicPartition] | None,
+    context: RequestContext,
+    *,
+    require_stable: bool,
+) -> dict[TopicPartition, FetchedOffset]:
+    """Offsets of the topics that the caller may see; of the others it is told so where it named them."""
+    if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if asked is None:
+        fetched = broker.groups.fetch_offsets(group_id, None, require_stable=require_stable)
+        return {key: offset for key, offset in fetched.items() if _may_see(context, key.topic)}
+    hidden = [key for key in asked if not _may_see(context, key.topic)]
+    seen = [key for key in asked if key not in hidden] if hidden else asked
+    fetched = broker.groups.fetch_offsets(group_id, seen, require_stable=require_stable)
+    refused = FetchedOffset(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return {key: fetched.get(key, refused) for key in asked} if hidden else fetched
+
+
+def _may_see(context: RequestContext, topic: str) -> bool:
+    return authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _group(
+    broker: Broker,
+    request: OffsetFetchRequest,
+    group: OffsetFetchRequest.OffsetFetchRequestGroup,
+    context: RequestContext,
+) -> OffsetFetchResponse.OffsetFetchResponseGroup:
+    asked = None
+    if group.topics is not None:
+        asked = [TopicPartition(topic.name, number) for topic in group.topics for number in topic.partition_indexes]
+    try:
+        fetched = _fetch(broker, group.group_id, asked, context, require_stable=request.require_stable)
+    except KafkaError as error:
+        return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    topics: dict[str, list[OffsetFetchResponse.OffsetFetchResponsePartitions]] = {}
+    for key, offset in fetched.items():
+        topics.setdefault(key.topic, []).append(
+            OffsetFetchResponse.OffsetFetchResponsePartitions(
+                partition_index=key.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                metadata=offset.metadata,
+                error_code=offset.error,
+            )
+        )
+    return OffsetFetchResponse.OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopics(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )

@@ -1,0 +1,38 @@
+"""SyncGroup: a member fetches its assignment, which the leader of the group hands in with the same request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.coordinator.groups import Sync
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    result = await broker.groups.sync(
+        request.group_id,
+        Sync(
+            request.member_id,
+            request.generation_id,
+            {each.member_id: bytes(each.assignment) for each in request.assignments},
+            request.protocol_type,
+            request.protocol_name,
+            request.group_instance_id,
+        ),
+    )
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )

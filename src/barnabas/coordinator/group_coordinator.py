@@ -1,0 +1,591 @@
+"""The coordinator of consumer groups: which groups are this broker's, their clocks, and their log.
+
+A group belongs to one partition of ``__consumer_offsets``, and that partition's leader coordinates it. When the broker
+becomes leader it reads the partition to its end; until then its groups are answered COORDINATOR_LOAD_IN_PROGRESS. When
+it is leader no more, everybody who waits is told so and the groups are forgotten; the log has all that counts.
+
+What a group decides is in `groups`; here its decisions are carried out: answers to the requests that wait, records to
+the log, a timer for the next deadline. Nothing is awaited between a group's decision and that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from barnabas.coordinator.groups import (
+    CONSUMER_PROTOCOL_TYPE,
+    DEAD,
+    EMPTY,
+    STABLE,
+    UNKNOWN_MEMBER_ID,
+    Group,
+    GroupLimits,
+    Join,
+    JoinResult,
+    Now,
+    Outcome,
+    Sync,
+    SyncResult,
+    Write,
+)
+from barnabas.coordinator.offsets_partition import OffsetsPartition
+from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.runtime import Runtime, Tasks, drive
+from barnabas.wire.records import Record, batches, build_batch, records_of
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+LOAD_RETRY_MS: Final = 200
+
+
+class OffsetsLog(Protocol):
+    """The partitions of ``__consumer_offsets`` on this broker, as the coordinator sees them."""
+
+    def append(self, topic_partition: TopicPartition, batch: bytes, *, acks: int, timeout_ms: int) -> Awaitable[int]:
+        """Writes one batch and waits for its replication; its first offset. Raises `KafkaError`."""
+        ...
+
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from `offset` on, empty at the log's end; from its start where `offset` is before it."""
+        ...
+
+
+class MemberDescription(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class GroupDescription(NamedTuple):
+    error: ErrorCode
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[MemberDescription, ...] = ()
+
+
+class GroupListing(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+
+
+class FetchedOffset(NamedTuple):
+    """A committed offset as it is answered: -1 where nothing was committed."""
+
+    offset: int = NO_OFFSET
+    leader_epoch: int = -1
+    metadata: str = ""
+    error: ErrorCode = ErrorCode.NONE
+
+
+class Leaver(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode``."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        value = (31 * value + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFF_FFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """``Utils.abs(groupId.hashCode) % partitions``; Kafka's ``abs`` only clears the sign bit of the smallest int."""
+    hashed = java_hash(group_id)
+    return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count
+
+
+def offset_commit_error(error: ErrorCode) -> ErrorCode:
+    """What a client that commits offsets is told of a failed append, in words that it knows."""
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if error in _NOT_AVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _NOT_COORDINATOR:
+        return ErrorCode.NOT_COORDINATOR
+    if error in _TOO_LARGE:
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    return error
+
+
+def group_store_error(error: ErrorCode) -> ErrorCode:
+    """What the members of a group are told when its record could not be written."""
+    if error in _NOT_AVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _NOT_COORDINATOR:
+        return ErrorCode.NOT_COORDINATOR
+    if error is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else error
+
+
+_NOT_AVAILABLE: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+_NOT_COORDINATOR: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
+
+
+class GroupCoordinator:
+    """See the module's text. `startup` once; `elected` and `resigned` as leadership changes; `shutdown` at the end."""
+
+    def __init__(self, runtime: Runtime, config: Config, log: OffsetsLog, *, tasks: Tasks) -> None:
+        self._clock = runtime.clock
+        self._entropy = runtime.entropy
+        self._config = config
+        self._log = log
+        self._tasks = tasks
+        self._active = False
+        self._partitions: dict[int, OffsetsPartition] = {}
+        self._epochs: dict[int, int] = {}
+        """The last leader epoch heard of each partition, also of those that are led elsewhere."""
+        self._timers: dict[Group, asyncio.TimerHandle] = {}
+        self.partition_count = config.number("offsets.topic.num.partitions")
+        self.limits = GroupLimits(
+            config.number("group.initial.rebalance.delay.ms"),
+            config.number("group.max.size"),
+            config.number("group.min.session.timeout.ms"),
+            config.number("group.max.session.timeout.ms"),
+        )
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    def startup(self) -> None:
+        self._active = True
+        self._tasks.begin(self._expire_offsets(), "offsets-expiry")
+
+    def shutdown(self) -> None:
+        """Answers whoever waits. The background stories end with the broker's tasks."""
+        self._active = False
+        for number in list(self._partitions):
+            self._unload(number)
+
+    def partition_for(self, group_id: str) -> int:
+        return partition_for(group_id, self.partition_count)
+
+    def elected(self, number: int, leader_epoch: int) -> None:
+        """This broker leads partition `number` of ``__consumer_offsets``: its groups are loaded."""
+        if leader_epoch <= self._epochs.get(number, -1):
+            return
+        self._epochs[number] = leader_epoch
+        known = self._partitions.get(number)
+        if known is not None:
+            # It led before too, and nothing was written by anybody else in between.
+            known.leader_epoch = leader_epoch
+            return
+        partition = self._partitions[number] = OffsetsPartition(number, leader_epoch, self.limits)
+        self._tasks.begin(self._load(partition), f"load {OFFSETS_TOPIC}-{number}")
+
+    def resigned(self, number: int, leader_epoch: int | None) -> None:
+        """Another broker leads the partition, or (None) it is gone from here."""
+        if leader_epoch is not None:
+            if leader_epoch < self._epochs.get(number, -1):
+                return
+            self._epochs[number] = leader_epoch
+        self._unload(number)
+
+    async def _load(self, partition: OffsetsPartition) -> None:
+        """Reads the partition's log to its end, a buffer at a time; ends early when the partition is lost meanwhile."""
+        key = TopicPartition(OFFSETS_TOPIC, partition.partition)
+        began_ms = self._clock.monotonic_ms()
+        buffer_bytes = self._config.number("offsets.load.buffer.size")
+        offset = 0
+        while self._partitions.get(partition.partition) is partition:
+            try:
+                data = self._log.read(key, offset, buffer_bytes)
+            except KafkaError as error:
+                logger.warning("reading %s to load its groups: %s", key, error)
+                await asyncio.sleep(LOAD_RETRY_MS / 1000)
+                continue
+            if not data:
+                break
+            offset = self._replay(partition, data)
+            await asyncio.sleep(0)
+        if self._partitions.get(partition.partition) is not partition:
+            return
+        partition.complete()
+        now = self._now()
+        for group in list(partition.groups.values()):
+            self._carry_out(partition, group, group.loaded(now))
+        logger.info(
+            "loaded %d groups from %s in epoch %d in %d ms",
+            len(partition.groups),
+            key,
+            partition.leader_epoch,
+            self._clock.monotonic_ms() - began_ms,
+        )
+        if partition.unknown_keys:
+            logger.warning("%s holds %d records of unknown types; ignored", key, partition.unknown_keys)
+
+    def _replay(self, partition: OffsetsPartition, data: bytes) -> int:
+        """Replays whole batches; the offset behind them."""
+        now = self._now()
+        next_offset = 0
+        for header, start, end in batches(data):
+            next_offset = header.next_offset
+            records = records_of(data, start, end)
+            if header.is_control:
+                for record in records:
+                    # A control record's key: int16 version, int16 type; 0 aborts, 1 commits.
+                    kind = int.from_bytes(record.key[2:4], "big") if record.key is not None else -1
+                    if kind in (0, 1):
+                        partition.replay_marker(header.producer_id, kind == 1)
+                continue
+            producer_id = header.producer_id if header.is_transactional else -1
+            for record in records:
+                if record.key is not None:
+                    partition.replay(record.key, record.value, header.base_offset, producer_id, now)
+        return next_offset
+
+    def _unload(self, number: int) -> None:
+        partition = self._partitions.pop(number, None)
+        if partition is None:
+            return
+        now = self._now()
+        for group in list(partition.groups.values()):
+            self._carry_out(partition, group, group.unloaded(now))
+        logger.info("unloaded %d groups of %s-%d", len(partition.groups), OFFSETS_TOPIC, number)
+
+    # --- which groups are here --------------------------------------------------------------------------------
+
+    def _partition_of(self, group_id: str, *, may_be_empty: bool = False) -> OffsetsPartition:
+        """The loaded partition that holds the group. Raises what its client is to be told otherwise."""
+        if not group_id and not may_be_empty:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        if not self._active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        partition = self._partitions.get(self.partition_for(group_id))
+        if partition is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if partition.loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return partition
+
+    def _now(self) -> Now:
+        return Now(self._clock.monotonic_ms(), self._clock.now_ms())
+
+    # --- carrying out -----------------------------------------------------------------------------------------
+
+    def _carry_out(self, partition: OffsetsPartition, group: Group, outcome: Outcome) -> None:
+        for ticket, result in outcome.answers:
+            assert isinstance(ticket, asyncio.Future)
+            if not ticket.done():
+                ticket.set_result(result)
+        for write in outcome.writes:
+            drive(self._store(partition, group, write), self._stored)
+        self._set_timer(partition, group)
+
+    async def _store(self, partition: OffsetsPartition, group: Group, write: Write) -> None:
+        try:
+            await self._append(partition, [write.record])
+            error = ErrorCode.NONE
+        except KafkaError as failed:
+            error = group_store_error(failed.code)
+            logger.warning(
+                "group %s generation %d (%s) was not written: %s",
+                group.group_id,
+                write.generation_id,
+                write.purpose.value,
+                failed,
+            )
+        if group.state is not DEAD:
+            self._carry_out(partition, group, group.stored(write, error, self._now()))
+
+    def _stored(self, _: None, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            self._tasks.begin(_raised(error), "group store")
+
+    def _set_timer(self, partition: OffsetsPartition, group: Group) -> None:
+        """One timer a group, for its next deadline; heartbeats only move deadlines on, so they leave it alone."""
+        timer = self._timers.pop(group, None)
+        if timer is not None:
+            timer.cancel()
+        deadline_ms = None if group.state is DEAD else group.next_deadline_ms()
+        if deadline_ms is not None:
+            delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+            self._timers[group] = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick, partition, group)
+
+    def _tick(self, partition: OffsetsPartition, group: Group) -> None:
+        self._timers.pop(group, None)
+        self._carry_out(partition, group, group.tick(self._now()))
+
+    async def _append(self, partition: OffsetsPartition, records: Sequence[KeyValue], acks: int | None = None) -> int:
+        """Writes records as one batch; the offset of the first. Raises `KafkaError`."""
+        timestamp_ms = self._clock.now_ms()
+        batch = build_batch(
+            [Record(index, timestamp_ms, record.key, record.value, []) for index, record in enumerate(records)],
+            compression=COMPRESSION_CODECS[self._config.number("offsets.topic.compression.codec")],
+        )
+        return await self._log.append(
+            TopicPartition(OFFSETS_TOPIC, partition.partition),
+            batch,
+            acks=self._config.number("offsets.commit.required.acks") if acks is None else acks,
+            timeout_ms=self._config.number("offsets.commit.timeout.ms"),
+        )
+
+    # --- membership -------------------------------------------------------------------------------------------
+
+    def new_member_id(self, client_id: str, group_instance_id: str | None) -> str:
+        """An id as Kafka makes it: the instance's or client's name and a UUID."""
+        digits = bytes(self._entropy.uuid()).hex()
+        uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        return f"{client_id if group_instance_id is None else group_instance_id}-{uuid}"
+
+    async def join(self, group_id: str, join: Join) -> JoinResult:
+        """Answers when the generation begins, or at once with what is wrong."""
+        partition = self._partition_of(group_id)
+        if not self.limits.min_session_timeout_ms <= join.session_timeout_ms <= self.limits.max_session_timeout_ms:
+            return JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, join.member_id)
+        now = self._now()
+        if join.member_id != UNKNOWN_MEMBER_ID and group_id not in partition.groups:
+            return JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, join.member_id)
+        group = partition.group(group_id, now)
+        ticket: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
+        self._carry_out(partition, group, group.join(join, ticket, now))
+        return await ticket
+
+    async def sync(self, group_id: str, sync: Sync) -> SyncResult:
+        try:
+            partition = self._partition_of(group_id)
+        except KafkaError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # What rebalance there was is lost with the old coordinator's memory: the member has to join anew.
+                return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise
+        group = partition.groups.get(group_id)
+        if group is None:
+            return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
+        ticket: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
+        self._carry_out(partition, group, group.sync(sync, ticket, self._now()))
+        return await ticket
+
+    def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
+        try:
+            partition = self._partition_of(group_id)
+        except KafkaError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return ErrorCode.NONE  # a member has its whole session timeout again once the group is loaded
+            raise
+        group = partition.groups.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return group.heartbeat(member_id, group_instance_id, generation_id, self._now())
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """Each leaver's outcome, in their order."""
+        partition = self._partition_of(group_id)
+        group = partition.groups.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
+        errors = []
+        for member_id, group_instance_id in leavers:
+            error, outcome = group.leave(member_id, group_instance_id, self._now())
+            self._carry_out(partition, group, outcome)
+            errors.append(error)
+        return errors
+
+    # --- offsets ----------------------------------------------------------------------------------------------
+
+    async def commit_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Each partition's outcome once the commit is in the log."""
+        partition = self._partition_of(group_id, may_be_empty=True)
+        now = self._now()
+        if group_id not in partition.groups and generation_id >= 0:
+            return dict.fromkeys(offsets, ErrorCode.ILLEGAL_GENERATION)
+        group = partition.group(group_id, now)
+        error = group.commit_error(member_id, group_instance_id, generation_id, now)
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, error)
+        metadata_bytes_max = self._config.number("offset.metadata.max.bytes")
+        fitting = {
+            key: committed for key, committed in offsets.items() if len(committed.metadata) <= metadata_bytes_max
+        }
+        outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if fitting:
+            records = group.prepare_commit(fitting)
+            record_offset: int | None = None
+            error = ErrorCode.NONE
+            try:
+                record_offset = await self._append(partition, records)
+            except KafkaError as failed:
+                error = offset_commit_error(failed.code)
+            finally:
+                group.committed(fitting, record_offset)
+            outcome.update(dict.fromkeys(fitting, error))
+        return outcome
+
+    def fetch_offsets(
+        self, group_id: str, topic_partitions: Sequence[TopicPartition] | None, *, require_stable: bool
+    ) -> dict[TopicPartition, FetchedOffset]:
+        """Committed offsets of the partitions asked for, or (None) of all."""
+        group = self._partition_of(group_id, may_be_empty=True).groups.get(group_id)
+        if group is None or group.state is DEAD:
+            return {key: FetchedOffset() for key in topic_partitions or ()}
+        fetched = {}
+        for key in list(group.offsets) if topic_partitions is None else topic_partitions:
+            known = group.offsets.get(key)
+            if require_stable and group.is_unstable(key):
+                fetched[key] = FetchedOffset(error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            elif known is None:
+                fetched[key] = FetchedOffset()
+            else:
+                committed = known.committed
+                fetched[key] = FetchedOffset(committed.offset, committed.leader_epoch, committed.metadata)
+        return fetched
+
+    async def delete_offsets(
+        self, group_id: str, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Forgets offsets of a group, of one with members only for topics that it does not read."""
+        partition = self._partition_of(group_id)
+        group = partition.groups.get(group_id)
+        if group is None or group.state is DEAD:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        outcome = dict.fromkeys(topic_partitions, ErrorCode.NONE)
+        for key in topic_partitions:
+            if group.state is not EMPTY and group.is_subscribed_to(key.topic):
+                outcome[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        await self._clean_up(partition, group, [key for key, error in outcome.items() if error is ErrorCode.NONE])
+        return outcome
+
+    async def partitions_deleted(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Topics were deleted: what was committed for them is forgotten."""
+        deleted = dict.fromkeys(topic_partitions)
+        for partition in list(self._partitions.values()):
+            for group in list(partition.groups.values()):
+                held = [key for key in group.offsets if key in deleted]
+                if held and not partition.loading:
+                    await self._clean_up(partition, group, held)
+
+    async def _clean_up(self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition]) -> None:
+        """Forgets offsets, and the group itself when nothing is left of it; the log is told by tombstones."""
+        tombstones = group.remove_offsets(keys)
+        last = group.maybe_die(self._now())
+        if group.state is DEAD:
+            if last is not None:
+                tombstones.append(last)
+            if partition.groups.get(group.group_id) is group:
+                partition.drop([group.group_id])
+            self._set_timer(partition, group)
+        if not tombstones:
+            return
+        try:
+            await self._append(partition, tombstones)
+        except KafkaError as error:
+            # The log still has them: they come back with the next load, and their time is over then too.
+            logger.warning("tombstones of group %s were not written: %s", group.group_id, error)
+
+    async def _expire_offsets(self) -> None:
+        interval_ms = self._config.number("offsets.retention.check.interval.ms")
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await self.expire_offsets()
+
+    async def expire_offsets(self) -> None:
+        """Forgets every offset whose retention is over, and groups of which nothing is left."""
+        retention_ms = self._config.number("offsets.retention.minutes") * 60_000
+        for partition in list(self._partitions.values()):
+            if partition.loading:
+                continue
+            for group in list(partition.groups.values()):
+                if self._partitions.get(partition.partition) is not partition:
+                    break
+                await self._clean_up(partition, group, group.expired_offsets(retention_ms, self._now()))
+
+    # --- administration ---------------------------------------------------------------------------------------
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """A group that is not known is described as dead."""
+        try:
+            group = self._partition_of(group_id, may_be_empty=True).groups.get(group_id)
+        except KafkaError as error:
+            return GroupDescription(error.code)
+        if group is None:
+            return GroupDescription(ErrorCode.NONE, DEAD.value)
+        protocol = (group.protocol_name or "") if group.state is STABLE else ""
+        return GroupDescription(
+            ErrorCode.NONE,
+            group.state.value,
+            group.protocol_type or "",
+            protocol,
+            tuple(
+                MemberDescription(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.metadata(protocol) if protocol else b"",
+                    member.assignment if protocol else b"",
+                )
+                for member in group.members.values()
+            ),
+        )
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[ErrorCode, list[GroupListing]]:
+        """Groups of this broker, in the given states and of the given types where any are given."""
+        if not self._active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        wanted_states = [state.lower() for state in states]
+        wanted_types = [kind.lower() for kind in types]
+        loading = any(partition.loading for partition in self._partitions.values())
+        found = [
+            GroupListing(group.group_id, group.protocol_type or "", group.state.value)
+            for partition in self._partitions.values()
+            if not partition.loading
+            for group in partition.groups.values()
+            if (not wanted_states or group.state.value.lower() in wanted_states)
+            and (not wanted_types or "classic" in wanted_types)
+        ]
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE, found
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
+        outcome: dict[str, ErrorCode] = {}
+        for group_id in group_ids:
+            try:
+                partition = self._partition_of(group_id, may_be_empty=True)
+            except KafkaError as error:
+                outcome[group_id] = error.code
+                continue
+            group = partition.groups.get(group_id)
+            if group is None or group.state is DEAD:
+                outcome[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif group.state is not EMPTY:
+                outcome[group_id] = ErrorCode.NON_EMPTY_GROUP
+            else:
+                group.pending_members.clear()
+                group.pending_transactional_offsets.clear()
+                await self._clean_up(partition, group, list(group.offsets))
+                outcome[group_id] = ErrorCode.NONE
+        return outcome
+
+
+async def _raised(error: BaseException) -> None:
+    raise error

@@ -1,0 +1,68 @@
+"""The groups that one partition of ``__consumer_offsets`` holds, built from its records. Pure.
+
+The same `replay` is used for a log that is being loaded and for a record that was just written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.coordinator.groups import Group, GroupLimits, Now
+from barnabas.coordinator.offsets_records import Bytes, OffsetKey, read_group, read_key, read_offset
+
+
+class OffsetsPartition:
+    """One partition for which this broker is the coordinator in `leader_epoch`. While `loading`, it answers nothing."""
+
+    __slots__ = ("groups", "leader_epoch", "limits", "loading", "partition", "unknown_keys")
+
+    def __init__(self, partition: int, leader_epoch: int, limits: GroupLimits) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.limits = limits
+        self.loading = True
+        self.groups: dict[str, Group] = {}
+        self.unknown_keys = 0
+
+    def group(self, group_id: str, now: Now) -> Group:
+        """The group, made empty where there is none."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id, self.limits, now)
+        return group
+
+    def replay(self, key: Bytes, value: Bytes | None, record_offset: int, producer_id: int, now: Now) -> None:
+        """One record. `producer_id` is -1 outside of transactions; `record_offset` that of the record's batch."""
+        read = read_key(key)
+        if read is None:
+            self.unknown_keys += 1
+        elif isinstance(read, OffsetKey):
+            committed = None if value is None else read_offset(value)
+            if committed is None and read.group_id not in self.groups:
+                return
+            self.group(read.group_id, now).replay_offset(read.topic_partition, committed, record_offset, producer_id)
+        elif value is None:
+            if read.group_id in self.groups:
+                self.groups[read.group_id].forget_members(now)
+        else:
+            self.group(read.group_id, now).restore(read_group(read.group_id, value), now)
+
+    def replay_marker(self, producer_id: int, committed: bool) -> None:
+        """The end of a transaction."""
+        for group in self.groups.values():
+            group.replay_marker(producer_id, committed)
+
+    def drop(self, group_ids: Iterable[str]) -> None:
+        for group_id in group_ids:
+            self.groups.pop(group_id, None)
+
+    def complete(self) -> None:
+        """The log was read to its end: groups of which nothing is left are dropped."""
+        self.drop(
+            [
+                group_id
+                for group_id, group in self.groups.items()
+                if not group.members and not group.has_offsets and group.generation_id == 0
+            ]
+        )
+        self.loading = False
