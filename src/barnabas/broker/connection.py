@@ -194,7 +194,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._head = b""
         if end >= 4:
             size = _SIZE(_shared)[0]
-            if end == size + 4 and not self._busy:  # exactly one request, the common case
+            # Exactly one request, and nothing in its way: the common case.
+            if end == size + 4 and not (self._busy or self._writing_paused) and size <= self._limits.max_request_bytes:
                 self._run(bytearray(_shared_view[4:end]))
                 return
         self._cut(end)
@@ -202,7 +203,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _cut(self, end: int) -> None:
         """Takes the frames out of the shared buffer's first `end` bytes before any of them is run."""
         position = 0
-        frames = []
+        frames: list[bytearray] = []
         while end - position >= 4:
             size = _SIZE(_shared, position)[0]
             if not 0 <= size <= self._limits.max_request_bytes:

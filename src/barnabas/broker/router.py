@@ -15,6 +15,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.frames import request_class, response_class
+from barnabas.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -97,11 +98,10 @@ class Router:
     def unsupported_version(self) -> Any:
         """The answer to ApiVersions in a version that is not offered, written in version 0 (KIP-511)."""
         if self._unsupported is None:
-            offered = response_class(ApiKey.API_VERSIONS)
             key, low, high = next(each for each in self.api_versions if each[0] == ApiKey.API_VERSIONS)
-            self._unsupported = offered(
+            self._unsupported = ApiVersionsResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION,
-                api_keys=[offered.ApiVersion(api_key=key, min_version=low, max_version=high)],
+                api_keys=[ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)],
             )
         return self._unsupported
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from barnabas.broker.authorize import AllowAll, Authorizer
@@ -44,7 +44,7 @@ from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode
 logger = logging.getLogger(__name__)
 
 CONTROLLED_SHUTDOWN_VERSION: Final = 3
-FEATURES_RETRY_MS: Final = 1000
+ZOOKEEPER_RETRY_MS: Final = 500
 
 
 class BrokerStartError(Exception):
@@ -190,6 +190,41 @@ class Broker:
         self._zk = KafkaZkClient(self.runtime, self._client)
         await self._zk.create_top_level_paths()
 
+    async def _identify(self) -> None:
+        """Finds out who this broker is, and that its log directories are its own and this cluster's."""
+        stored = self.log_dirs.stored_broker_id()
+        if self.broker_id < 0:
+            if stored is not None:
+                self.broker_id = stored
+            elif not self.config.flag("broker.id.generation.enable"):
+                raise ConfigError("broker.id is not set, and broker.id.generation.enable is false: set broker.id.")
+            else:
+                generated = await self.zk.generate_broker_sequence_id()
+                self.broker_id = self.config.number("reserved.broker.max.id") + generated
+        self.log_dirs.identify(self.cluster_id, self.broker_id)
+
+    async def _load_logs(self) -> None:
+        topics = await self.zk.get_all_entities_with_config(TOPICS)
+        await self.log_dirs.load(await self.zk.get_entities_configs(TOPICS, topics))
+
+    async def learn_topic_configs(self, topics: Iterable[str]) -> None:
+        """Reads the configuration of topics that this broker holds nothing of yet, before it makes their logs.
+
+        A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers.
+        """
+        held = {partition.topic for partition in self.log_dirs.logs}
+        unknown = [topic for topic in dict.fromkeys(topics) if topic not in held]
+        while unknown:
+            try:
+                configs = await self.zk.get_entities_configs(TOPICS, unknown)
+            except ZooKeeperError as error:
+                logger.warning("[broker %d] topic configurations are not read yet: %s", self.broker_id, error)
+                await self.pause(ZOOKEEPER_RETRY_MS)
+            else:
+                for topic, values in configs.items():
+                    self.log_dirs.update_topic_config(topic, topic_config(self.config, values))
+                return
+
     async def _listen(self) -> None:
         limits = ConnectionLimits(self.config.number("socket.request.max.bytes"))
         ports: dict[str, int] = {}
@@ -223,7 +258,7 @@ class Broker:
                     continue
             except ZooKeeperError as error:
                 logger.debug("[broker %d] features are not read: %s", self.broker_id, error)
-                await self.pause(FEATURES_RETRY_MS)
+                await self.pause(ZOOKEEPER_RETRY_MS)
                 continue
             await changed
 
@@ -269,10 +304,19 @@ class Broker:
         return ErrorCode.NONE
 
     def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
+        """A topic's own values changed. Turning unclean election on is also the controller's business."""
         self.log_dirs.update_topic_config(topic, topic_config(self.config, values))
+        if self.controller.is_active and values.get("unclean.leader.election.enable", "").lower() == "true":
+            self.controller.enable_topic_unclean_leader_election(topic)
 
     def broker_config_changed(self) -> None:
-        self.config = self.config_layers.current()
+        """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
+        before, self.config = self.config, self.config_layers.current()
+        key = "unclean.leader.election.enable"
+        if self._controller is not None:
+            self._controller.config = self.config
+            if self.config.flag(key) and not before.flag(key):
+                self._controller.enable_default_unclean_leader_election()
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""

@@ -109,7 +109,7 @@ class Topics:
                 "Both numPartitions or replicationFactor and replicasAssignments were set. "
                 "Both cannot be used at the same time.",
             )
-        configs = {each.name: each.value for each in topic.configs}
+        configs = {each.name: each.value for each in topic.configs if each.value is not None}
         if topic.assignments:
             assignment = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
         else:

@@ -17,4 +17,7 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
     require_cluster(context, Operation.CLUSTER_ACTION)
     if broker.is_stale(request.broker_epoch):
         return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    names = [topic.topic_name for topic in request.topic_states]
+    names.extend(state.topic_name for state in request.ungrouped_partition_states)
+    await broker.learn_topic_configs(names)
     return broker.replicas.become_leader_or_follower(request)

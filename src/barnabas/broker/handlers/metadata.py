@@ -128,7 +128,7 @@ async def _create_missing(
     if not (request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")):
         return
     for topic in topics:
-        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
             topic.error_code = await broker.topics.create_automatically(topic.name)
 
 

@@ -1,0 +1,50 @@
+"""DescribeLogDirs: the log directories, and how large which replica in them is (KIP-113)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, authorized_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
+
+
+async def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    if not authorized_cluster(context, Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version >= 3 else ErrorCode.NONE
+        return DescribeLogDirsResponse(error_code=code)
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+    return DescribeLogDirsResponse(results=[_described(broker, path, wanted) for path in broker.log_dirs.paths])
+
+
+def _described(
+    broker: Broker, path: str, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+    if not broker.log_dirs.is_online(path):
+        return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+    topics: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}
+    for partition, log in sorted(broker.log_dirs.logs_in(path).items()):
+        if wanted is not None and partition not in wanted:
+            continue
+        topic = topics.setdefault(partition.topic, DescribeLogDirsResponse.DescribeLogDirsTopic(partition.topic))
+        topic.partitions.append(
+            DescribeLogDirsResponse.DescribeLogDirsPartition(
+                partition_index=partition.partition,
+                partition_size=log.size,
+                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+            )
+        )
+    disk = broker.runtime.disk
+    try:
+        total, usable = disk.total_bytes(path), disk.free_bytes(path)
+    except OSError:
+        return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+    return Result(log_dir=path, topics=list(topics.values()), total_bytes=total, usable_bytes=usable)

@@ -1,0 +1,106 @@
+"""ListOffsets: the first, last, or first-not-before-a-time offset of partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, authorized_topics
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.partition import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    FetchIsolation,
+)
+from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
+
+_CONSUMER: Final = -1
+_DEBUGGING_CONSUMER: Final = -2
+_READ_COMMITTED: Final = 1
+_LATEST_TIERED_TIMESTAMP: Final = -5
+_FIRST_VERSION: Final = {
+    LATEST_TIMESTAMP: 0,
+    EARLIEST_TIMESTAMP: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    _LATEST_TIERED_TIMESTAMP: 9,
+}
+"""The timestamps that mean something else than a time, with the version since which they do."""
+
+
+async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    allowed = authorized_topics(context, Operation.DESCRIBE, [topic.name for topic in request.topics])
+    asked = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
+    duplicates = {each for each in asked if asked.count(each) > 1} if len(set(asked)) < len(asked) else set()
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for each in topic.partitions:
+            if topic.name not in allowed:
+                response = PartitionResponse(each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif (topic.name, each.partition_index) in duplicates:
+                response = PartitionResponse(each.partition_index, ErrorCode.INVALID_REQUEST)
+            elif each.timestamp < 0 and context.version < _FIRST_VERSION.get(each.timestamp, 1 << 15):
+                response = PartitionResponse(each.partition_index, ErrorCode.UNSUPPORTED_VERSION)
+            else:
+                response = _answered(broker, request, topic.name, each, context)
+            partitions.append(response)
+        topics.append(TopicResponse(topic.name, partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def failed(request: ListOffsetsRequest, error: KafkaError, context: RequestContext) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            TopicResponse(topic.name, [PartitionResponse(each.partition_index, error.code) for each in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _answered(
+    broker: Broker,
+    request: ListOffsetsRequest,
+    topic: str,
+    asked: ListOffsetsRequest.ListOffsetsPartition,
+    context: RequestContext,
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    response = PartitionResponse(asked.partition_index)
+    if request.replica_id != _CONSUMER:
+        isolation = FetchIsolation.LOG_END
+    elif request.isolation_level == _READ_COMMITTED:
+        isolation = FetchIsolation.TXN_COMMITTED
+    else:
+        isolation = FetchIsolation.HIGH_WATERMARK
+    if asked.timestamp == _LATEST_TIERED_TIMESTAMP:
+        return response  # nothing is tiered
+    try:
+        partition = broker.replicas.partition_or_raise(TopicPartition(topic, asked.partition_index))
+        timestamp, offset, leader_epoch = partition.offset_for_timestamp(
+            asked.timestamp,
+            isolation,
+            asked.current_leader_epoch,
+            only_leader=request.replica_id != _DEBUGGING_CONSUMER,
+        )
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < 5:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        response.error_code = code
+        return response
+    if context.version == 0:
+        response.old_style_offsets = [offset] if offset >= 0 else []
+    else:
+        response.timestamp = timestamp
+        response.offset = offset
+        response.leader_epoch = leader_epoch
+    return response

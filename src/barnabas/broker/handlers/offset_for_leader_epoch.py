@@ -1,0 +1,61 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, so that a reader finds out how far its log agrees (KIP-101)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, authorized_cluster, authorized_topics
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
+TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+
+_DEBUGGING_REPLICA: Final = -2
+
+
+async def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    names = [topic.topic for topic in request.topics]
+    if authorized_cluster(context, Operation.CLUSTER_ACTION):
+        allowed = set(names)
+    else:
+        allowed = authorized_topics(context, Operation.DESCRIBE, names)
+    topics = []
+    for topic in request.topics:
+        results = []
+        for each in topic.partitions:
+            result = EpochEndOffset(partition=each.partition)
+            results.append(result)
+            if topic.topic not in allowed:
+                result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                continue
+            try:
+                partition = broker.replicas.partition_or_raise(TopicPartition(topic.topic, each.partition))
+                result.leader_epoch, result.end_offset = partition.last_offset_for_leader_epoch(
+                    each.current_leader_epoch, each.leader_epoch, only_leader=True
+                )
+            except KafkaError as error:
+                result.error_code = error.code
+        topics.append(TopicResult(topic.topic, results))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def failed(
+    request: OffsetForLeaderEpochRequest, error: KafkaError, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            TopicResult(
+                topic.topic,
+                [EpochEndOffset(partition=each.partition, error_code=error.code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
