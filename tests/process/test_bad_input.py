@@ -26,7 +26,8 @@ PRODUCE_VERSION = 9
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running(tmp_path_factory.mktemp("bad-input"), 1) as started:
         topic = NewTopic("kept", 1, 1)
-        AdminClient({"bootstrap.servers": started.bootstrap}).create_topics([topic])["kept"].result(30)
+        admin = AdminClient({"bootstrap.servers": started.bootstrap})
+        admin.create_topics([topic])["kept"].result(30)
         producer = Producer({"bootstrap.servers": started.bootstrap, "acks": "all"})
         for number in range(10):
             producer.produce("kept", str(number))

@@ -70,7 +70,8 @@ def gone_from_every_isr(cluster: Cluster, broker: int) -> bool:
 def test_no_acknowledged_record_is_lost_when_the_controller_and_then_a_leader_die(tmp_path: Path) -> None:
     with running(tmp_path, 3, "zookeeper.session.timeout.ms=3000") as cluster:
         topic = NewTopic(TOPIC, 6, 3, config={"min.insync.replicas": "2"})
-        AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([topic])[TOPIC].result(30)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([topic])[TOPIC].result(30)
         until(lambda: all_in_sync(cluster), "every replica in sync")
         zookeeper = KazooClient(cluster.zookeeper)
         zookeeper.start(20)

@@ -126,7 +126,8 @@ def make_topic(subject: Running, name: str) -> None:
 def drop_topic(subject: Running, name: str) -> None:
     from confluent_kafka.admin import AdminClient
 
-    AdminClient({"bootstrap.servers": subject.bootstrap}).delete_topics([name])[name].result(30)
+    admin = AdminClient({"bootstrap.servers": subject.bootstrap})
+    admin.delete_topics([name])[name].result(30)
 
 
 def produce(subject: Running, topic: str, records: int, size: int) -> float:

@@ -155,7 +155,8 @@ def _create_topic(cluster: DemoCluster) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topic = NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})
-    AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([topic])[TOPIC].result(30)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([topic])[TOPIC].result(30)
 
 
 def _all_in_sync(seen: ClusterMetadata) -> bool:
