@@ -1,0 +1,788 @@
+"""Whole reigns: real controllers on a real coordinator, with brokers that only answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controller_world import World, world
+
+from barnabas.controller import events, topics
+from barnabas.controller.election import ControlledShutdownPartitionLeaderElectionStrategy
+from barnabas.controller.states import PartitionState
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
+from barnabas.zk.znodes import ReplicaAssignment, TopicZNode
+
+P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
+Play = Callable[[World], Awaitable[None]]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Play], None]:
+    async def run(story: Play) -> None:
+        async with world(tmp_path) as made:
+            async with asyncio.timeout(60):
+                await story(made)
+
+    return lambda story: asyncio.run(run(story))
+
+
+def reassigned(response: AlterPartitionReassignmentsResponse) -> dict[tuple[str, int], ErrorCode]:
+    return {
+        (topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in response.responses
+        for each in topic.partitions
+    }
+
+
+def reassigning(partition: TopicPartition, replicas: list[int] | None) -> AlterPartitionReassignmentsRequest:
+    return AlterPartitionReassignmentsRequest(
+        topics=[
+            AlterPartitionReassignmentsRequest.ReassignableTopic(
+                name=partition.topic,
+                partitions=[
+                    AlterPartitionReassignmentsRequest.ReassignablePartition(
+                        partition_index=partition.partition, replicas=replicas
+                    )
+                ],
+            )
+        ]
+    )
+
+
+async def _gone(zk: KafkaZkClient, path: str) -> bool:
+    return not await zk.path_exists(path)
+
+
+async def assignment(made: World, partition: TopicPartition) -> ReplicaAssignment:
+    zk = await made.zk()
+    return (await zk.get_full_replica_assignment_for_topics([partition.topic]))[partition]
+
+
+def test_the_first_broker_becomes_controller_and_raises_the_epoch(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        assert made.controller.broker_id == 1
+        zk = await made.zk()
+        epoch = await zk.get_controller_epoch()
+        assert epoch is not None
+        assert (epoch[0], made.controller.epoch) == (1, 1)
+        assert {c.active_controller_id for c in made.controllers.values()} == {1}
+        assert (await zk.get_features()) is not None
+
+    play(story)
+
+
+def test_a_new_topic_gets_its_first_live_replicas_as_leaders(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        topic_id = await made.create("t", (1, 2, 3), (4, 3, 2))
+        assert await made.state(P0) == LeaderAndIsr(1, 0, (1, 2, 3))
+        assert await made.state(P1) == LeaderAndIsr(3, 0, (3, 2))
+        told = made.brokers[2].of(LeaderAndIsrRequest)
+        assert len(told) == 1
+        (topic,) = told[0].topic_states
+        assert (topic.topic_name, topic.topic_id) == ("t", topic_id)
+        assert [(each.partition_index, each.is_new) for each in topic.partition_states] == [(0, True), (1, True)]
+        assert [leader.broker_id for leader in told[0].live_leaders] == [1, 3]
+
+    play(story)
+
+
+def test_a_dead_brokers_partitions_get_leaders_from_the_isr_and_it_leaves_the_isr(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (2, 1, 3), (1, 2, 3))
+        await made.die(2)
+        await made.until(lambda: made.controller.reign.context.live_broker_ids == [1, 3], "2 is gone")  # type: ignore[union-attr]
+        await made.settled()
+        assert await made.state(P0) == LeaderAndIsr(1, 1, (1, 3), partition_epoch=1)
+        assert await made.state(P1) == LeaderAndIsr(1, 1, (1, 3), partition_epoch=1)
+        update = made.brokers[3].of(UpdateMetadataRequest)[-1]
+        assert [each.id for each in update.live_brokers] == [1, 3]
+
+    play(story)
+
+
+def test_a_broker_that_returns_hears_of_everything_first_and_may_join_the_isr(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        await made.die(2)
+        await made.settled()
+        made.brokers[2].told.clear()
+        await made.start(2)
+        await made.settled()
+        first, second = made.brokers[2].told[:2]
+        assert isinstance(first, UpdateMetadataRequest)
+        assert len(first.topic_states) == 1
+        assert isinstance(second, LeaderAndIsrRequest)
+        assert second.broker_epoch == made.epochs[2]
+        _, answer = await made.alter_partition(P0, (1, 3, 2))
+        assert answer is not None
+        assert (answer.error_code, answer.isr, answer.partition_epoch) == (0, [1, 3, 2], 2)
+
+    play(story)
+
+
+def test_when_the_controller_dies_another_takes_over_and_repairs_what_it_led(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3), (2, 3, 1))
+        await made.die(1)
+        await made.until(lambda: any(c.is_active for c in made.controllers.values()), "a new controller")
+        await made.settled()
+        assert made.controller.epoch == 2
+        # Out of the ISR first, which leaves it leaderless, and then an election: two leader epochs.
+        assert await made.state(P0) == LeaderAndIsr(2, 2, (2, 3), partition_epoch=2)
+        assert await made.state(P1) == LeaderAndIsr(2, 1, (2, 3), partition_epoch=1)
+        assert {request.controller_epoch for request in made.brokers[3].told} == {1, 2}
+
+    play(story)
+
+
+def test_b05_live_brokers_are_told_before_leaders(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        for broker in made.brokers.values():
+            broker.told.clear()
+        await made.die(1)
+        await made.until(lambda: any(c.is_active for c in made.controllers.values()), "a new controller")
+        await made.settled()
+        for broker_id in (2, 3):
+            first = made.brokers[broker_id].told[0]
+            assert isinstance(first, UpdateMetadataRequest)
+            assert [each.id for each in first.live_brokers] == [2, 3]
+            assert first.topic_states == []
+
+    play(story)
+
+
+def test_controlled_shutdown_moves_leaders_and_returns_what_it_could_not_move(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (3, 2), (2, 3), (3,))
+        await made.alter_partition(P1, (2, 3))
+        assert await made.controller.controlled_shutdown(3, made.epochs[3]) == []
+        assert await made.state(P0) == LeaderAndIsr(2, 1, (2,), partition_epoch=1)
+        assert await made.state(P1) == LeaderAndIsr(2, 1, (2,), partition_epoch=1)
+        assert (await made.state(P2)).leader == 3  # its only replica
+        await made.settled()
+        stops = made.brokers[3].of(StopReplicaRequest)
+        assert [
+            (state.partition_index, state.delete_partition)
+            for stop in stops
+            for topic in stop.topic_states
+            for state in topic.partition_states
+        ] == [(1, False), (1, False)]
+        # The others are leaving too: nobody is left to lead.
+        assert await made.controller.controlled_shutdown(2, made.epochs[2]) == [P0, P1]
+
+    play(story)
+
+
+def test_controlled_shutdown_is_refused_to_another_life_of_the_broker(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        with pytest.raises(KafkaError) as stale:
+            await made.controller.controlled_shutdown(2, made.epochs[2] - 1)
+        assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
+        with pytest.raises(KafkaError) as unknown:
+            await made.controller.controlled_shutdown(9, 1)
+        assert unknown.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+        with pytest.raises(KafkaError) as other:
+            await made.controllers[2].controlled_shutdown(2, made.epochs[2])
+        assert other.value.code is ErrorCode.NOT_CONTROLLER
+
+    play(story)
+
+
+def test_b15_a_broker_that_is_leaving_does_not_join_the_isr_again(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        await made.controller.controlled_shutdown(3, made.epochs[3])
+        _, answer = await made.alter_partition(P0, (1, 2, 3))
+        assert answer is not None
+        assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
+        assert (await made.state(P0)).isr == (1, 2)
+
+    play(story)
+
+
+def test_b16_an_alter_partition_whose_answer_was_lost_may_be_sent_again(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        before = await made.state(P0)
+        _, first = await made.alter_partition(P0, (1, 2), state=before)
+        _, again = await made.alter_partition(P0, (1, 2), state=before)
+        assert first is not None
+        assert first == again
+        assert first.partition_epoch == 1
+        _, late = await made.alter_partition(P0, (1, 3), state=before)
+        assert late is not None
+        assert late.error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+    play(story)
+
+
+def test_alter_partition_is_judged_in_kafkas_order(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        await made.die(2)
+        await made.until(lambda: made.controller.reign.context.live_broker_ids == [1, 3], "2 is gone")  # type: ignore[union-attr]
+        await made.settled()
+        current = await made.state(P0)
+
+        async def error(isr: tuple[int, ...], **change: Any) -> ErrorCode:
+            believed = LeaderAndIsr(
+                1,
+                change.get("leader_epoch", current.leader_epoch),
+                current.isr,
+                change.get("recovery", LeaderRecoveryState.RECOVERED),
+                change.get("partition_epoch", current.partition_epoch),
+            )
+            _, answer = await made.alter_partition(P0, isr, state=believed)
+            assert answer is not None
+            return ErrorCode(answer.error_code)
+
+        assert await error((1,), leader_epoch=current.leader_epoch + 1) is ErrorCode.NOT_CONTROLLER
+        assert await error((1,), partition_epoch=current.partition_epoch + 1) is ErrorCode.NOT_CONTROLLER
+        assert await error((1,), leader_epoch=0) is ErrorCode.FENCED_LEADER_EPOCH
+        assert await error((1, 3), partition_epoch=0) is ErrorCode.NONE
+        assert await error((1,), partition_epoch=0) is ErrorCode.INVALID_UPDATE_VERSION
+        assert await error((1, 2, 3)) is ErrorCode.INELIGIBLE_REPLICA
+        assert await error((1,), recovery=LeaderRecoveryState.RECOVERING) is ErrorCode.INVALID_REQUEST
+        assert await error((1,)) is ErrorCode.NONE
+
+    play(story)
+
+
+def test_b06_a_leader_meets_the_truth_after_a_write_that_was_not_told(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        before = await made.state(P0)
+        # Somebody's write was done although its answer was lost: the znode is ahead of the controller's picture.
+        zk = await made.zk()
+        known = await zk.get_topic_partition_state(P0)
+        assert known is not None
+        await zk.set_topic_partition_states_raw({P0: known}, 1)
+        _, refused = await made.alter_partition(P0, (1, 2), state=before)
+        assert refused is not None
+        assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        _, taken = await made.alter_partition(P0, (1, 2))
+        assert taken is not None
+        assert taken.error_code == 0
+
+    play(story)
+
+
+def test_a_clean_election_waits_and_an_unclean_one_is_told_loudly(
+    play: Callable[[Play], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (3, 2))
+        await made.alter_partition(P0, (3,))
+        await made.die(3)
+        await made.until(lambda: made.controller.reign.context.live_broker_ids == [1, 2], "3 is gone")  # type: ignore[union-attr]
+        await made.settled()
+        assert await made.state(P0) == LeaderAndIsr(-1, 1, (3,), partition_epoch=2)
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        assert context.partition_state(P0) is PartitionState.OfflinePartition
+        assert context.offline_partition_count() == 1
+        request = ElectLeadersRequest(
+            election_type=1,
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0, 7])],
+        )
+        response = await made.controller.elect_leaders(request)
+        assert [
+            (each.partition_id, ErrorCode(each.error_code))
+            for each in response.replica_election_results[0].partition_result
+        ] == [(7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (0, ErrorCode.NONE)]
+        assert await made.state(P0) == LeaderAndIsr(2, 2, (2,), LeaderRecoveryState.RECOVERING, 3)
+        assert "UNCLEAN leader election" in caplog.text
+
+    play(story)
+
+
+def test_a_topic_that_allows_unclean_elections_gets_one_by_itself(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (3, 2), config={"unclean.leader.election.enable": "true"})
+        await made.alter_partition(P0, (3,))
+        await made.die(3)
+        await made.until(lambda: made.controller.reign.context.live_broker_ids == [1, 2], "3 is gone")  # type: ignore[union-attr]
+        await made.settled()
+        assert (await made.state(P0)).leader == 2
+
+    play(story)
+
+
+def test_a_preferred_election_gives_leadership_back(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (2, 1), (1, 2))
+        await made.die(2)
+        await made.settled()
+        await made.start(2)
+        await made.settled()
+        everything = ElectLeadersRequest(election_type=0, topic_partitions=None)
+        refused = await made.controller.elect_leaders(everything)
+        assert [
+            (topic.topic, each.partition_id, each.error_code)
+            for topic in refused.replica_election_results
+            for each in topic.partition_result
+        ] == [("t", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)]
+        await made.alter_partition(P0, (1, 2))
+        await made.controller.elect_leaders(everything)
+        assert (await made.state(P0)).leader == 2
+
+    play(story)
+
+
+def test_the_legacy_znode_asks_for_preferred_elections_too(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (2, 1))
+        await made.die(2)
+        await made.settled()
+        await made.start(2)
+        await made.settled()
+        await made.alter_partition(P0, (1, 2))
+        zk = await made.zk()
+        for _ in range(2):  # twice: the watch has to be set again
+            await zk.create_preferred_replica_election([P0])
+            await made.until(lambda: _gone(zk, "/admin/preferred_replica_election"), "the znode is gone")
+        assert (await made.state(P0)).leader == 2
+
+    play(story)
+
+
+def test_leaders_are_balanced_when_too_many_partitions_are_led_by_others(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (2, 1), (2, 1))
+        await made.die(2)
+        await made.settled()
+        await made.start(2)
+        await made.settled()
+        await made.alter_partition(P0, (1, 2))
+        made.controller.event_manager.put(events.AutoPreferredReplicaLeaderElection())
+        await made.settled()
+        assert (await made.state(P0)).leader == 2
+        assert (await made.state(P1)).leader == 1  # 2 is not in sync there
+
+    play(story)
+
+
+def test_a_topic_is_deleted_replica_by_replica_and_may_be_made_again(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        first = await made.create("t", (1, 2), (2, 1))
+        await made.delete("t")
+        await made.until_deleted("t")
+        deletions = [
+            (state.partition_index, state.leader_epoch)
+            for stop in made.brokers[2].of(StopReplicaRequest)
+            for topic in stop.topic_states
+            for state in topic.partition_states
+            if state.delete_partition
+        ]
+        assert deletions == [(0, -2), (1, -2)]
+        second = await made.create("t", (1, 2))
+        assert first != second
+        assert await made.state(P0) == LeaderAndIsr(1, 0, (1, 2))
+
+    play(story)
+
+
+def test_a_deletion_waits_for_a_dead_broker_and_goes_on_when_it_returns(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2), (2, 3))
+        await made.die(3)
+        await made.settled()
+        await made.delete("t")
+        await made.until(lambda: made.controller.is_topic_queued_for_deletion("t"), "queued")
+        await made.settled()
+        assert not await made.deleted("t")
+        update = made.brokers[1].of(UpdateMetadataRequest)
+        assert any(
+            state.leader == -2
+            for request in update
+            for topic in request.topic_states
+            for state in topic.partition_states
+        )
+        await made.start(3)
+        await made.until_deleted("t")
+        await made.settled()
+        assert made.controller.reign.context.replica_states == {}  # type: ignore[union-attr]
+        assert made.controller.reign.context.partition_states == {}  # type: ignore[union-attr]
+
+    play(story)
+
+
+def test_a_deletion_in_progress_is_taken_over_by_the_next_controller(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (2, 3))
+        await made.die(3)
+        await made.settled()
+        await made.delete("t")
+        await made.until(lambda: made.controller.is_topic_queued_for_deletion("t"), "queued")
+        await made.die(1)
+        await made.until(lambda: any(c.is_active for c in made.controllers.values()), "a new controller")
+        await made.settled()
+        assert not await made.deleted("t")
+        await made.start(3)
+        await made.until_deleted("t")
+
+    play(story)
+
+
+def test_a_topic_that_does_not_exist_leaves_the_deletions(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await made.delete("nothing")
+        await made.until_deleted("nothing")
+
+    play(story)
+
+
+def test_partitions_are_added_to_a_topic(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        topic_id = await made.create("t", (1, 2))
+        zk = await made.zk()
+        await zk.set_topic_assignment("t", topic_id, {P0: ReplicaAssignment((1, 2)), P1: ReplicaAssignment((2, 1))})
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        await made.until(lambda: context.partition_leadership_info(P1) is not None, "the new partition has a leader")
+        assert await made.state(P1) == LeaderAndIsr(2, 0, (2, 1))
+
+    play(story)
+
+
+def test_a_reassignment_adds_waits_for_the_isr_and_removes(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (1, 2))
+        response = await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
+        assert reassigned(response) == {("t", 0): ErrorCode.NONE}
+        assert await assignment(made, P0) == ReplicaAssignment((3, 4, 1, 2), (3, 4), (1, 2))
+        await made.settled()
+        told = made.brokers[3].of(LeaderAndIsrRequest)[-1].topic_states[0].partition_states[0]
+        assert (told.is_new, told.replicas, told.adding_replicas) == (True, [3, 4, 1, 2], [3, 4])
+        listed = await made.controller.list_partition_reassignments(ListPartitionReassignmentsRequest(topics=None))
+        assert listed.topics[0].partitions[0].removing_replicas == [1, 2]
+        await made.alter_partition(P0, (1, 2, 3))
+        assert (await assignment(made, P0)).is_being_reassigned
+        await made.alter_partition(P0, (1, 2, 3, 4))
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((3, 4))
+        state = await made.state(P0)
+        assert (state.leader, state.isr) == (3, (3, 4))
+        for removed in (1, 2):
+            stops = [
+                state.delete_partition
+                for stop in made.brokers[removed].of(StopReplicaRequest)
+                for topic in stop.topic_states
+                for state in topic.partition_states
+            ]
+            assert stops[-1] is True
+        listed = await made.controller.list_partition_reassignments(ListPartitionReassignmentsRequest(topics=None))
+        assert listed.topics == []
+
+    play(story)
+
+
+def test_a_cancelled_reassignment_leaves_nothing_behind(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (1, 2))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
+        await made.alter_partition(P0, (1, 2, 3))
+        response = await made.controller.alter_partition_reassignments(reassigning(P0, None))
+        assert reassigned(response) == {("t", 0): ErrorCode.NONE}
+        await made.settled()
+        assert sorted((await assignment(made, P0)).replicas) == [1, 2]
+        assert not (await assignment(made, P0)).is_being_reassigned
+        state = await made.state(P0)
+        assert (state.leader, state.isr) == (1, (1, 2))
+        again = await made.controller.alter_partition_reassignments(reassigning(P0, None))
+        assert reassigned(again) == {("t", 0): ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+
+    play(story)
+
+
+def test_b20_a_reassignment_that_replaces_another_drops_what_only_the_first_wanted(
+    play: Callable[[Play], None],
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (1, 2))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [2, 3]))
+        await made.alter_partition(P0, (1, 2, 3))
+        # Complete: 1 is gone from assignment and ISR. A second round must not bring it back.
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((2, 3))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [2, 4]))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [2, 1]))
+        await made.settled()
+        now = await assignment(made, P0)
+        assert 4 not in now.replicas
+        assert (await made.state(P0)).isr == (2, 3)
+        await made.alter_partition(P0, (2, 3, 1))
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((2, 1))
+        assert sorted((await made.state(P0)).isr) == [1, 2]
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [
+        ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, -5], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 9], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_a_bad_reassignment_leaves_the_tree_as_it_was(
+    play: Callable[[Play], None], target: list[int], error: ErrorCode
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        zk = await made.zk()
+        before = await zk.get_data_and_version(TopicZNode.path("t"))
+        response = await made.controller.alter_partition_reassignments(reassigning(P0, target))
+        assert reassigned(response) == {("t", 0): error}
+        nothing = await made.controller.alter_partition_reassignments(reassigning(TopicPartition("u", 0), [1]))
+        assert reassigned(nothing) == {("u", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert await zk.get_data_and_version(TopicZNode.path("t")) == before
+
+    play(story)
+
+
+def test_the_legacy_znode_reassigns_and_goes_when_it_is_done(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2))
+        zk = await made.zk()
+        await zk.create_partition_reassignment({P0: (1, 3), TopicPartition("nothing", 0): (1,)})
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        await made.until(lambda: P0 in context.partitions_being_reassigned, "it began")
+        await made.settled()
+        await made.alter_partition(P0, (1, 2, 3))
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((1, 3))
+        assert not await zk.path_exists("/admin/reassign_partitions")
+
+    play(story)
+
+
+def test_garbage_in_the_legacy_znode_changes_nothing(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await made.create("t", (1,))
+        zk = await made.zk()
+        await zk.create_recursive("/admin/reassign_partitions", b"{garbage")
+        await made.settled()
+        assert made.controller.epoch == 1
+        assert await assignment(made, P0) == ReplicaAssignment((1,))
+
+    play(story)
+
+
+def test_a_failed_log_directory_makes_its_replicas_offline(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (2, 3), (2, 1))
+        made.brokers[2].storage_errors = {P0}
+        zk = await made.zk()
+        await zk.propagate_log_dir_event(2)
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        await made.until(lambda: context.current_leader(P0) == 3, "another leader")
+        await made.settled()
+        assert await made.state(P0) == LeaderAndIsr(3, 1, (3,), partition_epoch=1)
+        assert (await made.state(P1)).leader == 2
+        assert await zk.get_all_log_dir_event_notifications() == []
+        update = made.brokers[1].of(UpdateMetadataRequest)[-1]
+        assert update.topic_states[0].partition_states[0].offline_replicas == [2]
+
+    play(story)
+
+
+def test_b08_a_bounced_broker_is_told_apart_by_its_epoch(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (2, 1))
+        old_epoch = made.epochs[2]
+        made.brokers[2].reachable = False
+        await made.alter_partition(P0, (2,))  # queued for 2, which does not answer
+        await made.die(2)
+        await made.start(2)
+        await made.settled()
+        assert made.epochs[2] > old_epoch
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        assert context.broker_epoch(2) == made.epochs[2]
+        after = [request.broker_epoch for request in made.brokers[2].told if request.broker_epoch != old_epoch]
+        assert after
+        assert after == [made.epochs[2]] * len(after)
+        last_old = max(
+            (index for index, request in enumerate(made.brokers[2].told) if request.broker_epoch == old_epoch),
+            default=-1,
+        )
+        assert all(request.broker_epoch == made.epochs[2] for request in made.brokers[2].told[last_old + 1 :])
+
+    play(story)
+
+
+def test_producer_ids_are_given_out_once(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        requests = [AllocateProducerIdsRequest(broker_id=b, broker_epoch=made.epochs[b]) for b in (1, 2, 1)]
+        blocks = [await made.controller.allocate_producer_ids(request) for request in requests]
+        assert [(block.producer_id_start, block.producer_id_len) for block in blocks] == [
+            (0, 1000),
+            (1000, 1000),
+            (2000, 1000),
+        ]
+        stale = await made.controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=1))
+        assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
+        unknown = await made.controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=9, broker_epoch=1))
+        assert unknown.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+        other = await made.controllers[2].allocate_producer_ids(requests[0])
+        assert other.error_code == ErrorCode.NOT_CONTROLLER
+
+    play(story)
+
+
+def test_an_error_that_nobody_foresaw_makes_the_controller_resign(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        failed = made.controllers[1]
+        reads = topics.read_topics
+
+        async def fails_once(*arguments: Any) -> Any:
+            monkeypatch.setattr(topics, "read_topics", reads)
+            raise ZeroDivisionError("nobody foresaw this")
+
+        monkeypatch.setattr(topics, "read_topics", fails_once)
+        await (await made.zk()).create_topic_assignment(
+            "u", made.runtime.entropy.uuid(), {TopicPartition("u", 0): (1, 2)}
+        )
+        await made.until(lambda: made.controllers[2].is_active, "the other broker takes over")
+        await made.settled()
+        assert not failed.is_active
+        assert failed.reign is None
+        assert failed.active_controller_id == 2
+        assert made.controller.epoch == 2
+        # The new one does what the failed one did not.
+        assert (await made.state(TopicPartition("u", 0))).leader == 1
+        assert any("Resigning" in line for _, line in failed.log.recent)
+
+    play(story)
+
+
+def test_b01_a_deposed_controller_writes_nothing_more(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        deposed = made.controllers[1]
+        reign = deposed.reign
+        assert reign is not None
+        # Another reign began while this one slept: the epoch moved under it.
+        zk = await made.zk()
+        await zk.delete_path("/controller")
+        await made.until(
+            lambda: sum(c.is_active for c in made.controllers.values()) == 1 and made.controller.epoch == 2, "2"
+        )
+        await made.settled()
+        before = await made.state(P0)
+        reign.context.shutting_down_broker_ids[1] = None
+        with pytest.raises(ControllerMoved):
+            await reign.partitions.handle_state_changes(
+                [P0], PartitionState.OnlinePartition, ControlledShutdownPartitionLeaderElectionStrategy()
+            )
+        assert await made.state(P0) == before
+
+    play(story)
+
+
+def test_b04_a_controller_that_is_elected_again_begins_with_nothing(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await made.create("t", (1,))
+        first = made.controllers[1].reign
+        assert first is not None
+        await (await made.zk()).delete_path("/controller")
+        await made.until(lambda: made.controllers[1].epoch == 2, "it is elected again")
+        await made.settled()
+        second = made.controllers[1].reign
+        assert second is not None
+        assert second is not first
+        assert second.context is not first.context
+        assert first.channels.queue_sizes() == {}
+
+    play(story)
+
+
+def test_b13_a_new_session_sees_topics_again(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        epoch = made.controllers[1].broker_epoch
+        await made.expire(1)
+        await made.until(lambda: made.controllers[1].broker_epoch > epoch, "1 registered again")
+        made.epochs[1] = made.controllers[1].broker_epoch
+        await made.settled()
+        assert made.controller.epoch == 2
+        await made.create("u", (2, 1), (1, 2))
+        assert (await made.state(TopicPartition("u", 1))).leader == 1
+        assert sum(controller.is_active for controller in made.controllers.values()) == 1
+
+    play(story)
+
+
+def test_b11_an_expiry_in_the_middle_of_an_event_does_not_stop_the_queue(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        zk = await made.zk()
+        for number in range(30):
+            await zk.create_topic_assignment(
+                f"t{number}", made.runtime.entropy.uuid(), {TopicPartition(f"t{number}", 0): (1, 2)}
+            )
+        epoch = made.controllers[1].broker_epoch
+        await made.expire(1)
+        await made.until(lambda: made.controllers[1].broker_epoch > epoch, "1 registered again")
+        await made.settled()
+        for number in range(30):
+            assert (await made.state(TopicPartition(f"t{number}", 0))).leader in (1, 2)
+
+    play(story)
