@@ -1,4 +1,4 @@
-"""ZooKeeper's errors: one code each (``KeeperException.Code``), and an exception class for those that code tells apart."""
+"""ZooKeeper's errors: a code each (``KeeperException.Code``), and an exception for each that matters here."""
 
 from __future__ import annotations
 

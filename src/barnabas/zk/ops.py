@@ -222,8 +222,11 @@ class Operation(Generic[R]):
     """One request of a client, and the codec of its result `R`."""
 
     __slots__ = ()
-    op_code: OpCode
     path: str
+
+    @property
+    @abstractmethod
+    def op_code(self) -> OpCode: ...
 
     @abstractmethod
     def encode(self) -> bytes:
@@ -265,7 +268,7 @@ class Create(Operation["str | tuple[str, Stat]"]):
         return CreateMode(self.ephemeral + 2 * self.sequential)
 
     @property
-    def op_code(self) -> OpCode:  # type: ignore[override]
+    def op_code(self) -> OpCode:
         if self.container:
             return OpCode.CREATE_CONTAINER
         if self.ttl_ms is not None:
@@ -337,7 +340,7 @@ class Delete(Operation[None]):
     def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
         return None, position
 
-    encode_result = staticmethod(_nothing)  # type: ignore[assignment]
+    encode_result = staticmethod(_nothing)
 
 
 @dataclass(slots=True)
@@ -384,7 +387,7 @@ class Check(Operation[None]):
     def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
         return None, position
 
-    encode_result = staticmethod(_nothing)  # type: ignore[assignment]
+    encode_result = staticmethod(_nothing)
 
 
 @dataclass(slots=True)
@@ -610,7 +613,7 @@ class _WithoutRecord(Operation[None]):
     def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
         return None, position
 
-    encode_result = staticmethod(_nothing)  # type: ignore[assignment]
+    encode_result = staticmethod(_nothing)
 
 
 @dataclass(slots=True)
@@ -653,7 +656,7 @@ class Auth(Operation[None]):
     def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
         return None, position
 
-    encode_result = staticmethod(_nothing)  # type: ignore[assignment]
+    encode_result = staticmethod(_nothing)
 
 
 @dataclass(slots=True)
@@ -756,7 +759,7 @@ class SetWatches(_WithoutRecord):
     persistent_recursive_watches: list[str] | None = None
 
     @property
-    def op_code(self) -> OpCode:  # type: ignore[override]
+    def op_code(self) -> OpCode:
         both = self.persistent_watches, self.persistent_recursive_watches
         return OpCode.SET_WATCHES if both == (None, None) else OpCode.SET_WATCHES2
 
