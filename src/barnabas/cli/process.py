@@ -65,11 +65,12 @@ def broker_main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
 
     def story() -> Story:
-        from barnabas.broker.process import run_broker
         from barnabas.model.config import broker_config
-        from barnabas.runtime.real import real_runtime
 
         config = broker_config(read_properties(options.file, options.override))
+        from barnabas.broker.process import run_broker
+        from barnabas.runtime.real import real_runtime
+
         host_name = os.uname().nodename
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:

@@ -1,0 +1,204 @@
+"""The command as a user runs it: a cluster is started, written to, read from, hurt, looked at and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BARNABAS = [sys.executable, "-m", "barnabas"]
+
+
+def run(*arguments: str, stdin: str | None = None, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*BARNABAS, *arguments], input=stdin, capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, f"barnabas {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command that failed says: one line on stderr and nothing else."""
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("barnabas: ")
+    assert line.endswith((".", "?"))
+    return line
+
+
+def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not fact():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.1)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory whose cluster, if the test made one, is ended whatever the test did."""
+    directory = tmp_path / "cluster"
+    yield directory
+    if (directory / "cluster.json").exists():
+        run("down", "--kill", "--dir", str(directory))
+
+
+def up(place: Path, *arguments: str) -> dict[str, Any]:
+    value = json.loads(run("up", "--dir", str(place), "--format", "json", *arguments).stdout)
+    assert isinstance(value, dict)
+    return value
+
+
+def test_a_cluster_lives_through_the_death_of_a_broker_and_leaves_nothing_behind(place: Path) -> None:
+    state = up(place, "-n", "3")
+    bootstrap = state["bootstrap"]
+    pids = [broker["pid"] for broker in state["brokers"]] + [state["coordinator"]["pid"]]
+    assert [broker["id"] for broker in state["brokers"]] == [0, 1, 2]
+    assert sum(broker["controller"] for broker in state["brokers"]) == 1
+    assert len({os.getsid(pid) for pid in pids}) == 4, "every process has a session of its own"
+
+    run("topic", "create", "-b", bootstrap, "t", "-p", "3", "-r", "3", "-c", "min.insync.replicas=2")
+    lines = "".join(f"key-{number % 7}:value-{number}\n" for number in range(300))
+    run("produce", "-b", bootstrap, "-t", "t", "-K", ":", stdin=lines)
+    read = run("consume", "-b", bootstrap, "-t", "t", "-o", "start", "-e", "-f", "%k:%v\\n").stdout
+    assert sorted(read.splitlines()) == sorted(lines.splitlines())
+
+    victim = next(broker for broker in state["brokers"] if broker["controller"])
+    os.kill(victim["pid"], signal.SIGKILL)
+    more = "".join(f"key-{number % 7}:again-{number}\n" for number in range(50))
+    run("produce", "-b", bootstrap, "-t", "t", "-K", ":", stdin=more)
+    status = json.loads(run("status", "--dir", str(place), "--format", "json", expect=1).stdout)
+    assert [broker["running"] for broker in status["brokers"]].count(False) == 1
+    assert not next(broker for broker in status["brokers"] if broker["id"] == victim["id"])["running"]
+
+    again = up(place)
+    assert [broker["port"] for broker in again["brokers"]] == [broker["port"] for broker in state["brokers"]]
+
+    def in_sync() -> bool:
+        described = json.loads(run("topic", "describe", "-b", bootstrap, "t", "--format", "json").stdout)
+        return all(len(partition["isr"]) == 3 for partition in described[0]["partitions"])
+
+    until(in_sync)
+    run("status", "--dir", str(place))
+    read = run("consume", "-b", bootstrap, "-t", "t", "-e", "-f", "%k:%v\\n").stdout
+    assert sorted(read.splitlines()) == sorted((lines + more).splitlines())
+
+    pids += [broker["pid"] for broker in again["brokers"]]
+    run("down", "--dir", str(place))
+    assert [pid for pid in pids if alive(pid)] == []
+
+
+def test_a_stopped_cluster_starts_again_with_its_data(place: Path) -> None:
+    first = up(place, "-n", "1")
+    run("topic", "create", "-b", first["bootstrap"], "t")
+    run("produce", "-b", first["bootstrap"], "-t", "t", stdin="kept\n")
+    run("down", "--dir", str(place))
+    second = up(place)
+    assert len(second["brokers"]) == 1
+    read = run("consume", "-b", second["bootstrap"], "-t", "t", "-e", "-J").stdout
+    assert [json.loads(line)["payload"] for line in read.splitlines()] == ["kept"]
+
+
+def test_a_directory_whose_cluster_runs_is_not_started_twice(place: Path) -> None:
+    up(place, "-n", "1")
+    assert "already running" in one_sentence(run("up", "--dir", str(place), expect=1))
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_ours(place: Path) -> None:
+    up(place, "-n", "1")
+    run("down", "--kill", "--dir", str(place))
+    state = json.loads((place / "cluster.json").read_text())
+    state["brokers"][0].update(pid=os.getpid(), began=1)
+    (place / "cluster.json").write_text(json.dumps(state))
+    assert (
+        json.loads(run("status", "--dir", str(place), "--format", "json", expect=1).stdout)["brokers"][0]["running"]
+        is False
+    )
+    assert "nothing was running" in run("down", "--dir", str(place)).stdout
+
+
+def test_a_port_in_use_is_named(place: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = one_sentence(run("up", "-n", "1", "--base-port", str(port), "--dir", str(place), expect=1))
+    assert str(port) in said
+    assert "in use" in said
+
+
+def test_a_bad_configuration_value_stops_the_start_and_says_what_is_allowed(place: Path) -> None:
+    said = one_sentence(run("up", "-n", "1", "--config", "num.io.threads=many", "--dir", str(place), expect=2))
+    assert "num.io.threads" in said
+    assert "whole number" in said
+
+
+def test_a_file_where_the_directory_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = one_sentence(run("up", "--dir", str(tmp_path / "file"), expect=1))
+    assert str(tmp_path / "file") in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_directory_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    said = one_sentence(run("up", "--dir", str(tmp_path / "c"), expect=1))
+    assert "cannot be written" in said
+    tmp_path.chmod(0o700)
+
+
+def test_no_broker_at_the_address_is_said_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        said = one_sentence(run("topic", "list", "-b", f"127.0.0.1:{port}", expect=1))
+    assert "No broker answers" in said
+    assert "barnabas up" in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["statu"],
+        ["up", "-n", "none"],
+        ["consume", "-t", "t", "-o", "middle"],
+        ["consume", "-t", "t", "-f", "%q"],
+        ["produce", "-t", "t", "-X", "linger=1"],
+        ["topic", "list", "-b", "nonsense:port"],
+        ["config", "describe", "flights"],
+        ["broker"],
+        ["coordinator", "--port", "x"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_two_and_one_sentence(arguments: list[str]) -> None:
+    one_sentence(run(*arguments, expect=2))
+
+
+def test_a_broker_without_its_file_says_so() -> None:
+    said = one_sentence(run("broker", "/does/not/exist.properties", expect=1))
+    assert "/does/not/exist.properties" in said
+
+
+def test_the_servers_start_without_the_command_lines_libraries() -> None:
+    for command in (["broker", "/does/not/exist"], ["coordinator", "--port", "x"]):
+        program = (
+            "import sys\nfrom barnabas.__main__ import main\n"
+            f"sys.argv[1:] = {command!r}\n"
+            "try:\n    main()\nexcept SystemExit:\n    pass\n"
+            "print([name for name in ('typer', 'rich', 'click') if name in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert done.stdout.strip() == "[]"
