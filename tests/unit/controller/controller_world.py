@@ -26,6 +26,7 @@ from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAnd
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.errors import SessionExpired
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import DeleteTopicsTopicZNode, TopicZNode
 
@@ -162,13 +163,20 @@ class World:
     async def expire(self, broker_id: int) -> None:
         """Ends the broker's session behind its back, as a server does after a long pause."""
         client = self.sessions[broker_id]
-        thief = ZooKeeperClient(self.runtime, self.connect, session_timeout_ms=6_000, connection_timeout_ms=10_000)
-        thief._session.id = client._session.id
-        thief._session.password = client._session.password
-        await thief.start()
-        await thief.close()
-        if client._connection is not None:
-            client._connection.drop("the session was ended elsewhere")
+        session_id, password = client._session.id, client._session.password
+        for _ in range(100):
+            # Whoever comes last has the session: its owner may take it back before it is closed here.
+            thief = ZooKeeperClient(self.runtime, self.connect, session_timeout_ms=6_000, connection_timeout_ms=10_000)
+            thief._session.id, thief._session.password = session_id, password
+            with contextlib.suppress(SessionExpired):  # it is over already
+                await thief.start()
+            await thief.close()
+            if client._connection is not None:
+                client._connection.drop("the session was ended elsewhere")
+            await asyncio.sleep(0.02)
+            if client._session.id != session_id or client._session.expired:
+                return
+        raise AssertionError(f"the session of broker {broker_id} does not end")
 
     async def close(self) -> None:
         for broker_id in list(self.controllers):
