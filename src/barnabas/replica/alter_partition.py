@@ -1,0 +1,134 @@
+"""Asks the controller to change ISRs (KIP-497, Kafka's ``DefaultAlterPartitionManager``).
+
+All changes that wait go out as one request, and only one request is in flight. A partition's change leaves the list
+when it was answered; whatever a lost reply or a controller that is not one any more leaves unanswered is sent again.
+That is safe: the controller takes a repeated change at the same epochs as done already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.runtime import Tasks
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_MS: Final = 50
+
+Answered = Callable[[LeaderAndIsr | ErrorCode], None]
+
+
+class AlterPartitionSender(Protocol):
+    def submit(self, topic_partition: TopicPartition, topic_id: Uuid, sent: LeaderAndIsr, answered: Answered) -> None:
+        """Calls `answered` once, later, with the new state or the controller's error."""
+        ...
+
+
+class AlterPartitionManager:
+    """`send` gets a request to the controller, wherever it is, and returns its answer."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        send: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        tasks: Tasks,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._send = send
+        self._tasks = tasks
+        self._unanswered: dict[TopicPartition, tuple[Uuid, LeaderAndIsr, Answered]] = {}
+        self._sending: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def submit(self, topic_partition: TopicPartition, topic_id: Uuid, sent: LeaderAndIsr, answered: Answered) -> None:
+        if self._closed:
+            return
+        waiting = self._unanswered.get(topic_partition)
+        if waiting is not None and waiting[1].leader_epoch >= sent.leader_epoch:
+            # The leader has at most one change in flight in an epoch; it may ask again when this one is answered.
+            asyncio.get_running_loop().call_soon(answered, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            return
+        self._unanswered[topic_partition] = (topic_id, sent, answered)
+        if self._sending is None or self._sending.done():
+            self._sending = self._tasks.begin(self._propagate(), "alter-partition")
+
+    def close(self) -> None:
+        """Nothing is sent any more, and what was not answered never is."""
+        self._closed = True
+        self._unanswered.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _propagate(self) -> None:
+        while self._unanswered and not self._closed:
+            in_flight = dict(self._unanswered)
+            try:
+                response = await self._send(self._request(in_flight))
+            except (KafkaError, OSError, ValueError) as error:
+                logger.debug("the controller did not answer AlterPartition: %s", error)
+                await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+                continue
+            if not self._answer(in_flight, response):
+                await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+
+    def _request(self, items: dict[TopicPartition, tuple[Uuid, LeaderAndIsr, Answered]]) -> AlterPartitionRequest:
+        topics: dict[Uuid, AlterPartitionRequest.TopicData] = {}
+        for topic_partition, (topic_id, sent, _) in items.items():
+            assert topic_id != ZERO_UUID, f"{topic_partition} has no topic id"
+            topic = topics.setdefault(topic_id, AlterPartitionRequest.TopicData(topic_id=topic_id))
+            topic.partitions.append(
+                AlterPartitionRequest.PartitionData(
+                    topic_partition.partition,
+                    sent.leader_epoch,
+                    new_isr_with_epochs=[AlterPartitionRequest.BrokerState(each, -1) for each in sent.isr],
+                    leader_recovery_state=sent.leader_recovery_state,
+                    partition_epoch=sent.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(self._broker_id, self._broker_epoch(), list(topics.values()))
+
+    def _answer(
+        self, in_flight: dict[TopicPartition, tuple[Uuid, LeaderAndIsr, Answered]], response: AlterPartitionResponse
+    ) -> bool:
+        """Hands out the answers; False when something has to be sent again after a pause."""
+        if response.error_code:
+            # STALE_BROKER_EPOCH: the controller has not seen this registration yet, or this broker not its own.
+            logger.info("the controller refused AlterPartition: %s", ErrorCode(response.error_code).name)
+            return False
+        answers = {
+            (topic.topic_id, partition.partition_index): partition
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+        complete = True
+        for topic_partition, item in in_flight.items():
+            topic_id, _, answered = item
+            answer = answers.get((topic_id, topic_partition.partition))
+            if answer is None:
+                complete = False
+                continue
+            if self._unanswered.get(topic_partition) is item:
+                del self._unanswered[topic_partition]
+            answered(_outcome(answer))
+        return complete
+
+
+def _outcome(answer: AlterPartitionResponse.PartitionData) -> LeaderAndIsr | ErrorCode:
+    if answer.error_code:
+        return ErrorCode(answer.error_code)
+    return LeaderAndIsr(
+        answer.leader_id,
+        answer.leader_epoch,
+        tuple(answer.isr),
+        LeaderRecoveryState(answer.leader_recovery_state),
+        answer.partition_epoch,
+    )

@@ -1,0 +1,129 @@
+"""A fetch request: what was asked, what was read, and waiting for more (Kafka's ``DelayedFetch``).
+
+A fetch that found too little waits at its partitions: a follower's for the log's end, a consumer's for the high
+watermark. When one of them moves, only that partition is looked at, and only those that moved are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
+from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.purgatory import DelayedOperation
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+NO_DIVERGING_EPOCH: Final = FetchResponse.EpochEndOffset()
+NO_CURRENT_LEADER: Final = FetchResponse.LeaderIdAndEpoch()
+NO_SNAPSHOT: Final = FetchResponse.SnapshotId()
+"""Shared by all answers and never changed: most partitions of a fetch have none of these."""
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition as fetch requests name it: by topic id from version 13 on, by name before. `topic` may be unknown."""
+
+    topic_id: Uuid
+    topic: str | None
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        assert self.topic is not None
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchParams:
+    """What holds for all partitions of one fetch."""
+
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: FetchIsolation
+    hard_max_bytes_limit: bool = False
+    """Before version 3 a batch larger than the limit was not returned at all (KIP-74)."""
+    fetch_only_leader: bool = True
+    rack_id: str = ""
+
+    @property
+    def from_follower(self) -> bool:
+        return self.replica_id > NO_BROKER
+
+
+class FetchedPartition:
+    """One partition of a fetch: the request, the answer so far, and how many bytes there may be by now."""
+
+    __slots__ = ("available_bytes", "data", "diverging", "key", "partition", "request", "stale")
+
+    def __init__(self, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+        self.key = key
+        self.request = request
+        self.partition: Partition | None = None
+        self.data: FetchResponse.PartitionData | None = None
+        self.diverging = False
+        self.stale = False
+        """Something moved since it was read."""
+        self.available_bytes = 0
+        """What an answer would hold of it."""
+
+
+Read = Callable[[FetchParams, Sequence[FetchedPartition], bool], int]
+"""Reads the partitions given, within the request's bounds; returns the number of bytes. The flag: from the purgatory."""
+
+
+class DelayedFetch(DelayedOperation[TopicPartition]):
+    """Complete when `min_bytes` are there, or a partition has something else to tell."""
+
+    __slots__ = ("_available", "_by_key", "_fetched", "_params", "_read")
+
+    def __init__(self, params: FetchParams, fetched: list[FetchedPartition], read: Read) -> None:
+        super().__init__()
+        self._params = params
+        self._fetched = fetched
+        self._read = read
+        self._available = sum(each.available_bytes for each in fetched)
+        self._by_key = {each.key.topic_partition: each for each in fetched if each.key.topic is not None}
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        return list(self._by_key)
+
+    def try_complete(self, key: TopicPartition | None) -> bool:
+        if key is None:
+            return False  # the caller has just read all of them
+        fetched = self._by_key[key]
+        partition = fetched.partition
+        fetched.stale = True
+        if partition is None or partition.log is None:
+            return True
+        epoch = fetched.request.current_leader_epoch
+        if epoch not in (-1, partition.leader_epoch) or (self._params.fetch_only_leader and not partition.is_leader):
+            return True
+        bound = partition.bound(self._params.isolation)
+        if bound < fetched.request.fetch_offset:
+            return partition.log.log_end_offset < fetched.request.fetch_offset
+        if bound == fetched.request.fetch_offset:
+            return False
+        if self._params.min_bytes <= 1:
+            return True
+        before = fetched.available_bytes
+        fetched.available_bytes = partition.log.bytes_between(fetched.request.fetch_offset, bound)
+        self._available += fetched.available_bytes - before
+        return self._available >= self._params.min_bytes
+
+    def on_complete(self) -> None:
+        stale = [each for each in self._fetched if each.stale]
+        if stale:
+            self._read(self._params, stale, True)
+        for each in self._fetched:
+            # A partition that nothing was read of may have moved its high watermark all the same.
+            if each.data is not None and not each.data.error_code and not each.diverging and not each.stale:
+                partition = each.partition
+                if partition is not None and partition.log is not None:
+                    each.data.high_watermark = partition.log.high_watermark
+                    each.data.last_stable_offset = partition.log.last_stable_offset
+                    each.data.log_start_offset = partition.log.log_start_offset

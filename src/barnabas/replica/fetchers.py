@@ -1,0 +1,490 @@
+"""Followers' fetchers: one story per (leader, fetcher id) that copies all its partitions from that leader.
+
+Each round asks for the partitions that are not paused, waits for the answer, and applies it partition by partition. A
+partition's trouble pauses or stops that partition only (KIP-461). An answer counts for a partition only when the
+partition is still here, at the same leader epoch and the same fetch offset as when it was asked for: in between it may
+have been taken away, led by this broker itself, or cut (KAFKA-10371, KAFKA-7786).
+
+Where logs differ, only leader epochs decide what is cut: the leader names the epoch in which both last agree and its
+end (``DivergingEpoch``), the follower cuts to the smaller of that end and its own, and asks again (KIP-101, KIP-595).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from barnabas.client.connection import Connection
+from barnabas.log.log import Log
+from barnabas.log.log_dir import LogDirFailure
+from barnabas.model.cluster import Endpoint
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
+from barnabas.replica.fetch_session import FetchSession
+from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
+from barnabas.runtime import Condition, Runtime, Tasks, ended
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.messages.list_offsets import ListOffsetsRequest
+
+logger = logging.getLogger(__name__)
+
+FETCH_VERSION: Final = 17
+LIST_OFFSETS_VERSION: Final = 9
+
+
+@dataclass(slots=True)
+class FetchState:
+    """Where the fetcher is in one partition. A new leader epoch makes a new one, so that old answers find nobody."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    paused_until_ms: int = 0
+    lag: int | None = None
+    """How far behind the leader's high watermark; None before the first answer."""
+
+    def ready(self, now_ms: int) -> bool:
+        return self.paused_until_ms <= now_ms
+
+
+class Follower(Protocol):
+    """What the fetchers need of the replicas."""
+
+    broker_id: int
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    def follower_partition(self, topic_partition: TopicPartition, leader_epoch: int) -> Partition | None:
+        """The partition when this broker follows it in `leader_epoch`."""
+        ...
+
+    def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None: ...
+
+    def log_dir_failed(self, failure: LogDirFailure) -> None: ...
+
+    def leader_endpoint(self, broker_id: int) -> Endpoint | None: ...
+
+
+Connect = Callable[[Endpoint, str], Connection]
+
+
+class ReplicaFetcherManager:
+    """Gives each followed partition to its fetcher, and takes it away again."""
+
+    def __init__(self, runtime: Runtime, config: Config, follower: Follower, connect: Connect, tasks: Tasks) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._follower = follower
+        self._connect = connect
+        self._tasks = tasks
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
+        self.failed_partitions: dict[TopicPartition, None] = {}
+
+    def add(self, partition: Partition) -> None:
+        """Begins to follow `partition`, from where its log ends, at its present leader and epoch."""
+        topic_partition = partition.topic_partition
+        self.remove(topic_partition)
+        key = (partition.leader_id, self._fetcher_id(topic_partition))
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = ReplicaFetcher(
+                self._runtime, self._config, self._follower, self._connect, *key, on_failed=self._failed
+            )
+            fetcher.task = self._tasks.begin(fetcher.run(), f"fetcher-{key[1]}-from-{key[0]}")
+            self._fetchers[key] = fetcher
+        self._fetcher_of[topic_partition] = fetcher
+        fetcher.add(partition)
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        self.failed_partitions.pop(topic_partition, None)
+        fetcher = self._fetcher_of.pop(topic_partition, None)
+        if fetcher is not None:
+            fetcher.remove(topic_partition)
+
+    def state(self, topic_partition: TopicPartition) -> FetchState | None:
+        fetcher = self._fetcher_of.get(topic_partition)
+        return None if fetcher is None else fetcher.states.get(topic_partition)
+
+    def shutdown_idle_fetchers(self) -> None:
+        for key, fetcher in list(self._fetchers.items()):
+            if not fetcher.states:
+                del self._fetchers[key]
+                fetcher.stop()
+
+    async def shutdown(self) -> None:
+        fetchers = list(self._fetchers.values())
+        self._fetchers.clear()
+        self._fetcher_of.clear()
+        for fetcher in fetchers:
+            fetcher.stop()
+        for fetcher in fetchers:
+            if fetcher.task is not None:
+                await ended(fetcher.task)
+
+    def _failed(self, topic_partition: TopicPartition) -> None:
+        self._fetcher_of.pop(topic_partition, None)
+        self.failed_partitions[topic_partition] = None
+
+    def _fetcher_id(self, topic_partition: TopicPartition) -> int:
+        """``AbstractFetcherManager.getFetcherId``, with Java's hash of the topic's name."""
+        text = 0
+        for unit in topic_partition.topic.encode("utf-16-be")[1::2]:  # a topic's name is ASCII
+            text = (31 * text + unit) & 0xFFFFFFFF
+        mixed = (31 * text + topic_partition.partition) & 0x7FFFFFFF
+        return mixed % self._config.number("num.replica.fetchers")
+
+
+class ReplicaFetcher:
+    """Copies from one leader."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        follower: Follower,
+        connect: Connect,
+        leader_id: int,
+        fetcher_id: int,
+        *,
+        on_failed: Callable[[TopicPartition], None],
+    ) -> None:
+        self._runtime = runtime
+        self._follower = follower
+        self._connect = connect
+        self._on_failed = on_failed
+        self._client_id = f"broker-{follower.broker_id}-fetcher-{fetcher_id}"
+        self._backoff_ms = config.number("replica.fetch.backoff.ms")
+        self._wait_max_ms = config.number("replica.fetch.wait.max.ms")
+        self._min_bytes = config.number("replica.fetch.min.bytes")
+        self._partition_max_bytes = config.number("replica.fetch.max.bytes")
+        self._max_bytes = config.number("replica.fetch.response.max.bytes")
+        self._socket_timeout_ms = config.number("replica.socket.timeout.ms")
+        self._session = FetchSession()
+        self._connection: Connection | None = None
+        self._endpoint: Endpoint | None = None
+        self._changed = Condition()
+        self.leader_id = leader_id
+        self.states: dict[TopicPartition, FetchState] = {}
+        self.task: asyncio.Task[Any] | None = None
+
+    def add(self, partition: Partition) -> None:
+        log = partition.local_log()
+        if log.latest_epoch == NO_EPOCH and log.log_end_offset > log.high_watermark:
+            # No epoch tells how far this log agrees with the leader's; up to the high watermark it does.
+            log.truncate_to(log.high_watermark, now_ms=self._runtime.clock.now_ms())
+        self.states[partition.topic_partition] = FetchState(
+            partition.topic_partition,
+            partition.topic_id,
+            partition.leader_epoch,
+            log.log_end_offset,
+            log.latest_epoch,
+        )
+        self._changed.notify()
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        self.states.pop(topic_partition, None)
+
+    def stop(self) -> None:
+        self.states.clear()
+        if self.task is not None:
+            self.task.cancel()
+        self._disconnect()
+
+    # The story
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await self._round()
+        finally:
+            self._disconnect()
+
+    async def _round(self) -> None:
+        now_ms = self._runtime.clock.monotonic_ms()
+        ready = {state.topic_partition: state for state in self.states.values() if state.ready(now_ms)}
+        if not ready:
+            await self._until_ready(now_ms)
+            return
+        asked: dict[tuple[Uuid, int], tuple[FetchState, FetchRequest.FetchPartition]] = {}
+        for state in ready.values():
+            partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
+            if partition is None:
+                self.remove(state.topic_partition)
+                continue
+            asked[(state.topic_id, state.topic_partition.partition)] = (state, self._request(state, partition))
+        if not asked:
+            return
+        topics, forgotten, session_id, epoch = self._session.build({key: each for key, (_, each) in asked.items()})
+        request = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(self._follower.broker_id, self._follower.broker_epoch),
+            max_wait_ms=self._wait_max_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        try:
+            connection = await self._connected()
+            response = await connection.send(request, FETCH_VERSION, self._socket_timeout_ms)
+        except (OSError, WireError) as error:
+            self._session.lost()
+            self._disconnect()
+            if self.states:
+                logger.info("%s: leader %d does not answer: %s", self._client_id, self.leader_id, error)
+            self._pause(state for state, _ in asked.values())
+            return
+        if not self._session.handle(response):
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                reason = ErrorCode(response.error_code).name if response.error_code else "an answer to something else"
+                logger.info("%s: leader %d: %s", self._client_id, self.leader_id, reason)
+                self._pause(state for state, _ in asked.values())
+            return
+        await self._apply(asked, response)
+
+    def _request(self, state: FetchState, partition: Partition) -> FetchRequest.FetchPartition:
+        return FetchRequest.FetchPartition(
+            state.topic_partition.partition,
+            state.current_leader_epoch,
+            state.fetch_offset,
+            state.last_fetched_epoch,
+            partition.local_log().log_start_offset,
+            self._partition_max_bytes,
+        )
+
+    async def _until_ready(self, now_ms: int) -> None:
+        """Waits for a partition to be added or to leave its pause."""
+        timer = None
+        if self.states:
+            next_ms = min(state.paused_until_ms for state in self.states.values())
+            timer = asyncio.get_running_loop().call_later(max(next_ms - now_ms, 1) / 1000, self._changed.notify)
+        try:
+            await self._changed
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _connected(self) -> Connection:
+        endpoint = self._follower.leader_endpoint(self.leader_id)
+        if endpoint is None:
+            raise ConnectionError(f"broker {self.leader_id} is not alive")
+        connection = self._connection
+        if connection is not None and (connection.closed or endpoint != self._endpoint):
+            self._disconnect()
+            connection = None
+        if connection is None:
+            connection = self._connect(endpoint, self._client_id)
+            self._connection, self._endpoint = connection, endpoint
+            await connection.connect()
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    # Applying an answer
+
+    async def _apply(
+        self,
+        asked: dict[tuple[Uuid, int], tuple[FetchState, FetchRequest.FetchPartition]],
+        response: FetchResponse,
+    ) -> None:
+        out_of_range = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                item = asked.get((topic.topic_id, data.partition_index))
+                if item is None:
+                    continue
+                state, request = item
+                if not self._current(state, request.fetch_offset):
+                    continue
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    out_of_range.append((state, request.fetch_offset))
+                elif data.error_code:
+                    self._refused(state, ErrorCode(data.error_code))
+                else:
+                    self._guarded(state, self._take, data)
+        for state, fetch_offset in out_of_range:
+            await self._out_of_range(state, fetch_offset)
+
+    def _current(self, state: FetchState, fetch_offset: int) -> bool:
+        return (
+            self.states.get(state.topic_partition) is state
+            and state.fetch_offset == fetch_offset
+            and self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
+        )
+
+    def _guarded(self, state: FetchState, step: Callable[..., None], *arguments: Any) -> None:
+        """One step for one partition, whose failure is that partition's alone."""
+        try:
+            step(state, *arguments)
+        except LogDirFailure as failure:
+            self._failed(state, failure)
+            self._follower.log_dir_failed(failure)
+        except KafkaError as error:
+            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
+                logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
+                self._pause([state])
+            else:
+                self._failed(state, error)
+        except Exception as error:
+            self._failed(state, error)
+
+    def _failed(self, state: FetchState, error: Exception) -> None:
+        logger.error(
+            "%s: %s is not followed any more, until its next LeaderAndIsr",
+            self._client_id,
+            state.topic_partition,
+            exc_info=error,
+        )
+        self.remove(state.topic_partition)
+        self._on_failed(state.topic_partition)
+
+    def _partition(self, state: FetchState) -> Partition:
+        partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
+        assert partition is not None, f"{state} was checked"
+        return partition
+
+    def _take(self, state: FetchState, data: FetchResponse.PartitionData) -> None:
+        partition = self._partition(state)
+        log = partition.local_log()
+        if data.diverging_epoch.epoch != NO_EPOCH or data.diverging_epoch.end_offset != NO_OFFSET:
+            offset = truncation_offset(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            logger.info(
+                "truncating %s from %d to %d: the leader's epoch %d ends at %d",
+                state.topic_partition,
+                log.log_end_offset,
+                offset,
+                data.diverging_epoch.epoch,
+                data.diverging_epoch.end_offset,
+            )
+            log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
+            state.fetch_offset = log.log_end_offset
+            state.last_fetched_epoch = log.latest_epoch
+            return
+        assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
+        records = data.records
+        if isinstance(records, list):
+            records = b"".join(records)
+        state.fetch_offset, moved = partition.append_as_follower(
+            b"" if records is None else records,
+            data.high_watermark,
+            data.log_start_offset,
+            self._runtime.clock.now_ms(),
+        )
+        # An empty answer leaves it as it is: forgetting it would make the leader doubt the whole log (KAFKA-15510).
+        state.last_fetched_epoch = log.latest_epoch
+        state.lag = max(0, data.high_watermark - state.fetch_offset)
+        if moved or records:
+            self._follower.follower_advanced(partition, moved)
+        if records:
+            # To the end of the line, so that partitions with much to fetch do not starve the others.
+            self.states[state.topic_partition] = self.states.pop(state.topic_partition)
+
+    def _refused(self, state: FetchState, error: ErrorCode) -> None:
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            # The leader has a newer epoch: only the controller can tell this broker of it, by a LeaderAndIsr, which
+            # makes a new state. The pause is for a controller whose request is lost.
+            logger.info(
+                "%s: %s is fenced in epoch %d", self._client_id, state.topic_partition, state.current_leader_epoch
+            )
+        else:
+            logger.debug("%s: %s: %s", self._client_id, state.topic_partition, error.name)
+        self._pause([state])
+
+    def _pause(self, states: Any) -> None:
+        until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
+        for state in states:
+            state.paused_until_ms = until_ms
+
+    async def _out_of_range(self, state: FetchState, fetch_offset: int) -> None:
+        """The leader's log does not reach to, or begins after, where this one ends.
+
+        Ending before: the leader was elected uncleanly, and what it lacks is cut. Beginning after: this replica was away
+        for longer than records are kept, and begins anew. Never is more thrown away than that (KAFKA-2143).
+        """
+        try:
+            end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)
+            if not self._current(state, fetch_offset):
+                return
+            if end_offset < self._partition(state).local_log().log_end_offset:
+                self._guarded(state, self._cut, end_offset)
+                return
+            start_offset = await self._leader_offset(state, EARLIEST_TIMESTAMP)
+        except (OSError, WireError) as error:
+            logger.info("%s: no offsets for %s: %s", self._client_id, state.topic_partition, error)
+            self._disconnect()
+            self._session.lost()
+            self._pause([state])
+            return
+        except KafkaError as error:
+            self._refused(state, error.code)
+            return
+        if self._current(state, fetch_offset):
+            self._guarded(state, self._begin_at, start_offset)
+
+    def _cut(self, state: FetchState, offset: int) -> None:
+        log = self._partition(state).local_log()
+        logger.warning(
+            "truncating %s from %d to the leader's end %d", state.topic_partition, log.log_end_offset, offset
+        )
+        log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
+        self._restart(state, log)
+
+    def _begin_at(self, state: FetchState, start_offset: int) -> None:
+        log = self._partition(state).local_log()
+        if start_offset > log.log_end_offset:
+            logger.warning(
+                "%s begins anew at %d: the leader has nothing before, and this log ends at %d",
+                state.topic_partition,
+                start_offset,
+                log.log_end_offset,
+            )
+            log.truncate_fully_and_start_at(start_offset, now_ms=self._runtime.clock.now_ms())
+        self._restart(state, log)
+
+    def _restart(self, state: FetchState, log: Log) -> None:
+        state.fetch_offset = log.log_end_offset
+        state.last_fetched_epoch = log.latest_epoch
+
+    async def _leader_offset(self, state: FetchState, timestamp: int) -> int:
+        connection = await self._connected()
+        topic, number = state.topic_partition
+        partition = ListOffsetsRequest.ListOffsetsPartition(number, state.current_leader_epoch, timestamp)
+        request = ListOffsetsRequest(
+            replica_id=self._follower.broker_id, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])]
+        )
+        response = await connection.send(request, LIST_OFFSETS_VERSION, self._socket_timeout_ms)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        return int(answer.offset)
+
+
+def truncation_offset(log: Log, leader_epoch: int, leader_end_offset: int) -> int:
+    """Where to cut a log whose leader says that `leader_epoch`, the largest it has that is not above the follower's,
+    ends at `leader_end_offset` (``AbstractFetcherThread.getOffsetTruncationState``).
+
+    Where this log does not know that epoch, its largest smaller one's end counts, and the leader is asked again.
+    """
+    epoch, end_offset = log.end_offset_for_epoch(leader_epoch)
+    if epoch == NO_EPOCH:
+        # No epoch of this log is that old: only what the leader says is known.
+        return min(leader_end_offset, log.log_end_offset)
+    if epoch != leader_epoch:
+        return min(end_offset, log.log_end_offset)
+    return min(end_offset, leader_end_offset, log.log_end_offset)

@@ -1,0 +1,624 @@
+"""One partition as this broker has it: its log, and what leader and follower decide about it (Kafka's ``Partition``).
+
+The leader knows each follower's `Progress` from its fetches. From that follow two things:
+
+- The high watermark: the smallest log end offset among the maximal ISR and those followers that are caught up and may
+  join it. It only rises within a leader epoch, and only while the ISR is not under ``min.insync.replicas``.
+- The ISR. A change is proposed to the controller and meanwhile pending: who is to be added already holds back the high
+  watermark, who is to be removed still does. At most one change is in flight (KIP-497).
+
+No method here waits. The change of an ISR goes out through `alter_isr`, and comes back by `isr_altered`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from barnabas.log.log import AppendInfo, AppendOrigin, Log, UnexpectedAppendOffset
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.leadership import (
+    CommittedIsr,
+    IsrState,
+    LeaderAndIsr,
+    PendingExpandIsr,
+    PendingShrinkIsr,
+)
+from barnabas.replica.progress import Progress
+from barnabas.runtime import Bytes
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+
+logger = logging.getLogger(__name__)
+
+PartitionState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+
+HIGH_WATERMARK_OFFSET: Final = -1
+"""``DeleteRecordsRequest.HIGH_WATERMARK``: delete up to wherever the high watermark is."""
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedIsr:
+    """A change of the ISR that was sent to the controller: what was asked for, and the state until it is answered."""
+
+    state: PendingExpandIsr | PendingShrinkIsr
+    sent: LeaderAndIsr
+
+
+class Surroundings(Protocol):
+    """What a partition needs of its broker."""
+
+    broker_id: int
+    replica_lag_time_max_ms: int
+
+    def open_log(self, partition: Partition, topic_id: Uuid, is_new: bool) -> Log:
+        """The partition's log, made when it is not there, with its checkpointed high watermark."""
+        ...
+
+    def is_alive(self, broker_id: int) -> bool: ...
+
+    def alter_isr(self, partition: Partition, proposed: ProposedIsr) -> None: ...
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """Wakes what waits for the high watermark, or for the lowest log start offset."""
+        ...
+
+
+class ReadResult:
+    """What a fetch from one partition found. The offsets are those before the read, so that they belong together."""
+
+    __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_end_offset", "log_start_offset", "records")
+
+    def __init__(self, log: Log) -> None:
+        self.high_watermark = log.high_watermark
+        self.last_stable_offset = log.last_stable_offset
+        self.log_start_offset = log.log_start_offset
+        self.log_end_offset = log.log_end_offset
+        self.records: Bytes = b""
+        self.diverging: tuple[int, int] | None = None
+        """The epoch and its end offset to which the follower has to truncate (KIP-595)."""
+
+
+class Partition:
+    """Leader or follower of one partition; neither before the first LeaderAndIsr."""
+
+    __slots__ = (
+        "_surroundings",
+        "adding_replicas",
+        "assigned_replicas",
+        "controller_epoch",
+        "isr_state",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "progress",
+        "removing_replicas",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self.topic_partition = topic_partition
+        self.log: Log | None = None
+        self.leader_id = NO_BROKER
+        self.leader_epoch = NO_EPOCH
+        self.leader_epoch_start_offset: int | None = None
+        self.partition_epoch = -1
+        self.controller_epoch = 0
+        self.assigned_replicas: tuple[int, ...] = ()
+        self.adding_replicas: tuple[int, ...] = ()
+        self.removing_replicas: tuple[int, ...] = ()
+        self.isr_state: IsrState = CommittedIsr(frozenset(), -1)
+        self.progress: dict[int, Progress] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"Partition({self.topic_partition}, leader {self.leader_id} epoch {self.leader_epoch}, "
+            f"isr {sorted(self.isr_state.isr)})"
+        )
+
+    # What it is
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_id == self._surroundings.broker_id and self.log is not None
+
+    @property
+    def topic_id(self) -> Uuid:
+        return ZERO_UUID if self.log is None or self.log.topic_id is None else self.log.topic_id
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.is_leader and len(self.isr_state.isr) < self.effective_min_isr
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.is_leader and len(self.isr_state.isr) < len(self.assigned_replicas)
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def effective_min_isr(self) -> int:
+        """``min.insync.replicas``, or how many replicas there are where that is less."""
+        assert self.log is not None
+        return min(self.log.config.number("min.insync.replicas"), len(self.progress) + 1)
+
+    def local_log(self) -> Log:
+        if self.log is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Log for partition {self.topic_partition} is not available on broker"
+            )
+        return self.log
+
+    def leader_log(self) -> Log:
+        log = self.log
+        if log is None or self.leader_id != self._surroundings.broker_id:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Leader not local for partition {self.topic_partition} on broker {self._surroundings.broker_id}",
+            )
+        return log
+
+    def log_with_epoch(self, current_leader_epoch: int, *, only_leader: bool) -> Log:
+        """The log for someone who believes in `current_leader_epoch` (-1: does not say). Fences both ways (KIP-320)."""
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise KafkaError(
+                    ErrorCode.FENCED_LEADER_EPOCH,
+                    f"Leader epoch {current_leader_epoch} of {self.topic_partition} is behind {self.leader_epoch}",
+                )
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"Leader epoch {current_leader_epoch} of {self.topic_partition} is ahead of {self.leader_epoch}",
+            )
+        return self.leader_log() if only_leader else self.local_log()
+
+    # Becoming leader or follower
+
+    def make_leader(self, state: PartitionState, topic_id: Uuid, now_ms: int) -> bool:
+        """Takes the lead in `state`'s epoch. True when this broker did not lead before.
+
+        The epoch's start is entered into the epoch cache at once, before any record: a follower that asks about a later
+        epoch than this log has records of must learn where to truncate (KIP-279).
+        """
+        if state.partition_epoch < self.partition_epoch:
+            logger.info("%s: LeaderAndIsr with older partition epoch %d", self, state.partition_epoch)
+            return False
+        log = self._surroundings.open_log(self, topic_id, state.is_new)
+        new_leader = not self.is_leader
+        new_epoch = state.leader_epoch > self.leader_epoch
+        end_offset = log.log_end_offset
+        if new_epoch:
+            # The one step that can fail comes before every change, so that the request can be repeated.
+            log.maybe_assign_epoch_start_offset(state.leader_epoch, end_offset)
+        self.log = log
+        self.controller_epoch = state.controller_epoch
+        self._assign(state)
+        followers = [each for each in state.replicas if each != self._surroundings.broker_id]
+        self.progress = {each: self.progress.get(each) or Progress(each) for each in followers}
+        self.isr_state = CommittedIsr(frozenset(state.isr), state.partition_epoch)
+        if new_epoch:
+            for progress in self.progress.values():
+                progress.reset(
+                    end_offset, new_leader=new_leader, in_sync=progress.broker_id in state.isr, now_ms=now_ms
+                )
+            self.leader_epoch = state.leader_epoch
+            self.leader_epoch_start_offset = end_offset
+            logger.info(
+                "leading %s in epoch %d from offset %d, high watermark %d, isr %s",
+                self.topic_partition,
+                state.leader_epoch,
+                end_offset,
+                log.high_watermark,
+                list(state.isr),
+            )
+        self.partition_epoch = state.partition_epoch
+        self.leader_id = self._surroundings.broker_id
+        # The ISR may be down to this replica alone.
+        if self.maybe_increment_high_watermark(now_ms):
+            self._surroundings.high_watermark_moved(self)
+        return new_leader
+
+    def make_follower(self, state: PartitionState, topic_id: Uuid) -> bool:
+        """Follows `state.leader` (-1: nobody yet). True when the leader epoch is new, and the fetcher has to restart."""
+        if state.partition_epoch < self.partition_epoch:
+            logger.info("%s: LeaderAndIsr with older partition epoch %d", self, state.partition_epoch)
+            return False
+        self.log = self._surroundings.open_log(self, topic_id, state.is_new)
+        new_epoch = state.leader_epoch > self.leader_epoch
+        self.controller_epoch = state.controller_epoch
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start_offset = None
+        self.partition_epoch = state.partition_epoch
+        self._assign(state)
+        self.progress = {}
+        self.isr_state = CommittedIsr(frozenset(), state.partition_epoch)
+        logger.info(
+            "following %d in %s, epoch %d, from offset %d, high watermark %d",
+            state.leader,
+            self.topic_partition,
+            state.leader_epoch,
+            self.log.log_end_offset,
+            self.log.high_watermark,
+        )
+        return new_epoch
+
+    def _assign(self, state: PartitionState) -> None:
+        self.assigned_replicas = tuple(state.replicas)
+        self.adding_replicas = tuple(state.adding_replicas)
+        self.removing_replicas = tuple(state.removing_replicas)
+
+    def forget(self) -> None:
+        """The replica is deleted, or its log directory is offline: nothing is led or followed any more."""
+        self.log = None
+        self.leader_id = NO_BROKER
+        self.leader_epoch_start_offset = None
+        self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
+        self.isr_state = CommittedIsr(frozenset(), -1)
+        self.progress = {}
+
+    # The leader: appending
+
+    def append_as_leader(
+        self, records: bytearray | memoryview, required_acks: int, *, now_ms: int, wall_ms: int, origin: AppendOrigin
+    ) -> tuple[AppendInfo, bool]:
+        """Appends, and tells whether the high watermark rose by it. NOT_ENOUGH_REPLICAS means nothing was appended."""
+        log = self.leader_log()
+        if required_acks == -1:
+            in_sync = len(self.isr_state.isr)
+            minimum = self.effective_min_isr
+            if in_sync < minimum:
+                raise KafkaError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
+                    f"requirement of {minimum} for partition {self.topic_partition}",
+                )
+        info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin)
+        return info, self.maybe_increment_high_watermark(now_ms)
+
+    def check_enough_replicas_reach_offset(self, required_offset: int, leader_epoch: int) -> tuple[bool, ErrorCode]:
+        """Whether a produce request with acks=all is over, and with which error.
+
+        A request that was appended in an earlier leader epoch is over: what stands at its offsets now may be
+        something else.
+        """
+        if not self.is_leader or self.leader_epoch != leader_epoch:
+            return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert self.log is not None
+        if self.log.high_watermark < required_offset:
+            return False, ErrorCode.NONE
+        if self.effective_min_isr <= len(self.isr_state.maximal_isr):
+            return True, ErrorCode.NONE
+        # Appended while there were enough; the ISR has shrunk since.
+        return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # The leader: its followers
+
+    def record_fetch(
+        self,
+        follower_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        follower_start_offset: int,
+        leader_end_offset: int,
+        now_ms: int,
+    ) -> bool:
+        """A follower fetched from `fetch_offset`. True when the high watermark rose by it."""
+        progress = self.progress[follower_id]
+        moved = progress.log_end_offset != fetch_offset
+        low_watermark_moved = progress.log_start_offset != follower_start_offset
+        progress.record_fetch(fetch_offset, follower_start_offset, leader_end_offset, broker_epoch, now_ms)
+        self.maybe_expand_isr(progress)
+        raised = moved and self.maybe_increment_high_watermark(now_ms)
+        if raised or low_watermark_moved:
+            self._surroundings.high_watermark_moved(self)
+        return raised
+
+    def maybe_increment_high_watermark(self, now_ms: int) -> bool:
+        """Raises the high watermark as far as the maximal ISR allows; True when it rose.
+
+        A follower outside of the ISR that is caught up holds it back too: else it would run ahead of a follower that
+        is always a little behind, which could then never join.
+        """
+        log = self.log
+        if log is None or self.leader_id != self._surroundings.broker_id:
+            return False
+        end_offset = high_watermark = log.log_end_offset
+        if self.progress or not self.isr_state.isr:
+            if len(self.isr_state.isr) < self.effective_min_isr:
+                return False
+            maximal_isr = self.isr_state.maximal_isr
+            for broker_id, progress in self.progress.items():
+                if progress.log_end_offset < high_watermark and (
+                    broker_id in maximal_isr
+                    or (
+                        progress.is_caught_up(end_offset, now_ms, self._surroundings.replica_lag_time_max_ms)
+                        and self._surroundings.is_alive(broker_id)
+                    )
+                ):
+                    high_watermark = progress.log_end_offset
+        if high_watermark <= log.high_watermark:
+            return False
+        log.update_high_watermark(high_watermark)
+        return True
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset among the live replicas: below it, records are deleted everywhere."""
+        lowest = self.leader_log().log_start_offset
+        for broker_id, progress in self.progress.items():
+            if progress.log_start_offset < lowest and self._surroundings.is_alive(broker_id):
+                lowest = progress.log_start_offset
+        return lowest
+
+    # The leader: its ISR
+
+    def maybe_expand_isr(self, progress: Progress) -> bool:
+        """Proposes the follower for the ISR when it has all that is committed, and has reached this leader's epoch.
+
+        Without the second condition it could be elected while it lacks records that were committed under the leader
+        before, which this one has above its high watermark.
+        """
+        state = self.isr_state
+        if (
+            progress.broker_id in state.isr
+            or not isinstance(state, CommittedIsr)
+            or self.log is None
+            or self.leader_epoch_start_offset is None
+            or progress.log_end_offset < self.log.high_watermark
+            or progress.log_end_offset < self.leader_epoch_start_offset
+            or not self._surroundings.is_alive(progress.broker_id)
+        ):
+            return False
+        new = frozenset((progress.broker_id,))
+        self._propose(PendingExpandIsr(new, state), state.isr | new)
+        return True
+
+    def maybe_shrink_isr(self, now_ms: int) -> bool:
+        """Proposes to drop the followers that have not been caught up for ``replica.lag.time.max.ms``."""
+        state = self.isr_state
+        out_of_sync = self.out_of_sync_replicas(now_ms)
+        if not out_of_sync:
+            return False
+        assert isinstance(state, CommittedIsr)
+        logger.info(
+            "shrinking the isr of %s from %s: out of sync are %s, log end offset %d, high watermark %d",
+            self.topic_partition,
+            sorted(state.isr),
+            [self.progress.get(each, each) for each in sorted(out_of_sync)],
+            self.local_log().log_end_offset,
+            self.local_log().high_watermark,
+        )
+        self._propose(PendingShrinkIsr(out_of_sync, state), state.isr - out_of_sync)
+        return True
+
+    def out_of_sync_replicas(self, now_ms: int) -> frozenset[int]:
+        """Members of the ISR that lag; nobody while a change is in flight, or where this broker does not lead."""
+        if not self.is_leader or not isinstance(self.isr_state, CommittedIsr):
+            return frozenset()
+        assert self.log is not None
+        end_offset = self.log.log_end_offset
+        lag_max_ms = self._surroundings.replica_lag_time_max_ms
+        lagging = set()
+        for broker_id in self.isr_state.isr:
+            if broker_id == self._surroundings.broker_id:
+                continue
+            progress = self.progress.get(broker_id)
+            if progress is None or not progress.is_caught_up(end_offset, now_ms, lag_max_ms):
+                lagging.add(broker_id)
+        return frozenset(lagging)
+
+    def _propose(self, state: PendingExpandIsr | PendingShrinkIsr, isr: frozenset[int]) -> None:
+        self.isr_state = state
+        sent = LeaderAndIsr(
+            self._surroundings.broker_id,
+            self.leader_epoch,
+            tuple(sorted(isr)),
+            partition_epoch=self.partition_epoch,
+        )
+        self._surroundings.alter_isr(self, ProposedIsr(state, sent))
+
+    def isr_altered(self, proposed: ProposedIsr, outcome: LeaderAndIsr | ErrorCode, now_ms: int) -> bool:
+        """The controller answered `proposed`. True when the same proposal should be sent again.
+
+        An answer to a proposal that is not the pending one any more (a LeaderAndIsr came between) changes nothing.
+        """
+        if self.isr_state is not proposed.state:
+            return False
+        if isinstance(outcome, ErrorCode):
+            return self._isr_refused(proposed, outcome)
+        if outcome.leader_epoch != self.leader_epoch or outcome.partition_epoch < self.partition_epoch:
+            logger.info("%s: the controller answered with an older state %s", self, outcome)
+            return False
+        self.isr_state = CommittedIsr(frozenset(outcome.isr), outcome.partition_epoch)
+        self.partition_epoch = outcome.partition_epoch
+        logger.info(
+            "isr of %s is %s, partition epoch %d", self.topic_partition, sorted(outcome.isr), outcome.partition_epoch
+        )
+        if self.maybe_increment_high_watermark(now_ms):
+            self._surroundings.high_watermark_moved(self)
+        return False
+
+    def _isr_refused(self, proposed: ProposedIsr, error: ErrorCode) -> bool:
+        if error in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
+            # Certainly not done: back to what is committed, and a later fetch or check may propose anew.
+            self.isr_state = proposed.state.committed
+            return False
+        if error in _ISR_AWAITS_METADATA:
+            # Done or not, somebody knows better than this broker: it stays pending until the next LeaderAndIsr.
+            logger.info("the controller refused %s for %s: %s", proposed.sent.isr, self.topic_partition, error.name)
+            return False
+        logger.warning("the isr of %s was not altered (%s); asking again", self.topic_partition, error.name)
+        return True
+
+    # Reading
+
+    def read(
+        self,
+        fetch_offset: int,
+        max_bytes: int,
+        *,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+        isolation: FetchIsolation,
+        only_leader: bool,
+        min_one_batch: bool,
+    ) -> ReadResult:
+        """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges from this one."""
+        log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
+        result = ReadResult(log)
+        if last_fetched_epoch != NO_EPOCH:
+            epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+            if epoch == NO_EPOCH or end_offset == NO_OFFSET:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"Could not determine the end offset of the last fetched epoch {last_fetched_epoch}",
+                )
+            if fetch_offset < result.log_start_offset:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"Offset {fetch_offset} of {self.topic_partition} is below the log's start "
+                    f"{result.log_start_offset}",
+                )
+            if epoch < last_fetched_epoch or end_offset < fetch_offset:
+                result.diverging = (epoch, end_offset)
+                return result
+        if isolation is FetchIsolation.LOG_END:
+            bound = result.log_end_offset
+        elif isolation is FetchIsolation.HIGH_WATERMARK:
+            bound = result.high_watermark
+        else:
+            bound = result.last_stable_offset
+        if not bound <= fetch_offset <= result.log_end_offset or fetch_offset < result.log_start_offset:
+            # Between the bound and the log's end there is nothing to be read yet; outside of the log this raises
+            # OFFSET_OUT_OF_RANGE.
+            result.records = log.read(fetch_offset, max_bytes, bound=bound, min_one_batch=min_one_batch).records
+        return result
+
+    def bound(self, isolation: FetchIsolation) -> int:
+        """The offset up to which a reader of that kind may read now."""
+        log = self.local_log()
+        if isolation is FetchIsolation.LOG_END:
+            return log.log_end_offset
+        return log.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else log.last_stable_offset
+
+    def follower(self, follower_id: int, current_leader_epoch: int) -> Progress:
+        progress = self.progress.get(follower_id)
+        if progress is None:
+            # A follower that speaks of epochs learns that it knows more than this leader, and tries again.
+            code = (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
+            )
+            raise KafkaError(
+                code, f"Replica {follower_id} is not recognized as a valid replica of {self.topic_partition}"
+            )
+        return progress
+
+    def last_offset_for_leader_epoch(
+        self, current_leader_epoch: int, leader_epoch: int, *, only_leader: bool
+    ) -> tuple[int, int]:
+        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where the log does not know."""
+        return self.log_with_epoch(current_leader_epoch, only_leader=only_leader).end_offset_for_epoch(leader_epoch)
+
+    def offset_for_timestamp(
+        self, timestamp: int, isolation: FetchIsolation, current_leader_epoch: int, *, only_leader: bool
+    ) -> tuple[int, int, int]:
+        """ListOffsets: (timestamp, offset, leader epoch), the offset -1 where there is no such record.
+
+        A new leader does not answer consumers before its high watermark has reached the start of its epoch: it might
+        name a smaller offset than the leader before did (KIP-207).
+        """
+        log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
+        last_fetchable = self.bound(isolation)
+        start = self.leader_epoch_start_offset
+        lagging = isolation is not FetchIsolation.LOG_END and start is not None and start > log.high_watermark
+        if timestamp == LATEST_TIMESTAMP:
+            if lagging:
+                raise self._offset_not_available()
+            return -1, last_fetchable, self.leader_epoch
+        found = log.fetch_offset_by_timestamp(timestamp)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            return (-1, -1, -1) if found is None else (found[0], found[1], found[2])
+        if found is not None and found[1] < last_fetchable:
+            return found[0], found[1], found[2]
+        if lagging:
+            raise self._offset_not_available()
+        return -1, -1, -1
+
+    def _offset_not_available(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"The high watermark of {self.topic_partition} is behind the start of leader epoch {self.leader_epoch}",
+        )
+
+    def delete_records(self, offset: int) -> int:
+        """Deletes the records before `offset` (-1: the high watermark) on this leader; returns the offset meant."""
+        log = self.leader_log()
+        if "delete" not in log.config.items("cleanup.policy"):
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of partition {self.topic_partition} can not be deleted due to the configured policy",
+            )
+        wanted = log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
+        if not 0 <= wanted <= log.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"The offset {wanted} for partition {self.topic_partition} is not valid"
+            )
+        log.maybe_increment_log_start_offset(wanted)
+        return wanted
+
+    # The follower
+
+    def append_as_follower(
+        self, records: Bytes, leader_high_watermark: int, leader_log_start_offset: int, wall_ms: int
+    ) -> tuple[int, bool]:
+        """Appends what the leader sent; returns the next offset to fetch and whether the high watermark moved.
+
+        The high watermark follows the leader's only now, after divergent records would have been cut (KAFKA-14704).
+        """
+        log = self.local_log()
+        if len(records):
+            try:
+                log.append_as_follower(records, now_ms=wall_ms)
+            except UnexpectedAppendOffset as error:
+                empty = log.log_end_offset == log.log_start_offset
+                if not empty or not error.first_offset < log.log_end_offset <= error.last_offset:
+                    raise
+                # The leader's log begins within a batch, and so would this one: it begins with the whole batch.
+                log.truncate_fully_and_start_at(error.first_offset, now_ms=wall_ms)
+                log.append_as_follower(records, now_ms=wall_ms)
+        before = log.high_watermark
+        log.update_high_watermark(min(leader_high_watermark, log.log_end_offset))
+        log.maybe_increment_log_start_offset(min(leader_log_start_offset, log.high_watermark))
+        return log.log_end_offset, log.high_watermark > before
+
+
+class FetchIsolation(Enum):
+    """Up to where a reader may read: followers to the end, consumers to the high watermark or last stable offset."""
+
+    LOG_END = 0
+    HIGH_WATERMARK = 1
+    TXN_COMMITTED = 2
+
+
+_ISR_AWAITS_METADATA: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)

@@ -1,0 +1,679 @@
+"""All replicas of this broker, and every request about them (Kafka's ``ReplicaManager``).
+
+The controller's requests make partitions leaders and followers; producers' records are appended and, with acks=all,
+wait in the purgatory for the high watermark; fetches are answered at once or wait for more. What a partition decides
+about itself is in `partition`; here is which partition, in which order, and who is woken.
+
+Order matters in two places. A partition leaves its fetcher before it changes its role, so that no answer from the
+leader before is applied to it. And what waits is woken after an append is complete, never in the middle of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from barnabas.log.log import AppendOrigin, Log
+from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.cluster import Endpoint
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import EPOCH_DURING_DELETE, NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, AlterPartitionSender
+from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
+from barnabas.replica.delayed_fetch import (
+    NO_CURRENT_LEADER,
+    NO_DIVERGING_EPOCH,
+    NO_SNAPSHOT,
+    DelayedFetch,
+    FetchedPartition,
+    FetchParams,
+    TopicIdPartition,
+)
+from barnabas.replica.delayed_produce import Appended, DelayedProduce
+from barnabas.replica.fetch_session import FetchSessions, refused
+from barnabas.replica.fetchers import Connect, ReplicaFetcherManager
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
+from barnabas.replica.purgatory import Purgatory
+from barnabas.runtime import Runtime, Tasks
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+logger = logging.getLogger(__name__)
+
+ACKS_ALL: Final = -1
+INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
+
+LeadershipChange = Callable[[list[Partition], list[Partition]], None]
+"""Told which partitions this broker leads now and did not before, and which it follows in a new epoch."""
+
+
+class Replicas:
+    """See the module. `startup` begins the stories in the background, `shutdown` ends them."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        broker_id: int,
+        config: Config,
+        log_dirs: LogDirs,
+        *,
+        tasks: Tasks,
+        metadata: MetadataCache,
+        alter_partition: AlterPartitionSender,
+        connect: Connect,
+        inter_broker_listener: str,
+        broker_epoch: Callable[[], int],
+        on_leadership_change: LeadershipChange = lambda leaders, followers: None,
+        on_log_dir_failure: Callable[[str], None] = lambda path: None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.replica_lag_time_max_ms = config.number("replica.lag.time.max.ms")
+        self.controller_epoch = 0
+        self.on_leadership_change = on_leadership_change
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._config = config
+        self._log_dirs = log_dirs
+        self._tasks = tasks
+        self._metadata = metadata
+        self._alter_partition = alter_partition
+        self._inter_broker_listener = inter_broker_listener
+        self._broker_epoch = broker_epoch
+        self._on_log_dir_failure = on_log_dir_failure
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._offline: dict[TopicPartition, None] = {}
+        self._checkpointed: dict[str, dict[TopicPartition, int]] = {}
+        self._had_leader_and_isr = False
+        self._shutting_down = False
+        self.delayed_produce: Purgatory[TopicPartition] = Purgatory()
+        self.follower_fetches: Purgatory[TopicPartition] = Purgatory()
+        self.consumer_fetches: Purgatory[TopicPartition] = Purgatory()
+        self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
+        self.fetch_sessions = FetchSessions(
+            runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
+        )
+        self.fetchers = ReplicaFetcherManager(runtime, config, self, connect, tasks)
+        log_dirs.on_dir_failure = self._log_dir_went_offline
+
+    def startup(self) -> None:
+        self._tasks.begin(self._check_isrs(), "isr-expiration")
+        self._tasks.begin(self._checkpoint(), "high-watermark-checkpoint")
+
+    async def shutdown(self, *, checkpoint: bool = True) -> None:
+        """Stops fetching, answers what waits, and writes the high watermarks down."""
+        self._shutting_down = True
+        await self.fetchers.shutdown()
+        for purgatory in self._purgatories:
+            purgatory.shutdown()
+        if checkpoint:
+            self.checkpoint_high_watermarks()
+
+    @property
+    def _purgatories(self) -> tuple[Purgatory[TopicPartition], ...]:
+        return self.follower_fetches, self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
+
+    # Partitions
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._broker_epoch()
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """All that are hosted here and not offline."""
+        return list(self._partitions.values())
+
+    @property
+    def leader_partitions(self) -> list[Partition]:
+        return [each for each in self._partitions.values() if each.is_leader]
+
+    @property
+    def offline_partitions(self) -> list[TopicPartition]:
+        return list(self._offline)
+
+    def partition(self, topic_partition: TopicPartition) -> Partition | None:
+        return self._partitions.get(topic_partition)
+
+    def partition_or_error(self, topic_partition: TopicPartition) -> Partition | ErrorCode:
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            return partition
+        if topic_partition in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._metadata.partition(topic_partition) is not None:
+            # The partition exists, elsewhere: the client should look at newer metadata.
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def partition_or_raise(self, topic_partition: TopicPartition) -> Partition:
+        found = self.partition_or_error(topic_partition)
+        if isinstance(found, ErrorCode):
+            raise KafkaError(found, f"Partition {topic_partition} is not here: {found.name}")
+        return found
+
+    # What a partition needs of its broker (`partition.Surroundings`)
+
+    def open_log(self, partition: Partition, topic_id: Uuid, is_new: bool) -> Log:
+        topic_partition = partition.topic_partition
+        if partition.log is not None:
+            if topic_id != ZERO_UUID:
+                partition.log.assign_topic_id(topic_id)
+            return partition.log
+        log = self._log_dirs.get_or_create(
+            topic_partition, topic_id=None if topic_id == ZERO_UUID else topic_id, is_new=is_new
+        )
+        log.update_high_watermark(self._checkpointed_in(log.log_dir.path).get(topic_partition, log.log_start_offset))
+        return log
+
+    def is_alive(self, broker_id: int) -> bool:
+        return broker_id in self._metadata.image.brokers
+
+    def alter_isr(self, partition: Partition, proposed: ProposedIsr) -> None:
+        def answered(outcome: LeaderAndIsr | ErrorCode) -> None:
+            if partition.isr_altered(proposed, outcome, self._clock.monotonic_ms()):
+                asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, again)
+
+        def again() -> None:
+            if partition.isr_state is proposed.state and not self._shutting_down:
+                self.alter_isr(partition, proposed)
+
+        self._alter_partition.submit(partition.topic_partition, partition.topic_id, proposed.sent, answered)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        key = partition.topic_partition
+        self.consumer_fetches.check_and_complete(key)
+        self.delayed_produce.check_and_complete(key)
+        self.delayed_delete_records.check_and_complete(key)
+
+    # What a fetcher needs (`fetchers.Follower`)
+
+    def follower_partition(self, topic_partition: TopicPartition, leader_epoch: int) -> Partition | None:
+        partition = self._partitions.get(topic_partition)
+        if (
+            partition is None
+            or partition.log is None
+            or partition.leader_epoch != leader_epoch
+            or partition.leader_id == self.broker_id
+        ):
+            return None
+        return partition
+
+    def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None:
+        if high_watermark_moved:
+            self.consumer_fetches.check_and_complete(partition.topic_partition)
+
+    def log_dir_failed(self, failure: LogDirFailure) -> None:
+        """The disk's own report comes through `_log_dir_went_offline`; this is the fetcher that met it."""
+        logger.error("%s", failure)
+
+    def leader_endpoint(self, broker_id: int) -> Endpoint | None:
+        return self._metadata.endpoint(broker_id, self._inter_broker_listener)
+
+    # Leader and follower
+
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Applies what the controller decided about each partition; a partition's error concerns it alone."""
+        if request.controller_epoch < self.controller_epoch:
+            logger.warning(
+                "LeaderAndIsr of controller %d with epoch %d is refused: %d was seen",
+                request.controller_id,
+                request.controller_epoch,
+                self.controller_epoch,
+            )
+            return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        topics = [(topic.topic_name, topic.topic_id, topic.partition_states) for topic in request.topic_states]
+        if not topics:
+            topics = [(each.topic_name, ZERO_UUID, [each]) for each in request.ungrouped_partition_states]
+        errors: dict[TopicPartition, ErrorCode] = {}
+        to_lead: list[tuple[Partition, PartitionState, Uuid]] = []
+        to_follow: list[tuple[Partition, PartitionState, Uuid]] = []
+        for name, topic_id, states in topics:
+            for state in states:
+                topic_partition = TopicPartition(name, state.partition_index)
+                code, partition = self._judge(topic_partition, topic_id, state)
+                errors[topic_partition] = code
+                if partition is not None:
+                    (to_lead if state.leader == self.broker_id else to_follow).append((partition, state, topic_id))
+        leaders = self._make_leaders(to_lead, errors)
+        followers = self._make_followers(to_follow, errors)
+        self._had_leader_and_isr = True
+        self.fetchers.shutdown_idle_fetchers()
+        if leaders or followers:
+            self.on_leadership_change(leaders, followers)
+        return _leader_and_isr_response(topics, errors)
+
+    def _judge(
+        self, topic_partition: TopicPartition, topic_id: Uuid, state: PartitionState
+    ) -> tuple[ErrorCode, Partition | None]:
+        """Whether the state of one partition is to be applied, and if not, the answer."""
+        if topic_partition in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR, None
+        partition = self._partitions.get(topic_partition)
+        log = self._log_dirs.get(topic_partition)
+        known_id = ZERO_UUID if log is None or log.topic_id is None else log.topic_id
+        if ZERO_UUID not in (topic_id, known_id) and topic_id != known_id:
+            logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
+            return ErrorCode.INCONSISTENT_TOPIC_ID, None
+        leader_epoch = NO_EPOCH if partition is None else partition.leader_epoch
+        if state.leader_epoch > leader_epoch:
+            if self.broker_id not in state.replicas:
+                logger.warning("%s is not assigned to this broker but to %s", topic_partition, state.replicas)
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+            if partition is None:
+                partition = self._partitions[topic_partition] = Partition(topic_partition, self)
+            return ErrorCode.NONE, partition
+        if state.leader_epoch == leader_epoch and topic_id != ZERO_UUID and known_id == ZERO_UUID and log is not None:
+            log.assign_topic_id(topic_id)
+            return ErrorCode.NONE, None
+        return ErrorCode.STALE_CONTROLLER_EPOCH, None
+
+    def _make_leaders(
+        self, changes: list[tuple[Partition, PartitionState, Uuid]], errors: dict[TopicPartition, ErrorCode]
+    ) -> list[Partition]:
+        new_leaders = []
+        now_ms = self._clock.monotonic_ms()
+        for partition, _, _ in changes:
+            self.fetchers.remove(partition.topic_partition)
+        for partition, state, topic_id in changes:
+            try:
+                if partition.make_leader(state, topic_id, now_ms):
+                    new_leaders.append(partition)
+            except KafkaError as error:
+                errors[partition.topic_partition] = self._could_not_change(partition, error)
+            # Fetches and produce requests of the epoch before end now, with the answer that fits the new one.
+            self._wake_all(partition.topic_partition)
+        return new_leaders
+
+    def _make_followers(
+        self, changes: list[tuple[Partition, PartitionState, Uuid]], errors: dict[TopicPartition, ErrorCode]
+    ) -> list[Partition]:
+        new_followers = []
+        for partition, state, topic_id in changes:
+            try:
+                if state.leader != NO_BROKER and not self.is_alive(state.leader):
+                    # Nobody to fetch from yet. The epoch stays what it was, so that the same request can come again;
+                    # the log is made all the same, so that its high watermark is in the checkpoint.
+                    partition.log = self.open_log(partition, topic_id, state.is_new)
+                    logger.warning("the leader %d of %s is not alive", state.leader, partition.topic_partition)
+                    continue
+                self.fetchers.remove(partition.topic_partition)
+                if partition.make_follower(state, topic_id):
+                    new_followers.append(partition)
+            except KafkaError as error:
+                errors[partition.topic_partition] = self._could_not_change(partition, error)
+        for partition in new_followers:
+            self._wake_all(partition.topic_partition)
+            if partition.leader_id != NO_BROKER and not self._shutting_down:
+                self.fetchers.add(partition)
+        return new_followers
+
+    def _could_not_change(self, partition: Partition, error: KafkaError) -> ErrorCode:
+        logger.error("%s cannot become what the controller wants: %s", partition.topic_partition, error)
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._mark_offline(partition.topic_partition)
+        elif partition.log is None:
+            self._partitions.pop(partition.topic_partition, None)
+        return error.code
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stops replicas, and deletes those that the controller wants deleted."""
+        if request.controller_epoch < self.controller_epoch:
+            return StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        response = StopReplicaResponse()
+        for topic_partition, leader_epoch, delete in _to_stop(request):
+            code = self._stop_replica(topic_partition, leader_epoch, delete)
+            response.partition_errors.append(
+                StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
+            )
+        self.fetchers.shutdown_idle_fetchers()
+        return response
+
+    def _stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
+        if topic_partition in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._partitions.get(topic_partition)
+        if partition is not None and not (
+            leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or leader_epoch >= partition.leader_epoch
+        ):
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self.fetchers.remove(topic_partition)
+        try:
+            if delete:
+                if partition is not None:
+                    del self._partitions[topic_partition]
+                    partition.forget()
+                for checkpointed in self._checkpointed.values():
+                    checkpointed.pop(topic_partition, None)
+                self._log_dirs.delete_async(topic_partition)
+        except KafkaError as error:
+            return error.code
+        finally:
+            self._wake_all(topic_partition)
+        return ErrorCode.NONE
+
+    def _wake_all(self, topic_partition: TopicPartition) -> None:
+        for purgatory in self._purgatories:
+            purgatory.check_and_complete(topic_partition)
+
+    # Appending
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
+    ) -> Appended:
+        """Appends to the partition that this broker leads, and wakes who waits for it.
+
+        Never raises for expected trouble: the error is in what it returns. With acks=all, `replicated` comes next.
+        """
+        result = Appended(topic_partition)
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            code = self.partition_or_error(topic_partition)
+            assert isinstance(code, ErrorCode)
+            return result.failed(code)
+        if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+            return result.failed(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}"
+            )
+        clock = self._clock
+        try:
+            info, high_watermark_raised = partition.append_as_leader(
+                records, required_acks, now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms(), origin=origin
+            )
+        except KafkaError as error:
+            return result.failed(error.code, error.message)
+        result.base_offset = info.first_offset
+        result.log_append_time_ms = info.log_append_time
+        result.log_start_offset = info.log_start_offset
+        if required_acks == ACKS_ALL:
+            result.required_offset = info.last_offset + 1
+            result.leader_epoch = partition.leader_epoch
+            result.pending = True
+        if high_watermark_raised:
+            self.high_watermark_moved(partition)
+        if not info.duplicate:
+            self.follower_fetches.check_and_complete(topic_partition)
+        return result
+
+    async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
+        """Returns when every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all)."""
+        pending = [each for each in results if each.pending]
+        if pending:
+            operation = DelayedProduce(pending, self.partition_or_error)
+            await self.delayed_produce.wait(operation, operation.keys, timeout_ms)
+
+    async def append_records(
+        self,
+        entries: Sequence[tuple[TopicPartition, bytearray | memoryview]],
+        required_acks: int,
+        timeout_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
+    ) -> list[Appended]:
+        """Appends to several partitions and waits for the acknowledgements asked for."""
+        if required_acks not in (ACKS_ALL, 0, 1):
+            return [Appended(each).failed(ErrorCode.INVALID_REQUIRED_ACKS) for each, _ in entries]
+        results = [
+            self.append(each, records, required_acks, origin=origin, internal_topics_allowed=internal_topics_allowed)
+            for each, records in entries
+        ]
+        if required_acks == ACKS_ALL:
+            await self.replicated(results, timeout_ms)
+        return results
+
+    # Fetching
+
+    async def fetch(
+        self, params: FetchParams, fetches: Sequence[tuple[TopicIdPartition, FetchRequest.FetchPartition]]
+    ) -> list[tuple[TopicIdPartition, FetchResponse.PartitionData]]:
+        """Reads, and waits up to `max_wait_ms` when there is less than `min_bytes` and nothing else to tell."""
+        fetched = [FetchedPartition(key, request) for key, request in fetches]
+        size = self._read(params, fetched, False)
+        if (
+            params.max_wait_ms > 0
+            and fetched
+            and size < params.min_bytes
+            and not any(each.diverging or (each.data is not None and each.data.error_code) for each in fetched)
+        ):
+            operation = DelayedFetch(params, fetched, self._read)
+            purgatory = self.follower_fetches if params.from_follower else self.consumer_fetches
+            await purgatory.wait(operation, operation.keys, params.max_wait_ms)
+        answers = []
+        for each in fetched:
+            assert each.data is not None
+            answers.append((each.key, each.data))
+        return answers
+
+    def _read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
+        """Reads each partition in turn until `max_bytes`; the first batch found is returned even where it is larger."""
+        limit_bytes = params.max_bytes
+        min_one_batch = not params.hard_max_bytes_limit
+        total = 0
+        for each in fetched:
+            each.diverging = False
+            try:
+                size = self._read_one(params, each, limit_bytes, min_one_batch, from_purgatory)
+            except KafkaError as error:
+                each.data = refused(each.key.partition, error.code)
+                size = 0
+            each.available_bytes = size
+            if size > 0:
+                min_one_batch = False
+                limit_bytes = max(0, limit_bytes - size)
+                total += size
+        return total
+
+    def _read_one(
+        self,
+        params: FetchParams,
+        fetched: FetchedPartition,
+        limit_bytes: int,
+        min_one_batch: bool,
+        from_purgatory: bool,
+    ) -> int:
+        key, request = fetched.key, fetched.request
+        if key.topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self._partitions.get(key.topic_partition)
+        if partition is None:
+            partition = self.partition_or_raise(key.topic_partition)
+        fetched.partition = partition
+        if ZERO_UUID not in (key.topic_id, partition.topic_id) and key.topic_id != partition.topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        from_follower = params.from_follower
+        if from_follower:
+            partition.log_with_epoch(request.current_leader_epoch, only_leader=True)
+            partition.follower(params.replica_id, request.current_leader_epoch)
+        result = partition.read(
+            request.fetch_offset,
+            min(request.partition_max_bytes, limit_bytes),
+            current_leader_epoch=request.current_leader_epoch,
+            last_fetched_epoch=request.last_fetched_epoch,
+            isolation=params.isolation,
+            only_leader=params.fetch_only_leader,
+            min_one_batch=min_one_batch,
+        )
+        diverging = NO_DIVERGING_EPOCH
+        high_watermark, last_stable_offset = result.high_watermark, result.last_stable_offset
+        if result.diverging is not None:
+            fetched.diverging = True
+            diverging = FetchResponse.EpochEndOffset(*result.diverging)
+        elif from_follower and not from_purgatory:
+            partition.record_fetch(
+                params.replica_id,
+                params.replica_epoch,
+                request.fetch_offset,
+                request.log_start_offset,
+                result.log_end_offset,
+                self._clock.monotonic_ms(),
+            )
+            # What this very fetch committed, its sender may know at once.
+            log = partition.log
+            if log is not None:
+                high_watermark, last_stable_offset = log.high_watermark, log.last_stable_offset
+        aborted: list[FetchResponse.AbortedTransaction] | None = None
+        if params.isolation is FetchIsolation.TXN_COMMITTED:
+            aborted = []
+            if result.records and partition.log is not None:
+                upper = min(result.last_stable_offset, partition.log.log_end_offset)
+                aborted = [
+                    FetchResponse.AbortedTransaction(each.producer_id, each.first_offset)
+                    for each in partition.log.aborted_transactions(request.fetch_offset, upper)
+                ]
+        fetched.data = FetchResponse.PartitionData(
+            key.partition,
+            0,
+            high_watermark,
+            last_stable_offset,
+            result.log_start_offset,
+            diverging,
+            NO_CURRENT_LEADER,
+            NO_SNAPSHOT,
+            aborted,
+            -1,
+            result.records,
+        )
+        return len(result.records)
+
+    # Deleting records
+
+    async def delete_records(
+        self, offsets: Sequence[tuple[TopicPartition, int]], timeout_ms: int
+    ) -> list[DeletedRecords]:
+        """Raises each partition's log start offset, and waits until its live followers have done so too."""
+        results = []
+        for topic_partition, offset in offsets:
+            result = DeletedRecords(topic_partition)
+            results.append(result)
+            if topic_partition.topic in INTERNAL_TOPICS:
+                result.error = ErrorCode.INVALID_TOPIC_EXCEPTION
+                continue
+            try:
+                partition = self.partition_or_raise(topic_partition)
+                result.required_offset = partition.delete_records(offset)
+                result.low_watermark = partition.low_watermark
+                result.pending = result.low_watermark < result.required_offset
+            except KafkaError as error:
+                result.error = error.code
+        pending = [each for each in results if each.pending]
+        if pending:
+            operation = DelayedDeleteRecords(pending, self.partition_or_error)
+            await self.delayed_delete_records.wait(operation, operation.keys, timeout_ms)
+        return results
+
+    # In the background
+
+    async def _check_isrs(self) -> None:
+        """Looks for followers that lag; one that stops is out of the ISR after at most one and a half times the lag."""
+        while True:
+            await asyncio.sleep(self.replica_lag_time_max_ms / 2 / 1000)
+            now_ms = self._clock.monotonic_ms()
+            for partition in self.partitions:
+                partition.maybe_shrink_isr(now_ms)
+
+    async def _checkpoint(self) -> None:
+        interval_ms = self._config.number("replica.high.watermark.checkpoint.interval.ms")
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            self.checkpoint_high_watermarks()
+
+    def _checkpointed_in(self, path: str) -> dict[TopicPartition, int]:
+        checkpointed = self._checkpointed.get(path)
+        if checkpointed is None:
+            checkpointed = self._checkpointed[path] = dict(self._log_dirs.read_high_watermarks(path))
+        return checkpointed
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes every replica's high watermark down. What the file says of replicas that the controller has not yet
+        spoken of stays in it: else a crash now would make them begin at 0 (KAFKA-769)."""
+        if not self._had_leader_and_isr:
+            return
+        offsets: dict[TopicPartition, int] = {}
+        for path in self._log_dirs.online_paths:
+            offsets.update(
+                (each, offset)
+                for each, offset in self._checkpointed_in(path).items()
+                if self._log_dirs.get(each) is not None
+            )
+        for topic_partition, partition in self._partitions.items():
+            if partition.log is not None:
+                offsets[topic_partition] = partition.log.high_watermark
+        self._log_dirs.checkpoint_high_watermarks(offsets)
+
+    # A log directory fails
+
+    def _mark_offline(self, topic_partition: TopicPartition) -> None:
+        self.fetchers.remove(topic_partition)
+        partition = self._partitions.pop(topic_partition, None)
+        self._offline[topic_partition] = None
+        if partition is not None:
+            partition.forget()
+        self._wake_all(topic_partition)
+
+    def _log_dir_went_offline(self, path: str, partitions: list[TopicPartition]) -> None:
+        """Its replicas are neither led nor followed any more; the controller learns of it and elects others.
+
+        Called in the midst of whatever met the disk's error, so the rest of the work waits for the loop's next turn.
+        """
+        asyncio.get_running_loop().call_soon(self._take_offline, path, partitions)
+
+    def _take_offline(self, path: str, partitions: list[TopicPartition]) -> None:
+        for topic_partition in partitions:
+            self._mark_offline(topic_partition)
+        self.fetchers.shutdown_idle_fetchers()
+        logger.error("%d replicas in %s are offline", len(partitions), path)
+        self._on_log_dir_failure(path)
+
+
+def _to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:
+    if request.topic_states:
+        return [
+            (TopicPartition(topic.topic_name, each.partition_index), each.leader_epoch, each.delete_partition)
+            for topic in request.topic_states
+            for each in topic.partition_states
+        ]
+    delete = request.delete_partitions
+    old = [
+        (TopicPartition(each.topic_name, each.partition_index), NO_EPOCH, delete)
+        for each in request.ungrouped_partitions
+    ]
+    return old + [
+        (TopicPartition(topic.name, index), NO_EPOCH, delete)
+        for topic in request.topics
+        for index in topic.partition_indexes
+    ]
+
+
+def _leader_and_isr_response(
+    topics: Sequence[tuple[str, Uuid, list[PartitionState]]], errors: dict[TopicPartition, ErrorCode]
+) -> LeaderAndIsrResponse:
+    """By topic id when the request had ids (version 5 and later), else by name."""
+    response = LeaderAndIsrResponse()
+    by_id = any(topic_id != ZERO_UUID for _, topic_id, _ in topics)
+    for name, topic_id, states in topics:
+        answered = [
+            LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                name, each.partition_index, errors[TopicPartition(name, each.partition_index)]
+            )
+            for each in states
+        ]
+        if by_id:
+            response.topics.append(LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id, answered))
+        else:
+            response.partition_errors.extend(answered)
+    return response
