@@ -1,9 +1,9 @@
 """A cluster on this machine: the coordinator and n brokers as background processes, their state under one directory.
 
 ``D/cluster.json`` says what runs: pids, ports, places. A process is ours when its pid lives and began when we noted it
-(pids are given again). Starting writes a ``server.properties`` for each broker, spawns everything at once in sessions of
-their own, and waits first for each process's word on a pipe, then until every broker's Metadata names all brokers and
-a controller.
+(pids are given again). Starting writes a ``server.properties`` for each broker, spawns everything at once, each in a
+session of its own, and waits first for each process's word on a pipe, then until every broker's Metadata names all
+brokers and a controller.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class LocalCluster:
 
     def _take_ports(self, state: ClusterState) -> None:
         """Every process that is to start gets a port that is free now; a port we chose once is kept if it can be."""
-        wanting = [each for each in [state.coordinator, *state.brokers] if each is not None and not each.alive]
+        wanting = [each for each in [*state.brokers, state.coordinator] if each is not None and not each.alive]
         held: list[socket.socket] = []
         try:
             for each in wanting:
