@@ -164,7 +164,7 @@ def crc_is_valid(buffer: memoryview, start: int, batch: StoredBatch) -> bool:
 
 
 def batches_in(buffer: Bytes, position: int = 0) -> Iterator[tuple[int, StoredBatch]]:
-    """Every whole batch of `buffer` with its start there; a partial one at the end is left out (``trimInvalidBytes``)."""
+    """Every whole batch of `buffer` with its start there; a partial one at the end is left out."""
     start = 0
     end = len(buffer)
     while end - start >= LEGACY_MINIMUM:

@@ -1,8 +1,9 @@
-"""What the offset index and the time index have in common: a preallocated file of fixed-width entries.
+"""What the offset index and the time index have in common: a file of fixed-width entries.
 
-Kafka maps these files into memory. Here the entries live in arrays, read from the file when they are first asked for,
-and each new entry is one ``pwrite``. The file of an active segment is preallocated, zeros after the last entry, and cut
-to size when the segment rolls or closes, so that every Kafka tool reads it as one of its own.
+Here the entries live in arrays, read from the file when they are first asked for, and each new entry is one ``pwrite``.
+Kafka maps these files into memory and therefore preallocates those of the active segment. Ours hold their entries and
+nothing else at any time, which is the form that Kafka gives them at a clean stop: its tools and brokers read them, even
+while we write.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ class IndexFile:
             file = disk.open(path, create=True)
             try:
                 file.truncate(0)
-                file.truncate(self._max_entries * self.ENTRY_SIZE)
             finally:
                 # Reopened at the first entry: a partition that nobody writes to costs no descriptor.
                 file.close()
@@ -72,28 +72,14 @@ class IndexFile:
             self._file = self._disk.open(self.path, create=True)
         return self._file
 
-    def _cut(self, entries: int, *, preallocated: bool) -> None:
-        """Keeps `entries` in the file; what comes after is zeros up to the preallocated size, or nothing."""
-        file = self.file()
-        file.truncate(entries * self.ENTRY_SIZE)
-        if preallocated:
-            file.truncate(max(entries, self._max_entries) * self.ENTRY_SIZE)
+    def _cut(self, entries: int) -> None:
+        self.file().truncate(entries * self.ENTRY_SIZE)
         self._entries = entries
 
     def reset(self) -> None:
-        """No entries, and room for as many as there may be."""
+        """No entries any more."""
         self._clear()
-        self._cut(0, preallocated=True)
-
-    def preallocate(self) -> None:
-        """Room for new entries: this index belongs to the active segment now."""
-        self._cut(self._load(), preallocated=True)
-
-    def trim(self) -> None:
-        """Cuts the file to its entries: the segment is not written to any more."""
-        entries = self._load()
-        if self._file is not None or self.file_size != entries * self.ENTRY_SIZE:
-            self._cut(entries, preallocated=False)
+        self._cut(0)
 
     def set_max_bytes(self, max_bytes: int) -> None:
         self._max_entries = max_bytes // self.ENTRY_SIZE

@@ -58,7 +58,7 @@ class LeaderEpochCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that `epoch` begins at `start_offset`. Entries that contradict it are dropped: it is the newer fact."""
-        assert epoch >= 0 and start_offset >= 0, f"epoch {epoch} at offset {start_offset}"
+        assert min(epoch, start_offset) >= 0, f"epoch {epoch} at offset {start_offset}"
         if self._assign(EpochEntry(epoch, start_offset)):
             self.write()
 

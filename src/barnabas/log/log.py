@@ -8,8 +8,8 @@ state of producers change only after the bytes were written; a write that fails 
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 
-A batch stays one opaque buffer. The leader checks its header, its CRC and its producer's sequence, stamps base offset and
-leader epoch into it (both outside the CRC), and writes it with one system call.
+A batch stays one opaque buffer. The leader checks its header, its CRC and its producer's sequence, stamps base offset
+and leader epoch into it (both outside the CRC), and writes it with one system call.
 
 What a leader checks of a client's batch: magic, size, CRC, that it is alone, that record count, last offset delta and
 sequence agree, that it is no control batch, and the header's timestamps against the topic's bounds. Not checked, unlike
@@ -208,6 +208,7 @@ class Log:
         self._first_unstable: int | None = None
         self._unflushed_rolls: list[tuple[int, int]] = []
         """Rolled segments that are not flushed: when they were rolled, and the next one's base offset."""
+        self._old_files_open = False
         self._marked: list[tuple[int | None, list[str]]] = []
         """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
         self._note_first_unstable()
@@ -231,8 +232,9 @@ class Log:
     ) -> Log:
         """Loads what is in `directory`, or begins an empty log there.
 
-        `clean` tells that the last stop was a clean one; otherwise every batch from the recovery point on is checked and
-        the log ends before the first bad one. `topic_id` is written down for a new log; for another one it must agree.
+        `clean` tells that the last stop was a clean one; otherwise every batch from the recovery point on is checked
+        and the log ends before the first bad one. `topic_id` is written down for a new log; for another one it must
+        agree.
         """
         if log_dir is None:
             log_dir = LogDir(directory.rpartition("/")[0])
@@ -243,8 +245,8 @@ class Log:
             if topic_id is not None and stored_id is not None and stored_id != topic_id:
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_TOPIC_ID,
-                    f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition}, but log already "
-                    f"contained topic ID {stored_id}",
+                    f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition}, but log "
+                    f"already contained topic ID {stored_id}",
                 )
             if topic_id is not None and stored_id is None:
                 write_topic_id(disk, directory, topic_id)
@@ -325,8 +327,8 @@ class Log:
         if self.topic_id is not None:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"Tried to assign topic ID {topic_id} to log for topic partition {self.topic_partition}, but log already "
-                f"contained topic ID {self.topic_id}",
+                f"Tried to assign topic ID {topic_id} to log for topic partition {self.topic_partition}, but log "
+                f"already contained topic ID {self.topic_id}",
             )
         self.log_dir.check_online()
         try:
@@ -355,13 +357,13 @@ class Log:
 
     def append_as_leader(
         self,
-        records: bytearray | memoryview,
+        records: Bytes,
         leader_epoch: int,
         *,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
-        """Appends one batch, whose buffer is stamped in place; what is not a whole batch after it is left out.
+        """Appends one batch; what is not a whole batch after it is left out. A writable buffer is stamped in place.
 
         Raises `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
         RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
@@ -391,6 +393,8 @@ class Log:
         ) = HEADER.unpack_from(records)
         size = batch_length + LOG_OVERHEAD
         view = memoryview(records)
+        if view.readonly:
+            view = memoryview(bytearray(view))
         if size != length:
             view = self._only_batch(view, size)
         is_client = origin is AppendOrigin.CLIENT
@@ -641,8 +645,8 @@ class Log:
                 if batch.base_offset < next_offset:
                     if not batches:
                         raise UnexpectedAppendOffset(
-                            f"Unexpected offset in append to {self.topic_partition}. First offset {batch.base_offset} is "
-                            f"less than the next offset {next_offset}. Log start offset = {self.log_start_offset}",
+                            f"Unexpected offset in append to {self.topic_partition}. First offset {batch.base_offset} "
+                            f"is less than the next offset {next_offset}. Log start offset = {self.log_start_offset}",
                             batch.base_offset,
                             batch.last_offset,
                         )
@@ -765,6 +769,7 @@ class Log:
         self._segments.append(segment)
         self._bases.append(new_offset)
         self._active = segment
+        self._old_files_open = True
         self._roll_ms = self._next_roll_ms()
         # The snapshot stands at the new segment's base, so that recovery can begin with the two of them.
         self.producers.map_end_offset = new_offset
@@ -809,6 +814,8 @@ class Log:
                 index += 1
                 if index == len(segments):
                     return LogRead(b"", self.offset_metadata(end_offset))
+            if segment is not self._active:
+                self._old_files_open = True
             position, first_size = located
             if bound == end_offset or (index + 1 < len(segments) and segments[index + 1].base_offset <= bound):
                 end_position = segment.size
@@ -870,7 +877,7 @@ class Log:
         return found
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is not smaller; the negative timestamps of ListOffsets have their meanings."""
+        """The first record whose timestamp is not smaller; ListOffsets' negative timestamps have their meanings."""
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             earliest = self.leader_epochs.earliest
             known = earliest is not None and earliest.start_offset <= self.log_start_offset
@@ -893,11 +900,7 @@ class Log:
         for segment in self._segments:
             if segment.largest_timestamp < timestamp:
                 continue
-            _, from_offset = segment.time_index.lookup(timestamp)
-            position = segment.offset_index.lookup(max(from_offset, self.log_start_offset))
-            for batch in segment.batches(position):
-                if batch.max_timestamp < timestamp or batch.last_offset < self.log_start_offset:
-                    continue
+            for batch in segment.batches_not_before(timestamp, self.log_start_offset):
                 for record in self._records(segment, batch):
                     if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
                         return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
@@ -909,7 +912,7 @@ class Log:
         timestamp, offset = largest.max_timestamp_and_offset()
         if timestamp < 0:
             return None
-        for batch in largest.batches(largest.offset_index.lookup(offset)):
+        for batch in largest.batches_not_before(timestamp, offset):
             if batch.max_timestamp == timestamp:
                 for record in self._records(largest, batch):
                     if record.timestamp == timestamp:
@@ -979,7 +982,6 @@ class Log:
             self._drop_segments(cut)
             active = self._active = self._segments[-1]
             active.truncate_to(target_offset, now_ms)
-            active.become_active()
             # Where the target lies within a batch, the whole batch is cut: the log ends where a batch does.
             self.log_end_offset = target_offset
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
@@ -1038,7 +1040,7 @@ class Log:
     # Log start offset and deletion
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Raises the log start offset (DeleteRecords, retention). Raises OFFSET_OUT_OF_RANGE beyond the high watermark."""
+        """Moves the log start offset forward. Raises OFFSET_OUT_OF_RANGE beyond the high watermark."""
         self.log_dir.check_online()
         if offset > self.high_watermark:
             raise KafkaError(
@@ -1086,7 +1088,7 @@ class Log:
         return deleted
 
     def _delete_while(self, is_old: Callable[[Segment, int], bool], now_ms: int) -> int:
-        """Deletes segments from the first on as long as they are old. The active one goes when it has data and is old."""
+        """Deletes segments from the first on as long as they are old; the active one too, when it has data."""
         doomed: list[Segment] = []
         for index, segment in enumerate(self._segments):
             is_last = index + 1 == len(self._segments)
@@ -1140,13 +1142,16 @@ class Log:
 
     # Flushing and closing
 
-    def flush(self, *, now_ms: int, up_to: int | None = None) -> None:
-        """Makes everything below `up_to` (all by default) survive a power loss, and moves the recovery point there."""
+    def flush(self, *, now_ms: int, up_to: int | None = None) -> bool:
+        """Makes everything below `up_to` (all by default) survive a power loss, and moves the recovery point there.
+
+        False when it was there already.
+        """
         self.log_dir.check_online()
         target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         self.last_flush_ms = now_ms
         if target <= self.recovery_point:
-            return
+            return False
         try:
             first = max(0, self._segment_for(self.recovery_point))
             for segment in self._segments[first:]:
@@ -1159,26 +1164,30 @@ class Log:
             raise self._failed(error, "flushing the log") from error
         self.recovery_point = target
         self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] > target]
+        return True
 
-    def flush_rolled_before(self, rolled_before_ms: int, *, now_ms: int) -> None:
+    def flush_rolled_before(self, rolled_before_ms: int, *, now_ms: int) -> bool:
         """Flushes segments that were rolled a while ago: by then the kernel has written them, and it costs little."""
         due = [base_offset for rolled_ms, base_offset in self._unflushed_rolls if rolled_ms <= rolled_before_ms]
-        if due:
-            self.flush(now_ms=now_ms, up_to=due[-1])
+        return bool(due) and self.flush(now_ms=now_ms, up_to=due[-1])
+
+    def close_old_files(self) -> None:
+        """Lets the descriptors of all but the active segment go; the next reader opens them again."""
+        if self._old_files_open:
+            self._old_files_open = False
+            for segment in self._segments[:-1]:
+                segment.close_files()
 
     def close(self, *, now_ms: int) -> None:
-        """A clean stop: everything flushed, a producer snapshot at the end, indexes cut to size."""
+        """A clean stop: everything flushed, a producer snapshot at the end, the time index complete."""
         if self.closed:
             return
         self.log_dir.check_online()
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot(sync=True)
-            active = self._active
-            active.close()
-            if self.recovery_point < self.log_end_offset or active.size == 0:
-                self.recovery_point = min(self.recovery_point, self.log_end_offset)
-                self.flush(now_ms=now_ms)
+            self._active.become_inactive()
+            self.flush(now_ms=now_ms)
             for path in (path for _, paths in self._marked for path in paths):
                 self._disk.remove(path)
             self._marked.clear()

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirFailure(KafkaError):
-    """The disk of a log directory failed: nothing there is appended or acknowledged any more (``KafkaStorageException``)."""
+    """The disk of a log directory failed: nothing is appended or acknowledged there any more."""
 
     def __init__(self, directory: str, cause: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {directory} is offline: {cause}")

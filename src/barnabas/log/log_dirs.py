@@ -1,9 +1,8 @@
 """The broker's log directories and all logs in them (Kafka's ``LogManager``).
 
-At start each directory is locked, its checkpoints are read, and every partition's log is loaded: trusting the files where
-the last stop was clean, recovering them otherwise. Then stories in the background keep them: retention, flushing, the
-checkpoints, and the removal of what was marked for deletion. A directory whose disk fails goes offline alone; the broker
-goes on with the others, and ends when none is left.
+At start each directory is locked, its checkpoints are read, and every partition's log is loaded: trusting the files
+where the last stop was clean, recovering them otherwise. Then stories in the background keep them: retention, flushing,
+the checkpoints, and the removal of what was marked for deletion. A directory whose disk fails goes offline alone.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
 NAME_LENGTH_MAX: Final = 255
 ROLLED_SEGMENT_FLUSH_DELAY_MS: Final = 45_000
-"""A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds little
-to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
+"""A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds
+little to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
 EXPIRED_FILES_INTERVAL_MS: Final = 5_000
 
 
@@ -321,7 +320,8 @@ class LogDirs:
         if not is_new and self.offline_paths:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"Can not create log for {partition} because log directories {', '.join(self.offline_paths)} are offline",
+                f"Can not create log for {partition} because log directories "
+                f"{', '.join(self.offline_paths)} are offline",
             )
         if config is not None:
             self._topic_configs[partition.topic] = config
@@ -445,18 +445,24 @@ class LogDirs:
             await work()
 
     async def _each_log(self, work: Callable[[Log], object]) -> None:
-        """Does `work` for every log, with a pause between any two; one that fails takes only its directory away."""
-        for partition in list(self._logs):
+        """Does `work` for every log, with pauses for what else there is to do.
+
+        A log that fails takes only its directory away.
+        """
+        for index, partition in enumerate(list(self._logs)):
             log = self._logs.get(partition)
             if log is None:
                 continue
             try:
-                work(log)
+                worked = work(log)
             except LogDirFailure as failure:
                 logger.error("[%s] %s", partition, failure)
+                continue
             except KafkaError as error:
                 logger.warning("[%s] %s", partition, error)
-            await asyncio.sleep(0)
+                continue
+            if worked or index % 64 == 63:
+                await asyncio.sleep(0)
 
     async def delete_old_segments(self) -> None:
         """Retention, for all logs that compaction does not own alone."""
@@ -466,11 +472,11 @@ class LogDirs:
         """Flushes what `flush.ms` asks for, and segments rolled a while ago."""
         now_ms = self._runtime.clock.now_ms()
 
-        def flush(log: Log) -> None:
+        def flush(log: Log) -> bool:
+            log.close_old_files()
             if now_ms - log.last_flush_ms >= log.settings.flush_ms:
-                log.flush(now_ms=now_ms)
-            else:
-                log.flush_rolled_before(now_ms - ROLLED_SEGMENT_FLUSH_DELAY_MS, now_ms=now_ms)
+                return log.flush(now_ms=now_ms)
+            return log.flush_rolled_before(now_ms - ROLLED_SEGMENT_FLUSH_DELAY_MS, now_ms=now_ms)
 
         await self._each_log(flush)
 

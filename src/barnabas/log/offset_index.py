@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final
 
@@ -39,7 +40,7 @@ class OffsetIndex(IndexFile):
             words.byteswap()
         self._relative_offsets, self._positions = words[::2], words[1::2]
         for column in (self._relative_offsets, self._positions):
-            if len(column) and (column[0] < 0 or any(a >= b for a, b in zip(column, column[1:], strict=False))):
+            if len(column) and (column[0] < 0 or any(a >= b for a, b in pairwise(column))):
                 raise CorruptIndex(f"the entries of {self.path} do not rise")
 
     @property
@@ -84,4 +85,4 @@ class OffsetIndex(IndexFile):
         keep = bisect_left(self._relative_offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         del self._relative_offsets[keep:]
         del self._positions[keep:]
-        self._cut(keep, preallocated=True)
+        self._cut(keep)

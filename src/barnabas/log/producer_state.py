@@ -213,7 +213,8 @@ class ProducerState:
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Out of order sequence number for producer {producer_id} at offset {offset} in partition "
                     f"{self._topic_partition}: {first_sequence} (incoming seq. number), {entry.last_sequence} "
-                    f"(current end sequence number), epoch {producer_epoch} (incoming), {entry.producer_epoch} (current)",
+                    f"(current end sequence number), epoch {producer_epoch} (incoming), {entry.producer_epoch} "
+                    "(current)",
                 )
         if entry.current_txn_first_offset != NO_OFFSET and not is_transactional:
             raise KafkaError(
@@ -272,7 +273,7 @@ class ProducerState:
     def append_marker(
         self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int, timestamp: int
     ) -> tuple[CompletedTxn, int] | None:
-        """A marker is in the log. Returns the transaction it ended and the last stable offset then, if there was one."""
+        """A marker is in the log. Returns the transaction it ended, if any, and the last stable offset then."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)

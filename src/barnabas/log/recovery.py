@@ -89,8 +89,6 @@ def load_segments(
         segments.append(
             Segment(disk, directory, log_start_offset, index_bytes=settings.index_bytes, now_ms=now_ms, new=True)
         )
-    else:
-        segments[-1].become_active()
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     if not epochs_known and segments[-1].next_offset() > segments[0].base_offset:
         _scan_epochs(segments, epochs)
@@ -271,7 +269,7 @@ class _Loading:
         self.producers.map_end_offset = batch.next_offset
 
     def end_of_clean_log(self) -> int:
-        """The log end offset after a clean stop; a last segment that does not end with a batch is recovered after all."""
+        """The log end offset after a clean stop; a last segment that does not end with a batch is recovered."""
         if not self.segments:
             return self.log_start_offset
         try:

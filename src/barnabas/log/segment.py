@@ -240,6 +240,13 @@ class Segment:
     def read_batch(self, batch: StoredBatch) -> bytes:
         return self.file.pread(batch.size, batch.position)
 
+    def batches_not_before(self, timestamp: int, offset: int) -> Iterator[StoredBatch]:
+        """The batches from `offset` on among which is the first with a record that is not older than `timestamp`."""
+        _, from_offset = self._index(self.time_index).lookup(timestamp)
+        for batch in self.batches(self._index(self.offset_index).lookup(max(from_offset, offset))):
+            if batch.max_timestamp >= timestamp and batch.last_offset >= offset:
+                yield batch
+
     def next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry on. Raises `CorruptBatch`."""
         last = self.base_offset
@@ -281,7 +288,6 @@ class Segment:
         if valid < size:
             self.file.truncate(valid)
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.trim_indexes()
         return size - valid
 
     def _checked(self, size: int) -> Iterator[tuple[StoredBatch, bool]]:
@@ -312,7 +318,6 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Makes the offset and the time index anew from batch headers, for a segment whose batches are known good."""
-        preallocated = self.bytes_since_index_entry > 0
         self.offset_index.reset()
         self.time_index.reset()
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
@@ -325,9 +330,6 @@ class Segment:
                 self.offset_index.append(batch.last_offset, batch.position)
                 self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
                 indexed = batch.position
-        if not preallocated:
-            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-            self.trim_indexes()
 
     def _forget(self) -> None:
         """Forgets what is remembered of the batches."""
@@ -360,35 +362,19 @@ class Segment:
 
     # Living and dying
 
-    def become_active(self) -> None:
-        """New batches will be appended here."""
-        self._index(self.offset_index).preallocate()
-        self._index(self.time_index).preallocate()
-
     def become_inactive(self) -> None:
-        """The next segment was begun: the indexes get their last entry and their final size."""
-        if not self._timestamps_known:
-            self._load_timestamps()
-        self._index(self.time_index).maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.trim_indexes()
+        """The next segment was begun: the time index gets its last entry."""
+        if self._timestamps_known:
+            self._index(self.time_index).maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.offset_index.close_file()
         self.time_index.close_file()
         self.txn_index.close_file()
-
-    def trim_indexes(self) -> None:
-        self.offset_index.trim()
-        self.time_index.trim()
 
     def flush(self) -> None:
         self.file.fsync()
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
-
-    def close(self) -> None:
-        """As a clean stop wants it: final indexes, no descriptors."""
-        self.become_inactive()
-        self.close_files()
 
     def close_files(self) -> None:
         if self._file is not None:

@@ -77,4 +77,4 @@ class TimeIndex(IndexFile):
         keep = bisect_left(self._relative_offsets, min(offset - self.base_offset, 2**31 - 1))
         del self._timestamps[keep:]
         del self._relative_offsets[keep:]
-        self._cut(keep, preallocated=True)
+        self._cut(keep)
