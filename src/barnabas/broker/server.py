@@ -30,6 +30,7 @@ from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Condition, Listener, Runtime, Tasks
@@ -82,6 +83,7 @@ class Broker:
         self._controller_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
         self._replicas: Replicas | None = None
+        self._alter_partition: AlterPartitionManager | None = None
         self._controller: KafkaController | None = None
         if not config.text("zookeeper.connect"):
             raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
@@ -143,12 +145,21 @@ class Broker:
             request_timeout_ms=config.number("controller.socket.timeout.ms"),
         )
         self.producer_ids = ProducerIds(self.broker_id, lambda: self.broker_epoch, self._controller_channel)
+        self._alter_partition = AlterPartitionManager(
+            self.broker_id, lambda: self.broker_epoch, self._controller_channel.send, self.tasks
+        )
         self._replicas = Replicas(
             self.runtime,
             self.broker_id,
             self.config,
             self.log_dirs,
             tasks=self.tasks,
+            metadata=self.metadata,
+            alter_partition=self._alter_partition,
+            connect=self.connect_to,
+            inter_broker_listener=self.listeners.inter_broker,
+            broker_epoch=lambda: self.broker_epoch,
+            on_log_dir_failure=self._log_dir_failed,
         )
         info = BrokerInfo(self.broker_id, self.listeners.advertised, config.text("broker.rack") or None)
         self._registered_epoch = await self._register(info)
@@ -162,6 +173,7 @@ class Broker:
             tasks=self.tasks,
             connect=self.connect_to,
         )
+        self._replicas.startup()
         self._controller.startup()
         await self.config_changes.startup()
         self.tasks.begin(self._follow_features(), "features")
@@ -324,6 +336,22 @@ class Broker:
             logger.critical("[broker %d] halting: %s failed: %r", self.broker_id, name, error)
             self.failed.set_result(error)
 
+    def _log_dir_failed(self, path: str) -> None:
+        """Its replicas are offline; the controller asks for them when it sees the event. Without any disk: no broker."""
+        if not self.log_dirs.online_paths:
+            self._task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
+            return
+        self.tasks.begin(self._propagate_log_dir_event(), "log-dir-event")
+
+    async def _propagate_log_dir_event(self) -> None:
+        while True:
+            try:
+                await self.zk.propagate_log_dir_event(self.broker_id)
+                return
+            except ZooKeeperError as error:
+                logger.warning("[broker %d] the log dir event is not told: %s", self.broker_id, error)
+                await self.pause(ZOOKEEPER_RETRY_MS)
+
     # Ending
 
     async def shutdown(self) -> None:
@@ -390,6 +418,8 @@ class Broker:
             self._controller_channel.close()
         if self._controller is not None:
             await self._controller.shutdown()
+        if self._alter_partition is not None:
+            self._alter_partition.close()
         if self._replicas is not None:
             await self._replicas.shutdown(checkpoint=clean)
         await self.tasks.end()
