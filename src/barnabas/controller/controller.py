@@ -21,10 +21,12 @@ from barnabas.controller import (
     brokers,
     events,
     failover,
+    features,
     producer_ids,
     reassignment,
     replica_election,
     requests,
+    status,
     topics,
 )
 from barnabas.controller.channels import Connect
@@ -48,6 +50,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler
 from barnabas.zk.errors import SessionExpired
 from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
@@ -79,6 +82,7 @@ _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaita
     events.ZkPartitionReassignment: failover.process_zk_partition_reassignment,
     events.ApiPartitionReassignment: reassignment.process_api_partition_reassignment,
     events.ListPartitionReassignments: reassignment.process_list_partition_reassignments,
+    events.UpdateFeatures: features.process_update_features,
     events.PartitionReassignmentIsrChange: reassignment.process_partition_reassignment_isr_change,
 }
 """What is done about an event in a reign. Those of no reign are in `KafkaController` itself."""
@@ -155,6 +159,10 @@ class KafkaController:
         """What there is to be seen of the cluster while this broker is the controller."""
         return self._reign
 
+    def status(self) -> dict[str, Any]:
+        """What there is to be seen, as plain values: for status pages and metrics."""
+        return status.controller_status(self)
+
     def startup(self) -> None:
         """Does not mean to become controller: only to try, now and whenever there is none."""
         self._zk.register_state_change_handler(
@@ -229,6 +237,14 @@ class KafkaController:
         except KafkaError as error:
             return ListPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
         return requests.list_partition_reassignments_response(listed)
+
+    async def update_features(self, request: UpdateFeaturesRequest, version: int = 1) -> UpdateFeaturesResponse:
+        event = events.UpdateFeatures(request.feature_updates, version, request.validate_only, _answer())
+        try:
+            outcomes = await self._ask(event)
+        except KafkaError as error:
+            return UpdateFeaturesResponse(error_code=int(error.code), error_message=error.message)
+        return requests.update_features_response(outcomes)
 
     async def update_broker_info(self, broker_info: BrokerInfo) -> None:
         """This broker's listeners changed; its epoch stays."""

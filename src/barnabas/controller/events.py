@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from barnabas.controller.election import ElectionTrigger, ElectionType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.zk.znodes import ProducerIdsBlock, ReplicaAssignment
 
 T = TypeVar("T")
@@ -279,9 +280,8 @@ class ListPartitionReassignments(AnsweredEvent[dict[TopicPartition, ReplicaAssig
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateFeatures(AnsweredEvent[dict[str, "KafkaError | None"]]):
-    """`updates` are the request's FeatureUpdateKey entries."""
-
-    updates: list[Any]
+    updates: list[UpdateFeaturesRequest.FeatureUpdateKey]
+    version: int
     validate_only: bool
     answer: asyncio.Future[dict[str, KafkaError | None]]
     state = ControllerState.UpdateFeatures

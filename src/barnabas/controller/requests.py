@@ -15,6 +15,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from barnabas.wire.messages.update_features import UpdateFeaturesResponse
 from barnabas.zk.znodes import ReplicaAssignment
 
 
@@ -101,3 +102,17 @@ def list_partition_reassignments_response(
             )
         )
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+
+
+def update_features_response(outcomes: Mapping[str, KafkaError | None]) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdateFeaturesResponse.UpdatableFeatureResult(
+                feature=feature,
+                error_code=0 if error is None else int(error.code),
+                error_message=None if error is None else error.message,
+            )
+            for feature, error in outcomes.items()
+        ],
+    )
