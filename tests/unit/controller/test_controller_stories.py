@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from controller_world import World, world
 from barnabas.controller import events, topics
 from barnabas.controller.election import ControlledShutdownPartitionLeaderElectionStrategy
 from barnabas.controller.states import PartitionState
+from barnabas.controller.status import partition_status
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
@@ -25,6 +27,7 @@ from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
 from barnabas.zk.znodes import ReplicaAssignment, TopicZNode
@@ -784,5 +787,49 @@ def test_b11_an_expiry_in_the_middle_of_an_event_does_not_stop_the_queue(play: C
         await made.settled()
         for number in range(30):
             assert (await made.state(TopicPartition(f"t{number}", 0))).leader in (1, 2)
+
+    play(story)
+
+
+def test_a_controller_can_be_seen(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2), (2, 9))
+        seen = made.controller.status()
+        assert json.loads(json.dumps(seen)) == seen
+        assert (seen["active"], seen["epoch"], seen["queue"]["size"]) == (True, 1, 0)
+        assert seen["reign"]["live_brokers"] == {str(broker_id): made.epochs[broker_id] for broker_id in (1, 2)}
+        assert (seen["reign"]["partitions"], seen["reign"]["offline_partitions"]) == (2, 0)
+        reign = made.controller.reign
+        assert reign is not None
+        assert partition_status(reign, "t")[1]["replicas"] == {"2": "OnlineReplica", "9": "OnlineReplica"}
+        assert made.controllers[2].status()["reign"] is None
+        lines = [line for _, line in made.controller.log.recent]
+        assert any("event=TopicChange" in line and "t-0 from NewPartition to OnlinePartition" in line for line in lines)
+
+    play(story)
+
+
+def test_features_are_refused_since_there_are_none(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        update = UpdateFeaturesRequest.FeatureUpdateKey
+        response = await made.controller.update_features(
+            UpdateFeaturesRequest(
+                feature_updates=[
+                    update(feature="metadata.version", max_version_level=4),
+                    update(feature="gone", max_version_level=0, upgrade_type=2),
+                    update(feature="", max_version_level=1),
+                ]
+            )
+        )
+        assert {each.feature: (each.error_code, each.error_message) for each in response.results} == {
+            "metadata.version": (
+                ErrorCode.INVALID_REQUEST,
+                "Could not apply finalized feature update because the provided feature is not supported.",
+            ),
+            "gone": (ErrorCode.INVALID_REQUEST, "Can not delete non-existing finalized feature."),
+            "": (ErrorCode.INVALID_REQUEST, "Feature name can not be empty."),
+        }
 
     play(story)
