@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.message import Bytes, Message
+from barnabas.wire.varint import read_unsigned
 
 _HEADER: Final = struct.Struct(">hhi")
 _SHORT: Final = struct.Struct(">h")
@@ -81,10 +82,8 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     if length >= 0:
         if len(frame) < position + length:
             raise WireError(f"a client id of {length} bytes reaches beyond its frame")
-        try:
-            client_id = str(frame[position : position + length], "utf-8")
-        except UnicodeDecodeError:
-            raise WireError("a client id is not UTF-8") from None
+        # Malformed UTF-8 is replaced, as Java's String does: a client id in Latin-1 is no reason to hang up.
+        client_id = str(frame[position : position + length], "utf-8", "replace")
         position += length
     if version >= request.flexible_since:
         position = _skip_tagged_fields(frame, position)
@@ -95,29 +94,16 @@ def _skip_tagged_fields(frame: Bytes, position: int) -> int:
     try:
         if frame[position] == 0:
             return position + 1
-        count, position = _unsigned_varint(frame, position)
+        count, position = read_unsigned(frame, position)
         for _ in range(count):
-            _, position = _unsigned_varint(frame, position)
-            size, position = _unsigned_varint(frame, position)
+            _, position = read_unsigned(frame, position)
+            size, position = read_unsigned(frame, position)
             position += size
             if position > len(frame):
                 raise WireError("a tagged field reaches beyond its frame")
     except IndexError:
         raise WireError("a header ends inside its tagged fields") from None
     return position
-
-
-def _unsigned_varint(frame: Bytes, position: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, position
-        shift += 7
-        if shift > 28:
-            raise WireError("a varint has more than five bytes")
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Bytes]:
@@ -128,7 +114,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
         if client_id is None:
             head += _SHORT.pack(-1)
         else:
-            encoded = client_id.encode("utf-8")
+            encoded = client_id.encode()
             head += _SHORT.pack(len(encoded))
             head += encoded
     if version >= message.flexible_since:

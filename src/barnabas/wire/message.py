@@ -106,16 +106,16 @@ class Message(Struct):
 
     @classmethod
     def _compile_decoder(cls, version: int) -> Decoder:
-        from barnabas.wire import codec  # loads the schemas: not before the first message is read or written
+        from barnabas.wire.codec import compile_decoder  # loads the schemas: not before a message is read or written
 
         cls._check_version(version)
-        decoder = cls._decoders[version] = codec.compile_decoder(cls, version)
+        decoder = cls._decoders[version] = compile_decoder(cls, version)
         return decoder
 
     @classmethod
     def _compile_encoder(cls, version: int) -> Encoder:
-        from barnabas.wire import codec
+        from barnabas.wire.codec import compile_encoder
 
         cls._check_version(version)
-        encoder = cls._encoders[version] = codec.compile_encoder(cls, version)
+        encoder = cls._encoders[version] = compile_encoder(cls, version)
         return encoder

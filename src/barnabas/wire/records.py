@@ -17,8 +17,8 @@ from crc32c import crc32c
 
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
 from barnabas.wire.errors import WireError
-
-Buffer = bytes | bytearray | memoryview
+from barnabas.wire.message import Bytes
+from barnabas.wire.varint import read_signed, write_signed
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
@@ -107,7 +107,7 @@ class Record(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-def parse_header(buffer: Buffer, start: int = 0) -> BatchHeader:
+def parse_header(buffer: Bytes, start: int = 0) -> BatchHeader:
     """The header of the batch at `start`. Raises `WireError` where there is none, or it reaches beyond the buffer."""
     left = len(buffer) - start
     if left < _LEGACY_BYTES_MIN:
@@ -126,7 +126,7 @@ def parse_header(buffer: Buffer, start: int = 0) -> BatchHeader:
     return _legacy_header(buffer, start, magic, left)
 
 
-def _legacy_header(buffer: Buffer, start: int, magic: int, left: int) -> BatchHeader:
+def _legacy_header(buffer: Bytes, start: int, magic: int, left: int) -> BatchHeader:
     offset, size = _PREFIX.unpack_from(buffer, start)
     length = size + LOG_OVERHEAD
     if not _LEGACY_BYTES_MIN + 8 * magic <= length <= left:
@@ -137,7 +137,7 @@ def _legacy_header(buffer: Buffer, start: int, magic: int, left: int) -> BatchHe
     return BatchHeader(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, 1)
 
 
-def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int, int]]:
+def batches(buffer: Bytes) -> Iterator[tuple[BatchHeader, int, int]]:
     """Each whole batch with its start and end. One that is cut off at the buffer's end is left out, as a fetch may."""
     start, size = 0, len(buffer)
     while size - start >= LOG_OVERHEAD:
@@ -150,7 +150,7 @@ def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int, int]]:
         start += length
 
 
-def check_crc(buffer: Buffer, start: int, end: int) -> None:
+def check_crc(buffer: Bytes, start: int, end: int) -> None:
     """Raises `WireError` where the bytes of the batch are not those that its CRC was computed over."""
     view = memoryview(buffer)
     if view[start + MAGIC_AT] == 2:
@@ -172,7 +172,7 @@ def stamp(buffer: bytearray | memoryview, start: int, base_offset: int, partitio
 # ------------------------------------------------------------------------------------------------ records
 
 
-def records_of(buffer: Buffer, start: int, end: int, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+def records_of(buffer: Bytes, start: int, end: int, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
     """The records of one batch, unpacked. Raises `WireError` for what is not a batch's content."""
     header = parse_header(buffer, start)
     view = memoryview(buffer)[start:end]
@@ -188,44 +188,31 @@ def records_of(buffer: Buffer, start: int, end: int, *, limit: int = DECOMPRESSE
     position = 0
     try:
         for _ in range(header.record_count):
-            length, position = _varint(data, position)
+            length, position = read_signed(data, position)
             record_end = position + length
             if length < 0 or record_end > len(data):
                 raise WireError(f"a record of {length} bytes reaches beyond its batch")
-            timestamp_delta, position = _varint(data, position + 1)  # one byte of attributes, unused
-            offset_delta, position = _varint(data, position)
+            timestamp_delta, position = read_signed(data, position + 1)  # one byte of attributes, unused
+            offset_delta, position = read_signed(data, position)
             key, position = _bytes(data, position, record_end)
             value, position = _bytes(data, position, record_end)
-            count, position = _varint(data, position)
-            headers = _headers(data, position, record_end, count) if count else ()
-            position = record_end
+            count, position = read_signed(data, position)
+            headers: Sequence[tuple[str, bytes | None]] = ()
+            if count:
+                headers, position = _headers(data, position, record_end, count)
+            if position != record_end:
+                raise WireError(f"a record of {length} bytes ends {position - record_end} bytes from its end")
             timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
             found.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
-    except (IndexError, UnicodeDecodeError) as error:
-        raise WireError(f"a record ends too early or is not UTF-8: {error}") from None
+    except IndexError:
+        raise WireError("a record ends too early") from None
+    if position != len(data):
+        raise WireError(f"{len(data) - position} bytes are left behind a batch's last record")
     return found
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits, and the position behind it."""
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    result = byte & 0x7F
-    shift = 7
-    while True:
-        position += 1
-        byte = data[position]
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), position + 1
-        shift += 7
-        if shift > 63:
-            raise WireError("a varint has more than ten bytes")
-
-
 def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = _varint(data, position)
+    length, position = read_signed(data, position)
     if length < 0:
         return None, position
     stop = position + length
@@ -234,7 +221,7 @@ def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     return data[position:stop], stop
 
 
-def _headers(data: bytes, position: int, end: int, count: int) -> list[tuple[str, bytes | None]]:
+def _headers(data: bytes, position: int, end: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
     if not 0 <= count <= end - position:
         raise WireError(f"a record says it has {count} headers")
     headers: list[tuple[str, bytes | None]] = []
@@ -243,8 +230,8 @@ def _headers(data: bytes, position: int, end: int, count: int) -> list[tuple[str
         value, position = _bytes(data, position, end)
         if name is None:
             raise WireError("a record's header has no name")
-        headers.append((name.decode("utf-8"), value))
-    return headers
+        headers.append((str(name, "utf-8", "replace"), value))
+    return headers, position
 
 
 def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[Record]:
@@ -309,15 +296,15 @@ def build_batch(
     body = bytearray()
     for record in records:
         content = bytearray(b"\x00")
-        _put_varint(content, record.timestamp - base_timestamp)
-        _put_varint(content, record.offset - first)
+        write_signed(content, record.timestamp - base_timestamp)
+        write_signed(content, record.offset - first)
         _put_bytes(content, record.key)
         _put_bytes(content, record.value)
-        _put_varint(content, len(record.headers))
+        write_signed(content, len(record.headers))
         for name, value in record.headers:
             _put_bytes(content, name.encode("utf-8"))
             _put_bytes(content, value)
-        _put_varint(body, len(content))
+        write_signed(body, len(content))
         body += content
     attributes = int(codec)
     max_timestamp = max(record.timestamp for record in records)
@@ -367,17 +354,9 @@ def control_batch(
     )
 
 
-def _put_varint(target: bytearray, value: int) -> None:
-    zigzag = (value << 1) ^ (value >> 63)
-    while zigzag > 0x7F:
-        target.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    target.append(zigzag)
-
-
 def _put_bytes(target: bytearray, value: bytes | None) -> None:
     if value is None:
         target.append(1)  # -1
         return
-    _put_varint(target, len(value))
+    write_signed(target, len(value))
     target += value
