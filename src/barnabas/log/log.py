@@ -824,10 +824,12 @@ class Log:
                 end_position = segment.size if limit is None else limit[0]
             metadata = LogOffsetMetadata(offset, segment.base_offset, position)
             incomplete = max_bytes < first_size
-            length = min(end_position - position, first_size if incomplete and min_one_batch else max_bytes)
+            if incomplete and not min_one_batch:
+                return LogRead(b"", metadata, first_batch_incomplete=True)
+            length = min(end_position - position, first_size if incomplete else max_bytes)
             if length <= 0:
                 return LogRead(b"", metadata)
-            return LogRead(segment.file.pread(length, position), metadata, incomplete and not min_one_batch)
+            return LogRead(segment.file.pread(length, position), metadata)
         except CorruptBatch as error:
             raise self._corrupt(str(error)) from None
         except OSError as error:

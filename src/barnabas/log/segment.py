@@ -330,6 +330,7 @@ class Segment:
                 self.offset_index.append(batch.last_offset, batch.position)
                 self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
                 indexed = batch.position
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
 
     def _forget(self) -> None:
         """Forgets what is remembered of the batches."""
