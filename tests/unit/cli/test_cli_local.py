@@ -1,0 +1,72 @@
+"""What ``barnabas up`` writes, and what it makes of what it finds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.local import BrokerState, ClusterState, LocalCluster, Process, server_properties
+from barnabas.cli.output import CommandError
+from barnabas.client.metadata import parse_bootstrap
+from barnabas.model.config import broker_config, parse_properties
+
+
+def state(count: int, **config: str) -> ClusterState:
+    brokers = [BrokerState(id=number, port=9000 + number, log_dir=f"/data/{number}") for number in range(count)]
+    return ClusterState("127.0.0.1:2181", None, brokers, None, dict(config))
+
+
+@pytest.mark.parametrize(("count", "replication_factor"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
+def test_internal_topics_fit_the_number_of_brokers(count: int, replication_factor: str) -> None:
+    cluster = state(count)
+    written = parse_properties(server_properties(cluster, cluster.brokers[0]))
+    assert written["offsets.topic.replication.factor"] == replication_factor
+    assert written["transaction.state.log.replication.factor"] == replication_factor
+    assert written["listeners"] == "PLAINTEXT://127.0.0.1:9000"
+
+
+def test_every_line_is_one_that_a_broker_takes_and_knows() -> None:
+    cluster = state(3)
+    config = broker_config(parse_properties(server_properties(cluster, cluster.brokers[2])))
+    assert config.number("broker.id") == 2
+    assert list(config.unknown()) == []
+
+
+def test_the_users_configuration_wins_and_odd_characters_survive() -> None:
+    cluster = state(3, **{"zookeeper.session.timeout.ms": "9000", "sasl.jaas.config": r" a\b=c:d"})
+    written = parse_properties(server_properties(cluster, cluster.brokers[0]))
+    assert written["zookeeper.session.timeout.ms"] == "9000"
+    assert written["sasl.jaas.config"] == r" a\b=c:d"
+
+
+def test_a_process_is_ours_only_when_it_began_when_we_noted_it() -> None:
+    assert Process(os.getpid()).alive
+    assert not Process(os.getpid(), began=1).alive
+    assert not Process(None).alive
+
+
+def test_the_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    cluster = LocalCluster(str(tmp_path))
+    assert cluster.load() is None
+    cluster.save(state(2))
+    assert cluster.load() == state(2)
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.json"]
+
+
+def test_a_file_that_is_no_state_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    with pytest.raises(CommandError, match=r"cluster\.json is no cluster's state"):
+        LocalCluster(str(tmp_path)).load()
+
+
+def test_bootstrap_lists_are_read() -> None:
+    assert parse_bootstrap("a:1, b") == [("a", 1), ("b", 9092)]
+    assert parse_bootstrap("PLAINTEXT://[::1]:9092") == [("::1", 9092)]
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "a:0", "a:70000", ":1"])
+def test_what_is_no_bootstrap_list_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_bootstrap(text)
