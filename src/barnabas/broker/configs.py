@@ -220,7 +220,9 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
 def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *, per_broker: bool) -> None:
     """Raises INVALID_CONFIG for what cannot be changed while the broker runs (``DynamicBrokerConfig.validate``)."""
     read_only = [
-        name for name in values if name in broker_definitions() and broker_definitions()[name].update_mode == "read-only"
+        name
+        for name in values
+        if name in broker_definitions() and broker_definitions()[name].update_mode == "read-only"
     ]
     if read_only:
         raise KafkaError(

@@ -88,6 +88,4 @@ def assign_added_partitions(
 ) -> dict[int, tuple[int, ...]]:
     """Replicas for partitions `existing` to `existing + added - 1` of a topic whose partition 0 has `first_replicas`."""
     start = next((index for index, broker in enumerate(sorted(racks)) if broker >= first_replicas[0]), 0)
-    return assign_replicas(
-        racks, added, len(first_replicas), entropy, start_index=start, start_partition=existing
-    )
+    return assign_replicas(racks, added, len(first_replicas), entropy, start_index=start, start_partition=existing)

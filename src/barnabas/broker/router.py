@@ -90,9 +90,7 @@ class Router:
                 response_class(key),
                 getattr(module, "failed", None),
             )
-        self.api_versions = [
-            (key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())
-        ]
+        self.api_versions = [(key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())]
         self._unsupported: Any = None
 
     def unsupported_version(self) -> Any:

@@ -414,6 +414,8 @@ class Broker:
         for socket in self._sockets:
             socket.close()
         self.connections.close()
+        if self._alter_partition is not None:
+            self._alter_partition.close()
         if self._controller_channel is not None:
             self._controller_channel.close()
         if self._controller is not None:

@@ -26,9 +26,7 @@ def validate_topic_name(name: str) -> None:
     elif len(name) > MAX_NAME_LENGTH:
         reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     elif _LEGAL.match(name) is None:
-        reason = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        )
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")

@@ -56,9 +56,7 @@ def validate_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
             f"Partitions should be a consecutive 0-based integer sequence, not {sorted(assignment)}",
         )
     if len({len(replicas) for replicas in assignment.values()}) != 1:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas"
-        )
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas")
     for partition, replicas in assignment.items():
         if len(set(replicas)) != len(replicas):
             raise KafkaError(
@@ -237,9 +235,7 @@ class Topics:
             )
         racks = {each.broker_id: each.rack for each in image.brokers.values()}
         if topic.assignments is None:
-            placed = assign_added_partitions(
-                racks, first.replicas, len(existing), added, self._broker.runtime.entropy
-            )
+            placed = assign_added_partitions(racks, first.replicas, len(existing), added, self._broker.runtime.entropy)
         else:
             placed = _given_assignment(topic.assignments, len(existing), added, len(first.replicas), racks)
         if validate_only:

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, require_cluster
 from barnabas.broker.context import RequestContext
-from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from barnabas.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 
-async def handle(broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext) -> AlterPartitionReassignmentsResponse:
+async def handle(
+    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
     require_cluster(context, Operation.ALTER)
     return await broker.controller.alter_partition_reassignments(request)

@@ -29,7 +29,9 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
         cluster_id=broker.cluster_id,
         controller_id=image.controller_id,
         brokers=[
-            DescribeClusterResponse.DescribeClusterBroker(broker_id=each.broker_id, host=host, port=port, rack=each.rack)
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=each.broker_id, host=host, port=port, rack=each.rack
+            )
             for each, host, port in reachable_brokers(image, context.listener)
         ],
     )

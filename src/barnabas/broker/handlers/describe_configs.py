@@ -74,9 +74,7 @@ async def _entries(
     return broker.config_layers.describe_broker()
 
 
-def _described(
-    entry: Entry, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResponse.DescribeConfigsResourceResult(
         name=entry.definition.name,

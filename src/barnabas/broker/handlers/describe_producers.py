@@ -52,9 +52,7 @@ async def handle(
     return DescribeProducersResponse(topics=topics)
 
 
-def failed(
-    request: DescribeProducersRequest, error: KafkaError, context: RequestContext
-) -> DescribeProducersResponse:
+def failed(request: DescribeProducersRequest, error: KafkaError, context: RequestContext) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             TopicResponse(

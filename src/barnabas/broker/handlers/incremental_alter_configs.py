@@ -8,7 +8,10 @@ from barnabas.broker.authorize import Operation, ResourceType, authorized, autho
 from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import RequestContext
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from barnabas.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
-async def handle(broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+async def handle(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
     results = []
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -39,7 +44,9 @@ async def handle(broker: Broker, request: IncrementalAlterConfigsRequest, contex
     return IncrementalAlterConfigsResponse(responses=results)
 
 
-def failed(request: IncrementalAlterConfigsRequest, error: KafkaError, context: RequestContext) -> IncrementalAlterConfigsResponse:
+def failed(
+    request: IncrementalAlterConfigsRequest, error: KafkaError, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             Result(

@@ -28,6 +28,4 @@ async def handle(broker: Broker, request: InitProducerIdRequest, context: Reques
 
 
 def _may_write_any_topic(broker: Broker, context: RequestContext) -> bool:
-    return any(
-        authorized(context, Operation.WRITE, ResourceType.TOPIC, name) for name in broker.metadata.image.topics
-    )
+    return any(authorized(context, Operation.WRITE, ResourceType.TOPIC, name) for name in broker.metadata.image.topics)

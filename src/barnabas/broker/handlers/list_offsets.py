@@ -61,7 +61,9 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
 def failed(request: ListOffsetsRequest, error: KafkaError, context: RequestContext) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
-            TopicResponse(topic.name, [PartitionResponse(each.partition_index, error.code) for each in topic.partitions])
+            TopicResponse(
+                topic.name, [PartitionResponse(each.partition_index, error.code) for each in topic.partitions]
+            )
             for topic in request.topics
         ]
     )

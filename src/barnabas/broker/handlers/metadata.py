@@ -88,9 +88,7 @@ def _asked_for(
 ) -> MetadataResponse.MetadataResponseTopic:
     if context.version < _FIRST_VERSION_WITH_IDS_IN_REQUESTS:
         if asked.name is None:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {context.version}"
-            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {context.version}")
         if asked.topic_id != ZERO_UUID:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {context.version}"
@@ -132,17 +130,13 @@ async def _create_missing(
             topic.error_code = await broker.topics.create_automatically(topic.name)
 
 
-def _refused(
-    code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID
-) -> MetadataResponse.MetadataResponseTopic:
+def _refused(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponse.MetadataResponseTopic:
     return MetadataResponse.MetadataResponseTopic(
         error_code=code, name=name, topic_id=Uuid(topic_id), is_internal=name in INTERNAL_TOPICS
     )
 
 
-def _existing(
-    image: ClusterImage, topic: TopicInfo, context: RequestContext
-) -> MetadataResponse.MetadataResponseTopic:
+def _existing(image: ClusterImage, topic: TopicInfo, context: RequestContext) -> MetadataResponse.MetadataResponseTopic:
     """The topic's partitions as the cache has them (``ZkMetadataCache.getPartitionMetadata``)."""
     listener, version = context.listener, context.version
     alive = {each for each, info in image.brokers.items() if info.endpoint(listener) is not None}

@@ -1,0 +1,43 @@
+"""DeleteRecords: the log of a partition begins later from now on, on all its live replicas (KIP-107)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, authorized_topics
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
+TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
+
+
+async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    allowed = authorized_topics(context, Operation.DELETE, [topic.name for topic in request.topics])
+    topics: dict[str, TopicResult] = {}
+    offsets = []
+    for topic in request.topics:
+        result = topics.setdefault(topic.name, TopicResult(topic.name))
+        for each in topic.partitions:
+            if topic.name in allowed:
+                offsets.append((TopicPartition(topic.name, each.partition_index), each.offset))
+            else:
+                result.partitions.append(Result(each.partition_index, NO_OFFSET, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    for deleted in await broker.replicas.delete_records(offsets, request.timeout_ms):
+        name, index = deleted.topic_partition
+        topics[name].partitions.append(Result(index, deleted.low_watermark, deleted.error))
+    return DeleteRecordsResponse(topics=list(topics.values()))
+
+
+def failed(request: DeleteRecordsRequest, error: KafkaError, context: RequestContext) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            TopicResult(topic.name, [Result(each.partition_index, NO_OFFSET, error.code) for each in topic.partitions])
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,118 @@
+"""Fetch: records for consumers, and for followers, whose fetches tell how far they have come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.broker.leaders import leader_endpoints, leader_of
+from barnabas.model.errors import ErrorCode
+from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
+from barnabas.replica.fetch_session import refused
+from barnabas.replica.partition import FetchIsolation
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_CONSUMER: Final = -1
+_READ_COMMITTED: Final = 1
+_FIRST_VERSION_WITH_SOFT_LIMIT: Final = 3
+_FIRST_VERSION_OF_BATCHES: Final = 4
+_FIRST_VERSION_OF_STORAGE_ERROR: Final = 6
+_FIRST_VERSION_OF_ZSTD: Final = 10
+_FIRST_VERSION_FROM_FOLLOWERS: Final = 11
+_FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
+_FIRST_VERSION_WITH_LEADERS: Final = 16
+
+Answers = list[tuple[TopicIdPartition, FetchResponse.PartitionData]]
+
+
+async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
+    version = context.header.api_version
+    replicas = broker.replicas
+    if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
+        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    else:
+        replica_id, replica_epoch = request.replica_id, -1
+    from_follower = replica_id > _CONSUMER
+    session = replicas.fetch_sessions.context(
+        request, version, broker.metadata.image.topic_names, from_follower=from_follower
+    )
+    if session.error:
+        return session.response(())
+    erroneous: Answers = []
+    interesting = []
+    follower_allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
+    for each in session.fetches:
+        key = each[0]
+        if from_follower:
+            allowed = follower_allowed
+        else:
+            allowed = key.topic is None or authorized(context, Operation.READ, ResourceType.TOPIC, key.topic)
+        if not allowed:
+            erroneous.append((key, refused(key.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+        elif key.topic is None:
+            erroneous.append((key, refused(key.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+        else:
+            interesting.append(each)
+    answers: Answers = []
+    if interesting:
+        max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
+        if replica_id != _CONSUMER:
+            isolation = FetchIsolation.LOG_END
+        elif request.isolation_level == _READ_COMMITTED:
+            isolation = FetchIsolation.TXN_COMMITTED
+        else:
+            isolation = FetchIsolation.HIGH_WATERMARK
+        params = FetchParams(
+            replica_id,
+            replica_epoch,
+            0 if erroneous else request.max_wait_ms,
+            min(request.min_bytes, max_bytes),
+            max_bytes,
+            isolation,
+            hard_max_bytes_limit=version < _FIRST_VERSION_WITH_SOFT_LIMIT,
+            fetch_only_leader=from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
+            rack_id=request.rack_id,
+        )
+        answers = await replicas.fetch(params, interesting)
+        if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
+            answers = [_as_old_clients_understand(broker, key, data, version) for key, data in answers]
+    answers.extend(erroneous)
+    response = session.response(answers)
+    if version >= _FIRST_VERSION_WITH_LEADERS:
+        _name_leaders(broker, response, answers, context)
+    return response
+
+
+def _as_old_clients_understand(
+    broker: Broker, key: TopicIdPartition, data: FetchResponse.PartitionData, version: int
+) -> tuple[TopicIdPartition, FetchResponse.PartitionData]:
+    """Errors that the client's version knows, in place of records or errors that it does not."""
+    if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
+        data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if not data.records:
+        return key, data
+    if version < _FIRST_VERSION_OF_BATCHES:
+        # The log holds record batches of version 2 only, and they are not converted down.
+        return key, refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
+    partition = broker.replicas.partition(key.topic_partition)
+    log = None if partition is None else partition.log
+    if log is not None and log.config.text("compression.type") == "zstd":
+        return key, refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return key, data
+
+
+def _name_leaders(broker: Broker, response: FetchResponse, answers: Answers, context: RequestContext) -> None:
+    leaders: dict[int, None] = {}
+    for key, data in answers:
+        if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            leader_id, leader_epoch = leader_of(broker, key.topic_partition)
+            data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
+            leaders[leader_id] = None
+    response.node_endpoints = [
+        FetchResponse.NodeEndpoint(broker_id, host, port, rack)
+        for broker_id, host, port, rack in leader_endpoints(broker, leaders, context.listener)
+    ]

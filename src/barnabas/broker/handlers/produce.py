@@ -1,0 +1,164 @@
+"""Produce: records are appended by their partitions' leaders and, with acks=all, waited for."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.leaders import leader_of, leader_endpoints
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.replica.delayed_produce import Appended
+from barnabas.replica.replicas import ACKS_ALL
+from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+TopicResponse = ProduceResponse.TopicProduceResponse
+
+_ADMIN_CLIENT_ID: Final = "__admin_client"
+_FIRST_VERSION_OF_BATCHES: Final = 3
+_FIRST_VERSION_OF_ZSTD: Final = 7
+_FIRST_VERSION_WITH_LEADERS: Final = 10
+_BATCH_HEADER_BYTES: Final = 61
+_MAGIC_AT: Final = 16
+_ATTRIBUTES_LOW_AT: Final = 22
+_ZSTD: Final = 4
+_TRANSACTIONAL: Final = 0x10
+_NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
+
+
+async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+    acks = request.acks
+    if not -1 <= acks <= 1:
+        return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
+    version = context.header.api_version
+    replicas = broker.replicas
+    internal_allowed = context.header.client_id == _ADMIN_CLIENT_ID
+    appended: list[list[Appended]] = []
+    for topic in request.topic_data:
+        name = topic.name
+        allowed = authorized(context, Operation.WRITE, ResourceType.TOPIC, name)
+        results: list[Appended] = []
+        appended.append(results)
+        for data in topic.partition_data:
+            partition = TopicPartition(name, data.index)
+            records = data.records
+            # The bytes are the log's from here on; while the answer is waited for they need not be kept.
+            data.records = None
+            if not allowed:
+                results.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
+            error = _refusal(records, version, request, context)
+            if error is not None:
+                results.append(Appended(partition).failed(error.code, error.message))
+                continue
+            assert isinstance(records, memoryview | bytearray)
+            results.append(replicas.append(partition, records, acks, internal_topics_allowed=internal_allowed))
+    if acks == ACKS_ALL:
+        await replicas.replicated([each for results in appended for each in results], request.timeout_ms)
+    return _response(broker, request, appended, context)
+
+
+def _refusal(records: object, version: int, request: ProduceRequest, context: RequestContext) -> KafkaError | None:
+    """What is wrong with the records before any log looks at them (``ProduceRequest.validateRecords``)."""
+    if not isinstance(records, memoryview | bytearray) or len(records) == 0:
+        return KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} must have at least one record batch per partition",
+        )
+    if version < _FIRST_VERSION_OF_BATCHES:
+        return None
+    if len(records) < _BATCH_HEADER_BYTES:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, "The record batch ends inside its header")
+    if records[_MAGIC_AT] != 2:
+        return KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
+        )
+    attributes = records[_ATTRIBUTES_LOW_AT]
+    if attributes & 7 == _ZSTD and version < _FIRST_VERSION_OF_ZSTD:
+        return KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if attributes & _TRANSACTIONAL and not (
+        request.transactional_id is not None
+        and authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    ):
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return None
+
+
+def _response(
+    broker: Broker, request: ProduceRequest, appended: list[list[Appended]], context: RequestContext
+) -> ProduceResponse | None:
+    acks = request.acks
+    topics = []
+    leaders: dict[int, None] = {}
+    errors: list[Appended] = []
+    for topic, results in zip(request.topic_data, appended, strict=True):
+        partitions = []
+        for each in results:
+            current_leader = _NO_LEADER
+            if each.error:
+                errors.append(each)
+                if (
+                    each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    and context.header.api_version >= _FIRST_VERSION_WITH_LEADERS
+                ):
+                    leader_id, leader_epoch = leader_of(broker, each.topic_partition)
+                    current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
+                    leaders[leader_id] = None
+            partitions.append(
+                PartitionResponse(
+                    each.topic_partition.partition,
+                    each.error,
+                    each.base_offset,
+                    each.log_append_time_ms,
+                    each.log_start_offset,
+                    [],
+                    each.message,
+                    current_leader,
+                )
+            )
+        topics.append(TopicResponse(topic.name, partitions))
+    if errors and logger.isEnabledFor(logging.DEBUG):
+        logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, errors)
+    if acks == 0:
+        if errors:
+            # Nobody waits for an answer: the closed connection tells the producer to look at the metadata again.
+            raise Disconnect(f"a produce request with acks=0 failed: {errors}")
+        return None
+    if not leaders:
+        return ProduceResponse(topics)
+    return ProduceResponse(
+        topics,
+        node_endpoints=[
+            ProduceResponse.NodeEndpoint(broker_id, host, port, rack)
+            for broker_id, host, port, rack in leader_endpoints(broker, leaders, context.listener)
+        ],
+    )
+
+
+def failed(request: ProduceRequest, error: KafkaError, context: RequestContext) -> ProduceResponse | None:
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        [
+            TopicResponse(
+                topic.name,
+                [
+                    PartitionResponse(each.index, error.code, NO_OFFSET, error_message=error.message)
+                    for each in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )

@@ -1,0 +1,31 @@
+"""Where a partition's leader is, told to a client that asked the wrong broker (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+def leader_of(broker: Broker, topic_partition: TopicPartition) -> tuple[int, int]:
+    """The leader and its epoch: from the partition itself where this broker has it, else from the metadata."""
+    partition = broker.replicas.partition(topic_partition)
+    if partition is not None:
+        return partition.leader_id, partition.leader_epoch
+    known = broker.metadata.partition(topic_partition)
+    return (NO_BROKER, NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
+
+
+def leader_endpoints(
+    broker: Broker, leaders: Iterable[int], listener: str
+) -> Iterator[tuple[int, str, int, str | None]]:
+    """Id, host, port and rack of those `leaders` that live and have the client's listener."""
+    for leader in leaders:
+        info = broker.metadata.image.brokers.get(leader)
+        endpoint = None if info is None else info.endpoint(listener)
+        if info is not None and endpoint is not None:
+            yield leader, endpoint.host, endpoint.port, info.rack
