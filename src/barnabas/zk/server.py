@@ -238,7 +238,7 @@ class CoordinatorServer:
         tls: ssl.SSLContext | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """`max_client_connections` counts per address, 0 is no limit; `allowed_words` None allows all four-letter words.
+        """`max_client_connections` counts per address, 0 is no limit; no `allowed_words`: all four-letter words.
 
         `on_failure` is told once when the disk has failed and the server with it.
         """

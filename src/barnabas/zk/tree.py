@@ -132,6 +132,7 @@ class DataTree(Generic[W]):
         for path in _UNDELETABLE:
             acl = READ_ACL_UNSAFE if path == "/zookeeper/config" else OPEN_ACL_UNSAFE
             self.nodes[path] = Znode(b"", acl, 0, 0, 0)
+            self.data_bytes += len(path)
             if path != "/":
                 self.nodes[parent_of(path)].children[path.rpartition("/")[2]] = None
         self._writes: dict[type, Callable[[Any, int, Sequence[Identity], int, int, list[Any]], tuple[Any, Undo]]] = {

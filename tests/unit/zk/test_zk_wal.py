@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.runtime.real import RealDisk
+from barnabas.zk.ops import ACL, Create, OpCode
+from barnabas.zk.sessions import Sessions
+from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
+from barnabas.zk.tree import DataTree
+from barnabas.zk.wal import CorruptState, Transaction, WriteAheadLog
+
+
+def opened(directory: Path) -> tuple[WriteAheadLog, int, bytes | None, list[Transaction]]:
+    log = WriteAheadLog(RealDisk(), str(directory), fsync=False)
+    return (log, *log.recover())
+
+
+def append(log: WriteAheadLog, *zxids: int) -> None:
+    for zxid in zxids:
+        log.append(zxid, zxid * 10, 7, OpCode.CREATE, b"record %d" % zxid)
+    log.commit()
+
+
+def zxids(directory: Path) -> list[int]:
+    log, _, _, transactions = opened(directory)
+    log.close()
+    return [transaction.zxid for transaction in transactions]
+
+
+def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+    log, zxid, body, transactions = opened(tmp_path)
+    assert (zxid, body, transactions) == (0, None, [])
+    append(log, 1, 2)
+    append(log, 3)
+    log.close()
+    log, _, _, transactions = opened(tmp_path)
+    assert transactions[2] == Transaction(3, 30, 7, OpCode.CREATE, b"record 3")
+    append(log, 4)
+    log.close()
+    assert zxids(tmp_path) == [1, 2, 3, 4]
+
+
+def test_what_was_not_committed_is_not_there(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1)
+    log.append(2, 20, 7, OpCode.CREATE, b"")
+    log.close()
+    assert zxids(tmp_path) == [1]
+
+
+def test_a_log_cut_at_any_byte_keeps_its_whole_records_and_goes_on_from_there(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1, 2, 3)
+    log.close()
+    (path,) = tmp_path.glob("log.*")
+    whole = path.read_bytes()
+    ends = [8 + (len(whole) - 8) // 3 * count for count in range(4)]
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        log, _, _, transactions = opened(tmp_path)
+        kept = sum(1 for end in ends[1:] if end <= cut)
+        assert [transaction.zxid for transaction in transactions] == list(range(1, kept + 1))
+        append(log, kept + 1)
+        log.close()
+        assert zxids(tmp_path) == list(range(1, kept + 2))
+
+
+@pytest.mark.parametrize("tail", [bytes(64), b"\xff" * 64, b"\0\0\0\x20" + b"x" * 60])
+def test_rubbish_behind_the_last_record_is_cut_off(tmp_path: Path, tail: bytes) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1, 2)
+    log.close()
+    (path,) = tmp_path.glob("log.*")
+    path.write_bytes(path.read_bytes() + tail)
+    assert zxids(tmp_path) == [1, 2]
+    assert path.stat().st_size % len(tail) != 0
+
+
+def test_a_flipped_bit_ends_the_log_before_its_record(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1, 2)
+    log.close()
+    (path,) = tmp_path.glob("log.*")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert zxids(tmp_path) == [1]
+
+
+def test_a_snapshot_stands_for_the_transactions_before_it(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1, 2)
+    log.save_snapshot(2, b"state")
+    append(log, 3)
+    log.close()
+    log, zxid, body, transactions = opened(tmp_path)
+    log.close()
+    assert (zxid, body, [transaction.zxid for transaction in transactions]) == (2, b"state", [3])
+
+
+def test_a_damaged_snapshot_gives_way_to_the_one_before_and_its_logs(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1)
+    log.save_snapshot(1, b"first")
+    append(log, 2)
+    log.save_snapshot(2, b"second")
+    append(log, 3)
+    log.close()
+    newest = max(tmp_path.glob("snapshot.*"))
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    log, zxid, body, transactions = opened(tmp_path)
+    log.close()
+    assert (zxid, body, [transaction.zxid for transaction in transactions]) == (1, b"first", [2, 3])
+
+
+def test_a_missing_log_is_refused_and_not_skipped(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    append(log, 1)
+    log.save_snapshot(1, b"first")
+    append(log, 2)
+    log.save_snapshot(2, b"second")
+    append(log, 3)
+    log.close()
+    max(tmp_path.glob("snapshot.*")).unlink()
+    (tmp_path / "log.0000000000000002").unlink()
+    with pytest.raises(CorruptState, match="missing or damaged"):
+        opened(tmp_path)
+
+
+def test_old_snapshots_and_the_logs_before_them_are_dropped(tmp_path: Path) -> None:
+    log, *_ = opened(tmp_path)
+    for zxid in range(1, 8):
+        append(log, zxid)
+        log.save_snapshot(zxid, b"state %d" % zxid)
+    log.close()
+    names = sorted(path.name.partition(".")[2].lstrip("0") for path in tmp_path.iterdir())
+    assert names == ["5", "6", "6", "7", "7", "8"]
+
+
+def test_a_snapshot_gives_back_every_stat_owner_acl_and_session() -> None:
+    tree: DataTree[str] = DataTree()
+    sessions: Sessions[str] = Sessions(timeout_min_ms=1_000, timeout_max_ms=40_000)
+    sessions.open(9, b"p" * 16, 5_000, 0)
+    made = (
+        Create("/a", None),
+        Create("/a/e", b"", ephemeral=True, acl=(ACL(1, "world", "anyone"),)),
+        Create("/c", b"\xff", container=True),
+        Create("/a/s-", b"x", sequential=True),
+    )
+    for zxid, operation in enumerate(made, 1):
+        tree.write(operation, 9, (), zxid, zxid)
+    body = encode_snapshot(tree, sessions)
+    restored: DataTree[str] = DataTree()
+    again: Sessions[str] = Sessions(timeout_min_ms=1_000, timeout_max_ms=40_000)
+    restore_snapshot(body, restored, again, 100)
+
+    def seen(of: DataTree[str]) -> list[object]:
+        return [(path, node.data, node.acl, node.stat(), list(node.children)) for path, node in of.nodes.items()]
+
+    assert seen(restored) == seen(tree)
+    assert (restored.ephemerals, restored.containers) == (tree.ephemerals, tree.containers)
+    assert (restored.last_zxid, restored.data_bytes) == (tree.last_zxid, tree.data_bytes)
+    assert (again.live[9].password, again.live[9].expires_ms, again.last_id) == (b"p" * 16, 5_100, 9)
+    assert encode_snapshot(restored, again) == body
