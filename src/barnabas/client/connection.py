@@ -11,7 +11,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -198,10 +198,9 @@ class Connection(asyncio.BufferedProtocol):
     # asyncio's callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not asyncio's subclasses
         if self._closed:
-            transport.abort()
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._exchange.buffer()

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
@@ -231,8 +231,7 @@ class _Connection(asyncio.Protocol):
     # --- asyncio.Protocol ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are not asyncio's subclasses
         session = self.session
         self._write(framed(ConnectRequest(session.timeout, session.id, session.password, session.last_zxid).encode()))
         self._tick()
