@@ -1,0 +1,132 @@
+"""Plays of two or three replicas: who cuts what when leaders change (KIP-101, KIP-279)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from replica_worlds import Node
+
+from barnabas.model.errors import ErrorCode, KafkaError
+
+
+def pair(tmp_path: Path) -> tuple[Node, Node]:
+    return Node(1, tmp_path), Node(2, tmp_path)
+
+
+def test_a_follower_that_restarts_keeps_what_its_high_watermark_did_not_cover(tmp_path: Path) -> None:
+    """KIP-101, scenario 1: cut to the high watermark, then elected, it would lose an acknowledged record."""
+    a, b = pair(tmp_path)
+    b.lead(0, (1, 2), (1, 2))
+    a.follow(b, 0, (1, 2))
+    b.append(b"m1")
+    b.append(b"m2")
+    a.catch_up(b)
+    assert b.log.high_watermark == 2
+    a.restart(checkpointed_high_watermark=1)
+    a.follow(b, 1, (1, 2))
+    b.lead(1, (1, 2), (1, 2))
+    assert a.log.high_watermark == 1
+    assert a.log.log_end_offset == 2
+    a.lead(2, (1,), (1, 2))  # b dies before a fetched anything
+    assert a.log.high_watermark == 2
+    assert len(a.content()) == 2
+
+
+def test_a_record_only_the_old_leader_had_is_cut(tmp_path: Path) -> None:
+    """KIP-101, scenario 2: both logs have offset 1, with different records."""
+    a, b = pair(tmp_path)
+    a.lead(0, (1, 2), (1, 2))
+    b.follow(a, 0, (1, 2))
+    a.append(b"m1")
+    b.catch_up(a)
+    a.append(b"m2")
+    a.restart(checkpointed_high_watermark=1)
+    b.lead(1, (2,), (1, 2))
+    b.append(b"m3")
+    a.follow(b, 1, (1, 2))
+    a.catch_up(b)
+    assert a.content() == b.content()
+    assert [epoch for _, epoch, _ in a.content()] == [0, 1]
+
+
+def test_two_quick_failovers_leave_no_divergence(tmp_path: Path) -> None:
+    """KIP-279: the follower's last epoch is one that its new leader never saw."""
+    a, b = pair(tmp_path)
+    a.lead(0, (1, 2), (1, 2))
+    b.follow(a, 0, (1, 2))
+    a.append(b"m0")
+    b.catch_up(a)
+    a.append(b"a1", b"a2")  # epoch 0, on a alone
+    b.lead(1, (2,), (1, 2))
+    b.append(b"b1")  # epoch 1, on b alone
+    a.lead(2, (1,), (1, 2))  # uncleanly
+    a.append(b"a3")
+    b.follow(a, 2, (1, 2))
+    b.catch_up(a)
+    assert a.content() == b.content()
+    assert [epoch for _, epoch, _ in a.content()] == [0, 0, 2]
+
+
+def test_an_epoch_without_records_still_tells_where_to_cut(tmp_path: Path) -> None:
+    a, b, c = Node(1, tmp_path), Node(2, tmp_path), Node(3, tmp_path)
+    a.lead(0, (1, 2, 3))
+    b.follow(a, 0)
+    c.follow(a, 0)
+    a.append(b"m0")
+    b.catch_up(a)
+    c.catch_up(a)
+    b.lead(1, (2,))
+    b.append(b"only b")
+    c.lead(2, (3,))  # leads, and appends nothing
+    b.follow(c, 2)
+    b.catch_up(c)
+    assert b.content() == c.content()
+
+
+def test_each_epoch_that_differs_is_cut_in_turn(tmp_path: Path) -> None:
+    """Where the follower does not know the epoch that the leader names, it cuts to its own smaller one and asks again."""
+    a, b = pair(tmp_path)
+    a.lead(0, (1, 2), (1, 2))
+    b.follow(a, 0, (1, 2))
+    a.append(b"m0")
+    b.catch_up(a)
+    for epoch in range(1, 7, 2):  # uncleanly, to and fro
+        b.lead(epoch, (2,), (1, 2))
+        b.append(b"b%d" % epoch)
+        a.lead(epoch + 1, (1,), (1, 2))
+        a.append(b"a%d" % epoch, b"more")
+    b.follow(a, 6, (1, 2))
+    b.catch_up(a)
+    assert a.content() == b.content()
+
+
+def test_the_high_watermark_follows_only_after_divergent_records_are_cut(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    a.lead(0, (1, 2), (1, 2))
+    b.follow(a, 0, (1, 2))
+    a.append(b"m0")
+    b.catch_up(a)
+    a.append(*[b"lost"] * 5)
+    b.lead(1, (2,), (1, 2))
+    b.append(b"kept", b"kept")
+    assert b.log.high_watermark == 3
+    a.follow(b, 1, (1, 2))
+    before = a.log.high_watermark
+    assert not a.fetch_from(b)
+    assert a.log.high_watermark == before
+    a.catch_up(b)
+    assert a.log.high_watermark == 3
+
+
+def test_an_epoch_the_leader_never_knew_is_out_of_range(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    a.lead(3, (1,), (1, 2))
+    b.lead(9, (2,), (1, 2))
+    b.append(b"x")
+    b.follow(a, 10, (1, 2))
+    a.lead(10, (1,), (1, 2))
+    a.log.leader_epochs.clear()
+    with pytest.raises(KafkaError) as refused:
+        b.fetch_from(a)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
