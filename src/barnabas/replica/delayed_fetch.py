@@ -72,7 +72,7 @@ class FetchedPartition:
 
 
 Read = Callable[[FetchParams, Sequence[FetchedPartition], bool], int]
-"""Reads the partitions given, within the request's bounds; returns the number of bytes. The flag: from the purgatory."""
+"""Reads the partitions given, within the request's bounds; returns how many bytes. The flag: from the purgatory."""
 
 
 class DelayedFetch(DelayedOperation[TopicPartition]):

@@ -1,11 +1,12 @@
 """Fetch sessions (KIP-227), on both sides: only what changed is asked for, and only what changed is answered.
 
-Leader: `FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A request
-with epoch 0 begins a session, each further one counts its epoch up by one, -1 ends it. When there is no room, a session
-that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins again.
+Leader: `FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A
+request with epoch 0 begins a session, each further one counts its epoch up by one, -1 ends it. When there is no room, a
+session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
+again.
 
-Follower: `FetchSession` turns the wanted state of all partitions into the next request, and goes back to a full one after
-any doubt.
+Follower: `FetchSession` turns the wanted state of all partitions into the next request, and goes back to a full one
+after any doubt.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
-"""``FetchSession``'s MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: a session younger than this defends its place by size."""
+"""``min.incremental.fetch.session.eviction.ms``: a session that was used later defends its place by its size."""
 
 _SessionKey = tuple[Uuid | str, int]
 

@@ -414,8 +414,8 @@ class ReplicaFetcher:
     async def _out_of_range(self, state: FetchState, fetch_offset: int) -> None:
         """The leader's log does not reach to, or begins after, where this one ends.
 
-        Ending before: the leader was elected uncleanly, and what it lacks is cut. Beginning after: this replica was away
-        for longer than records are kept, and begins anew. Never is more thrown away than that (KAFKA-2143).
+        Ending before: the leader was elected uncleanly, and what it lacks is cut. Beginning after: this replica was
+        away for longer than records are kept, and begins anew. No more is ever thrown away (KAFKA-2143).
         """
         try:
             end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)

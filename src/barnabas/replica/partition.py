@@ -230,7 +230,7 @@ class Partition:
         return new_leader
 
     def make_follower(self, state: PartitionState, topic_id: Uuid) -> bool:
-        """Follows `state.leader` (-1: nobody yet). True when the leader epoch is new, and the fetcher has to restart."""
+        """Follows `state.leader` (-1: nobody yet). True when the leader epoch is new: the fetcher has to restart."""
         if state.partition_epoch < self.partition_epoch:
             logger.info("%s: LeaderAndIsr with older partition epoch %d", self, state.partition_epoch)
             return False
@@ -475,7 +475,7 @@ class Partition:
         only_leader: bool,
         min_one_batch: bool,
     ) -> ReadResult:
-        """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges from this one."""
+        """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges."""
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         result = ReadResult(log)
         if last_fetched_epoch != NO_EPOCH:

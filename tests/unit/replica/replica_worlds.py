@@ -94,7 +94,7 @@ class Node:
         return self.partition.record_fetch(follower_id, -1, offset, 0, self.log.log_end_offset, now_ms)
 
     def fetch_from(self, leader: Node, now_ms: int = 0) -> bool:
-        """One fetch of this follower: read, record and append or cut, as fetcher and leader do. False when it was cut."""
+        """One fetch of this follower, done as fetcher and leader do. False when its log was cut."""
         partition = leader.partition
         offset = self.log.log_end_offset
         result = partition.read(

@@ -85,7 +85,7 @@ def test_an_epoch_without_records_still_tells_where_to_cut(tmp_path: Path) -> No
 
 
 def test_each_epoch_that_differs_is_cut_in_turn(tmp_path: Path) -> None:
-    """Where the follower does not know the epoch that the leader names, it cuts to its own smaller one and asks again."""
+    """A follower that does not know the epoch the leader names cuts to its own smaller one and asks again."""
     a, b = pair(tmp_path)
     a.lead(0, (1, 2), (1, 2))
     b.follow(a, 0, (1, 2))
