@@ -65,7 +65,7 @@ def produce(
     def empty_as_null(part: bytes | None) -> bytes | None:
         return None if null and part == b"" else part
 
-    async def story(cluster: ClusterClient) -> tuple[int, list[str]]:
+    async def story(cluster: ClusterClient) -> tuple[int, dict[str, int]]:
         all_replicas = level in ("all", "-1")
         producer = Producer(
             cluster,
@@ -77,7 +77,7 @@ def produce(
             delivery_timeout_ms=number(values, DELIVERY_TIMEOUT_MS, "delivery.timeout.ms", "message.timeout.ms"),
         )
         pending: list[Any] = []
-        failures: list[str] = []
+        failures: dict[str, int] = {}
         acknowledged = 0
 
         def settle() -> int:
@@ -86,8 +86,8 @@ def produce(
                 error = future.exception()
                 if error is None:
                     count += 1
-                elif len(failures) < 10:
-                    failures.append(str(error))
+                else:
+                    failures[str(error)] = failures.get(str(error), 0) + 1
             pending.clear()
             return count
 
@@ -116,9 +116,10 @@ def produce(
 
     acknowledged, failures = with_cluster(bootstrap, values, story)
     if output is Format.json:
-        print_json({"topic": topic, "acknowledged": acknowledged, "errors": failures})
-    for failure in failures:
-        complain(f"{failure.rstrip('.')}.")
+        errors = [{"error": failure, "records": records} for failure, records in failures.items()]
+        print_json({"topic": topic, "acknowledged": acknowledged, "errors": errors})
+    for failure, records in failures.items():
+        complain(f"{records} records were not acknowledged: {failure.rstrip('.')}.")
     if failures:
         raise typer.Exit(1)
 

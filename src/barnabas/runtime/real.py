@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Bytes, Runtime
+from barnabas.runtime.story import within
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -220,11 +221,16 @@ class RealNetwork:
         tls: ssl.SSLContext | None = None,
     ) -> P:
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(timeout_ms / 1000):
-            _, protocol = await loop.create_connection(
-                protocol_factory, host, port, ssl=tls, server_hostname=host if tls else None
-            )
-        return protocol
+        # A task of its own, so that a driven story, which is no task, may connect within a time too.
+        connecting = loop.create_task(
+            loop.create_connection(protocol_factory, host, port, ssl=tls, server_hostname=host if tls else None)
+        )
+        try:
+            if not await within(connecting, timeout_ms):
+                raise TimeoutError(f"{host}:{port} did not accept a connection within {timeout_ms} ms")
+            return connecting.result()[1]
+        finally:
+            connecting.cancel()
 
 
 class RealEntropy:

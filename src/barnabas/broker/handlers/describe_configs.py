@@ -30,7 +30,9 @@ async def handle(broker: Broker, request: DescribeConfigsRequest, context: Reque
             continue
         wanted = resource.configuration_keys
         result.configs = [
-            _described(entry, request) for entry in entries if not wanted or entry.definition.name in wanted
+            _described(entry, request, context.header.api_version)
+            for entry in entries
+            if not wanted or entry.definition.name in wanted
         ]
     return DescribeConfigsResponse(results=results)
 
@@ -74,13 +76,16 @@ async def _entries(
     return broker.config_layers.describe_broker()
 
 
-def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+def _described(
+    entry: Entry, request: DescribeConfigsRequest, version: int
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
+    is_default = not entry.synonyms or entry.synonyms[0].source == entry.synonyms[-1].source
     return DescribeConfigsResponse.DescribeConfigsResourceResult(
         name=entry.definition.name,
         value=entry.value,
         read_only=entry.read_only,
-        is_default=not entry.synonyms or entry.synonyms[0].source == entry.synonyms[-1].source,
+        is_default=is_default and version == 0,  # later versions say it by the source
         config_source=entry.source,
         is_sensitive=entry.sensitive,
         synonyms=[
