@@ -227,7 +227,7 @@ class LogMachine(RuleBasedStateMachine):
     def every_offset_is_found_by_its_timestamp(self) -> None:
         if not hasattr(self, "log") or not self.batches:
             return
-        base, values, _ = self.batches[len(self.batches) // 2]
+        base = self.batches[len(self.batches) // 2][0]
         if base < self.start:
             return
         found = self.log.fetch_offset_by_timestamp(NOW + base)

@@ -33,7 +33,9 @@ def batch(values: Sequence[str], *, timestamp: int = NOW, key: bytes | None = b"
     return bytearray(build_batch(records, **fields))
 
 
-def idempotent(values: Sequence[str], sequence: int, *, producer_id: int = 7, epoch: int = 0, **fields: Any) -> bytearray:
+def idempotent(
+    values: Sequence[str], sequence: int, *, producer_id: int = 7, epoch: int = 0, **fields: Any
+) -> bytearray:
     return batch(values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **fields)
 
 

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+from pathlib import Path
+
+import pytest
+from log_worlds import DISK, NOW, append, values
+
+from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import broker_config
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.runtime.real import real_runtime
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def log_dirs(*directories: Path, load: bool = True, **config: str) -> LogDirs:
+    dirs = LogDirs(
+        real_runtime(),
+        broker_config({"log.dirs": ",".join(map(str, directories)), **config}),
+    )
+    if load:
+        asyncio.run(dirs.load())
+    return dirs
+
+
+def test_logs_are_there_again_after_a_clean_stop(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path / "d")
+    append(dirs.get_or_create(A, topic_id=Uuid(b"a" * 16)), "x", "y")
+    dirs.close()
+    assert (tmp_path / "d" / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+    dirs = log_dirs(tmp_path / "d")
+    assert dirs.had_clean_shutdown(str(tmp_path / "d"))
+    assert not (tmp_path / "d" / ".kafka_cleanshutdown").exists()
+    log = dirs.get(A)
+    assert log is not None
+    assert (values(log), log.topic_id) == ([(0, "x"), (1, "y")], Uuid(b"a" * 16))
+    dirs.close()
+
+
+def test_without_the_marker_logs_are_recovered(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    log = dirs.get_or_create(A)
+    append(log, "x")
+    append(log, "torn")
+    dirs.close(clean=False)
+    with open(log.active_segment.path, "r+b") as file:
+        file.truncate(log.active_segment.size - 1)
+    dirs = log_dirs(tmp_path)
+    recovered = dirs.get(A)
+    assert recovered is not None
+    assert values(recovered) == [(0, "x")]
+    dirs.close()
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    first = log_dirs(tmp_path)
+    with pytest.raises(ConfigError, match="in use"):
+        log_dirs(tmp_path)
+    first.close()
+    log_dirs(tmp_path).close()
+
+
+def test_a_directory_of_another_cluster_or_broker_is_refused(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path, load=False)
+    dirs.identify("cluster-a", 1)
+    assert dirs.stored_broker_id() == 1
+    with pytest.raises(ConfigError, match="belongs to the cluster cluster-a"):
+        dirs.identify("cluster-b", 1)
+    with pytest.raises(ConfigError, match="belongs to broker 1"):
+        dirs.identify("cluster-a", 2)
+    assert re.fullmatch(
+        r"#\nbroker.id=1\nversion=0\ncluster.id=cluster-a\n", (tmp_path / "meta.properties").read_text()
+    )
+
+
+def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="None of the log directories"):
+        log_dirs(tmp_path / "file" / "below")
+
+
+def test_new_logs_go_where_there_are_fewest(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    places = [dirs.get_or_create(TopicPartition("t", i)).log_dir.path for i in range(4)]
+    assert sorted(places) == 2 * [str(tmp_path / "1")] + 2 * [str(tmp_path / "2")]
+    dirs.close()
+
+
+def test_a_failing_directory_goes_offline_alone(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    told: list[tuple[str, list[TopicPartition]]] = []
+    dirs.on_dir_failure = lambda path, partitions: told.append((path, partitions))
+    doomed, other = dirs.get_or_create(A), dirs.get_or_create(B)
+    append(other, "x")
+    failure = doomed.log_dir.failed(OSError(errno.EIO, "Input/output error"), "writing")
+    assert isinstance(failure, LogDirFailure)
+    assert told == [(doomed.log_dir.path, [A])]
+    assert dirs.get(A) is None
+    with pytest.raises(LogDirFailure):
+        append(doomed, "y")
+    assert append(other, "y") == 1
+    with pytest.raises(KafkaError) as caught:
+        dirs.get_or_create(A)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR, "the replica may be in the directory that is offline"
+    assert dirs.get_or_create(A, is_new=True).log_dir is other.log_dir
+    dirs.close()
+
+
+def test_a_deleted_partition_leaves_its_name_at_once_and_its_files_later(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path, **{"log.segment.delete.delay.ms": "0"})
+    append(dirs.get_or_create(A), "x")
+    assert dirs.delete_async(A)
+    assert not dirs.delete_async(A)
+    (renamed,) = tmp_path.glob("a-0*")
+    assert re.fullmatch(r"a-0\.[0-9a-f]{32}-delete", renamed.name)
+    again = dirs.get_or_create(A)
+    assert again.log_end_offset == 0
+    asyncio.run(dirs.delete_marked())
+    assert not renamed.exists()
+    dirs.close()
+
+
+def test_what_was_to_be_deleted_is_deleted_at_the_next_start(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    append(dirs.get_or_create(A), "x")
+    dirs.delete_async(A)
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path)
+    assert list(tmp_path.glob("a-0*")) == []
+    dirs.close()
+
+
+def test_checkpoints_carry_offsets_over_a_restart(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    log = dirs.get_or_create(A)
+    append(log, "x", "y", "z")
+    log.update_high_watermark(2)
+    log.maybe_increment_log_start_offset(1)
+    log.flush(now_ms=NOW)
+    dirs.checkpoint_high_watermarks({A: 2})
+    dirs.checkpoint_log_start_offsets()
+    dirs.checkpoint_recovery_points()
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path)
+    assert dirs.read_high_watermarks(str(tmp_path)) == {A: 2}
+    again = dirs.get(A)
+    assert again is not None
+    assert (again.log_start_offset, again.recovery_point) == (1, 3)
+    dirs.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"0\n7\na 0 1\n", b"9\n0\n", b"\xff\xfe"])
+def test_a_damaged_checkpoint_is_as_none(tmp_path: Path, content: bytes) -> None:
+    dirs = log_dirs(tmp_path)
+    append(dirs.get_or_create(A), "x")
+    dirs.close(clean=False)
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"):
+        (tmp_path / name).write_bytes(content)
+    dirs = log_dirs(tmp_path)
+    log = dirs.get(A)
+    assert log is not None
+    assert values(log) == [(0, "x")]
+    assert dirs.read_high_watermarks(str(tmp_path)) == {}
+    dirs.close()
+
+
+def test_a_topics_new_configuration_reaches_its_logs(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    log = dirs.get_or_create(A)
+    dirs.update_topic_config("a", dirs.topic_config("a").with_overrides({"max.message.bytes": "10"}))
+    with pytest.raises(KafkaError) as caught:
+        append(log, "x")
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    dirs.close()
+
+
+def test_the_same_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
+    for name in ("1", "2"):
+        dirs = log_dirs(tmp_path / name)
+        append(dirs.get_or_create(A), "x")
+        dirs.close()
+    with pytest.raises(ConfigError, match="two log directories"):
+        log_dirs(tmp_path / "1", tmp_path / "2")
+    assert DISK.exists(str(tmp_path / "1"))
