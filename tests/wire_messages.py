@@ -150,20 +150,6 @@ def messages(draw: Any, name: str) -> tuple[int, Message]:
     return version, message_by(ByHypothesis(draw), name, version)
 
 
-def without_unknown_tags(value: Any) -> Any:
-    """The same message with only what its schema knows."""
-    if isinstance(value, list):
-        for element in value:
-            without_unknown_tags(element)
-    elif hasattr(value, "__slots__") and not isinstance(value, bytes):
-        for attribute in value.__slots__:
-            if attribute == "unknown_tagged_fields":
-                value.unknown_tagged_fields = None
-            else:
-                without_unknown_tags(getattr(value, attribute))
-    return value
-
-
 def as_kafka_prints(message: Message, version: int) -> dict[str, Any]:
     """What the ``JsonConverter`` that Kafka generates for the message gives, records left out."""
     schema = message_schema(message.name)
