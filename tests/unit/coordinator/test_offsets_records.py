@@ -1,0 +1,99 @@
+"""Records of __consumer_offsets beside those that a real Kafka 3.9.1 wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.coordinator.group_coordinator import java_hash, partition_for
+from barnabas.coordinator.groups import GroupLimits, Now
+from barnabas.coordinator.offsets_partition import OffsetsPartition
+from barnabas.coordinator.offsets_records import (
+    GroupKey,
+    OffsetAndMetadata,
+    OffsetKey,
+    StoredGroup,
+    StoredMember,
+    group_record,
+    offset_record,
+    read_group,
+    read_key,
+    read_offset,
+)
+from barnabas.model.ids import TopicPartition
+
+T1 = TopicPartition("t1", 5)
+NOW = Now(0, 0)
+
+
+def test_an_offset_is_written_as_kafka_does() -> None:
+    key, value = offset_record("g1", T1, OffsetAndMetadata(0x161, 0, "", 0x1A1FBF83819))
+    assert key.hex() == "0001" + "0002" + b"g1".hex() + "0002" + b"t1".hex() + "00000005"
+    assert value is not None
+    assert value.hex() == "0003" + "0000000000000161" + "00000000" + "0000" + "000001a1fbf83819"
+    assert read_key(key) == OffsetKey("g1", T1)
+    assert read_offset(value) == OffsetAndMetadata(0x161, 0, "", 0x1A1FBF83819)
+
+
+def test_an_empty_group_is_written_as_kafka_does() -> None:
+    empty = StoredGroup("g1", "consumer", 2, None, None, 0x1A1FBF86552, ())
+    key, value = group_record("g1", empty)
+    assert key.hex() == "0002" + "0002" + b"g1".hex()
+    assert value is not None
+    assert (
+        value.hex() == "0003" + "0008" + b"consumer".hex() + "00000002" + "ffff" * 2 + "000001a1fbf86552" + "00000000"
+    )
+    assert read_key(key) == GroupKey("g1")
+    assert read_group("g1", value) == empty
+
+
+def test_a_group_with_members_is_read_as_it_was_written() -> None:
+    member = StoredMember("m-1", "i", "client", "/127.0.0.1", 300_000, 45_000, b"sub", b"assignment")
+    group = StoredGroup("g1", "consumer", 7, "range", "m-1", 1, (member, member))
+    _, value = group_record("g1", group)
+    assert value is not None
+    assert read_group("g1", value) == group
+
+
+def test_an_offset_that_expires_on_its_own_is_written_in_the_version_that_can_say_so() -> None:
+    committed = OffsetAndMetadata(1, -1, "m", 2, 3)
+    _, value = offset_record("g1", T1, committed)
+    assert value is not None
+    assert value[:2] == b"\x00\x01"
+    assert read_offset(value) == committed
+
+
+def test_keys_of_other_types_are_left_alone() -> None:
+    assert read_key(b"\x00\x03whatever") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "hashed"), [("", 0), ("g1", 3242), ("console-consumer-12345", None), ("polygenelubricants", -(1 << 31))]
+)
+def test_hashes_are_javas(text: str, hashed: int | None) -> None:
+    if hashed is not None:
+        assert java_hash(text) == hashed
+    assert 0 <= partition_for(text, 50) < 50
+
+
+def test_a_partition_is_built_from_its_records() -> None:
+    partition = OffsetsPartition(0, 0, GroupLimits())
+    group = StoredGroup("g", "consumer", 3, None, None, 1, ())
+    other = TopicPartition("t1", 6)
+    records = [
+        (offset_record("g", T1, OffsetAndMetadata(1)), -1),
+        (group_record("g", group), -1),
+        (offset_record("g", T1, OffsetAndMetadata(2)), -1),
+        (offset_record("gone", T1, OffsetAndMetadata(9)), -1),
+        (offset_record("gone", T1, None), -1),
+        (group_record("dead", group), -1),
+        (group_record("dead", None), -1),
+        (offset_record("alone", T1, OffsetAndMetadata(4)), -1),
+        (offset_record("g", other, OffsetAndMetadata(5)), 77),
+    ]
+    for index, ((key, value), producer_id) in enumerate(records):
+        partition.replay(key, value, index, producer_id, NOW)
+    partition.replay_marker(77, committed=True)
+    partition.complete()
+    assert list(partition.groups) == ["g", "alone"]
+    assert {key: each.committed.offset for key, each in partition.groups["g"].offsets.items()} == {T1: 2, other: 5}
+    assert partition.groups["g"].generation_id == 3
