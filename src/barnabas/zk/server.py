@@ -74,8 +74,10 @@ JUTE_MAX_BUFFER: Final = 0xFFFFF
 TRANSACTIONS_BETWEEN_SNAPSHOTS: Final = 10_000
 """Bounds what a start has to do again."""
 LOG_BYTES_BETWEEN_SNAPSHOTS: Final = 32 * 1024 * 1024
+OUT_BYTES_MAX: Final = 1024 * 1024
+"""Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What may wait for a client that does not read, before it is dropped."""
+"""What may wait for a client that does not read, before it is dropped: in the end its watch events."""
 HANDSHAKE_TIMEOUT_MS: Final = 10_000
 CONTAINER_CHECK_MS: Final = 60_000
 EXPIRY_CHECK_MIN_MS: Final = 50
@@ -102,12 +104,15 @@ class Connection(asyncio.Protocol):
     """One client's connection: takes frames apart, and collects what is to be sent to it."""
 
     __slots__ = (
+        "_held",
+        "_out",
+        "_out_bytes",
         "_rest",
         "_server",
+        "_writing_is_paused",
         "closing",
         "identities",
         "opened_ms",
-        "out",
         "peer",
         "received",
         "sent",
@@ -118,11 +123,14 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: CoordinatorServer) -> None:
         self._server = server
+        self._held = False
+        self._out: list[bytes] = []
+        self._out_bytes = 0
         self._rest = b""
+        self._writing_is_paused = False
         self.closing = False
         self.identities: list[Identity] = []
         self.opened_ms = 0
-        self.out: list[bytes] = []
         self.peer = "?"
         self.received = 0
         self.sent = 0
@@ -144,22 +152,43 @@ class Connection(asyncio.Protocol):
         self.transport = None
 
     def pause_writing(self) -> None:
-        """A slow reader gets no more answers, and so it may not ask for more either."""
-        if self.transport is not None and not self.closing:
-            self.transport.pause_reading()
+        self._writing_is_paused = True
+        self._hold()
 
     def resume_writing(self) -> None:
-        if self.transport is not None and not self.closing:
-            self.transport.resume_reading()
+        self._writing_is_paused = False
+        self._go_on()
+
+    def _hold(self) -> None:
+        """A slow reader gets no more answers, and so its requests wait as well."""
+        if not self._held and self.transport is not None and not self.closing:
+            self._held = True
+            self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        if not self._held or self._writing_is_paused or self.transport is None or self.closing:
+            return
+        self._held = False
+        self.transport.resume_reading()
+        rest, self._rest = self._rest, b""
+        self._take(rest)
 
     def data_received(self, data: bytes) -> None:
         if self._rest:
             data = self._rest + data
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Carries out the whole requests in `data` and keeps the rest."""
         position = 0
         size = len(data)
         server = self._server
         now_ms = server.monotonic_ms()
         while size - position >= 4 and not self.closing:
+            if self._out_bytes > OUT_BYTES_MAX:
+                self._hold()
+            if self._held:
+                break
             (length,) = INT.unpack_from(data, position)
             start = position + 4
             if not 0 <= length <= server.jute_max_buffer:
@@ -168,10 +197,9 @@ class Connection(asyncio.Protocol):
                 else:
                     self.drop(f"a frame of {length} bytes, more than jute.maxbuffer allows")
                 return
-            position = start + length
-            if position > size:
-                position = start - 4
+            if start + length > size:
                 break
+            position = start + length
             frame = data[start:position]
             self.received += 1
             try:
@@ -186,14 +214,16 @@ class Connection(asyncio.Protocol):
 
     def send(self, frame: bytes) -> None:
         """Collects a frame for the end of this turn."""
-        if not self.out:
+        if not self._out:
             self._server.has_output(self)
-        self.out.append(frame)
+        self._out.append(frame)
+        self._out_bytes += len(frame)
         self.sent += 1
 
     def flush(self) -> None:
         transport = self.transport
-        out, self.out = self.out, []
+        out, self._out = self._out, []
+        self._out_bytes = 0
         if transport is None:
             return
         if out:
@@ -202,6 +232,8 @@ class Connection(asyncio.Protocol):
             transport.close()
         elif transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
             self.drop("it does not read what is sent to it")
+        elif self._held:
+            self._go_on()
 
     def close_when_sent(self) -> None:
         """Takes no more requests; closes after this turn's output."""
