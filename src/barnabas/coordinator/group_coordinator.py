@@ -32,7 +32,7 @@ from barnabas.coordinator.groups import (
     Write,
 )
 from barnabas.coordinator.offsets_partition import OffsetsPartition
-from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata
+from barnabas.coordinator.offsets_records import Bytes, KeyValue, OffsetAndMetadata
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
@@ -43,7 +43,6 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-LOAD_RETRY_MS: Final = 200
 
 
 class OffsetsLog(Protocol):
@@ -53,8 +52,11 @@ class OffsetsLog(Protocol):
         """Writes one batch and waits for its replication; its first offset. Raises `KafkaError`."""
         ...
 
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset` on, empty at the log's end; from its start where `offset` is before it."""
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Bytes:
+        """Whole batches from `offset` on, empty at the log's end; from its start where `offset` is before it.
+
+        Raises `KafkaError`.
+        """
         ...
 
 
@@ -211,9 +213,10 @@ class GroupCoordinator:
             try:
                 data = self._log.read(key, offset, buffer_bytes)
             except KafkaError as error:
-                logger.warning("reading %s to load its groups: %s", key, error)
-                await asyncio.sleep(LOAD_RETRY_MS / 1000)
-                continue
+                # Not leader any more, or the disk has failed: either way another broker will coordinate these groups.
+                logger.warning("groups of %s are not loaded: %s", key, error)
+                self._unload(partition.partition)
+                return
             if not data:
                 break
             offset = self._replay(partition, data)
@@ -234,7 +237,7 @@ class GroupCoordinator:
         if partition.unknown_keys:
             logger.warning("%s holds %d records of unknown types; ignored", key, partition.unknown_keys)
 
-    def _replay(self, partition: OffsetsPartition, data: bytes) -> int:
+    def _replay(self, partition: OffsetsPartition, data: Bytes) -> int:
         """Replays whole batches; the offset behind them."""
         now = self._now()
         next_offset = 0
