@@ -18,19 +18,17 @@ import errno
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from struct import Struct
 from typing import Any, Final, cast
 
 from barnabas.runtime.doors import Listener, Lock, Runtime
-from barnabas.zk.acl import SUPER, Identity, digest_of, resolved
+from barnabas.zk.acl import SUPER, Identity, digest_of
 from barnabas.zk.errors import ErrorCode, NoWatcher, ZooKeeperError
 from barnabas.zk.four_letter_words import WORDS, answer
-from barnabas.zk.jute import INT, JuteError, encode_buffer, read_buffer, read_int
+from barnabas.zk.jute import INT, JuteError, encode_buffer
 from barnabas.zk.ops import (
     AUTH_XID,
     NOTIFICATION_XID,
-    OPEN_ACL_UNSAFE,
     PING_XID,
     AddWatch,
     AddWatchMode,
@@ -39,7 +37,6 @@ from barnabas.zk.ops import (
     CloseSession,
     ConnectRequest,
     ConnectResponse,
-    Create,
     Delete,
     Exists,
     GetACL,
@@ -48,12 +45,10 @@ from barnabas.zk.ops import (
     GetChildrenWithoutStat,
     GetData,
     GetEphemerals,
-    Multi,
     MultiRead,
     OpCode,
     Operation,
     RemoveWatches,
-    SetACL,
     SetWatches,
     Sync,
     WatchEvent,
@@ -62,10 +57,11 @@ from barnabas.zk.ops import (
     encode_reply,
     framed,
 )
+from barnabas.zk.recovery import logged_record, recover
 from barnabas.zk.sessions import Session, Sessions
-from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
+from barnabas.zk.snapshot import encode_snapshot
 from barnabas.zk.tree import DataTree
-from barnabas.zk.wal import Transaction, WriteAheadLog
+from barnabas.zk.wal import WriteAheadLog
 
 logger = logging.getLogger(__name__)
 
@@ -335,7 +331,7 @@ class CoordinatorServer:
                 errno.EBUSY, "another coordinator is using this directory; stop it or choose another one", self.data_dir
             ) from None
         try:
-            self._recover()
+            recover(self._wal, self.tree, self.sessions, self.monotonic_ms())
             if not self.fsync:
                 logger.warning("fsync is off: a power loss may cost the last acknowledged writes")
             self._listener = await self.runtime.network.listen(
@@ -357,30 +353,6 @@ class CoordinatorServer:
             len(self.sessions),
             self.tree.last_zxid,
         )
-
-    def _recover(self) -> None:
-        now_ms = self.monotonic_ms()
-        _, body, transactions = self._wal.recover()
-        if body is not None:
-            restore_snapshot(body, self.tree, self.sessions, now_ms)
-        for transaction in transactions:
-            self._replay(transaction, now_ms)
-
-    def _replay(self, transaction: Transaction, now_ms: int) -> None:
-        """Does again what was done live; it succeeds as it did then."""
-        zxid, time_ms, session_id, op_code, record = transaction
-        if op_code == OpCode.CREATE_SESSION:
-            timeout_ms, position = read_int(record, 0)
-            password, _ = read_buffer(record, position)
-            self.sessions.open(session_id, password or b"", timeout_ms, now_ms)
-            self.tree.last_zxid = zxid
-            return
-        operation = decode_operation(op_code, record, 0)
-        assert operation is not None, f"transaction {zxid:#x} has the op code {op_code}"
-        self.tree.write(operation, session_id, (SUPER,), zxid, time_ms)
-        assert self.tree.last_zxid == zxid, f"transaction {zxid:#x} does not succeed any more"
-        if op_code == OpCode.CLOSE_SESSION:
-            self.sessions.close(session_id)
 
     async def close(self) -> None:
         """Commits, answers what is done, and keeps a snapshot; the sessions live on in it."""
@@ -634,7 +606,7 @@ class CoordinatorServer:
         identities = connection.identities
         result, fired = tree.write(operation, session.id, identities, zxid, wall_clock_ms)
         if tree.last_zxid == zxid:
-            self._wal.append(zxid, wall_clock_ms, session.id, op_code, _logged(operation, identities, frame))
+            self._wal.append(zxid, wall_clock_ms, session.id, op_code, logged_record(operation, identities, frame[8:]))
             if fired:
                 self._tell(fired)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
@@ -715,19 +687,3 @@ class CoordinatorServer:
     @property
     def log_bytes(self) -> int:
         return self._wal.log_bytes
-
-
-def _logged(operation: Operation[Any], identities: Sequence[Identity], frame: bytes) -> bytes:
-    """The record for the log: the request's own bytes, unless its ACLs speak of who sent it."""
-    if isinstance(operation, Create | SetACL):
-        if operation.acl is not OPEN_ACL_UNSAFE:
-            return replace(operation, acl=resolved(operation.acl, identities, operation.path)).encode()
-    elif isinstance(operation, Multi) and any(
-        isinstance(part, Create) and part.acl is not OPEN_ACL_UNSAFE for part in operation.operations
-    ):
-        parts = [
-            replace(part, acl=resolved(part.acl, identities, part.path)) if isinstance(part, Create) else part
-            for part in operation.operations
-        ]
-        return Multi(parts).encode()
-    return frame[8:]

@@ -1,0 +1,58 @@
+"""From the files back to tree and sessions: the newest snapshot, and every transaction after it done again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from barnabas.zk.acl import SUPER, Identity, resolved
+from barnabas.zk.jute import read_buffer, read_int
+from barnabas.zk.ops import OPEN_ACL_UNSAFE, Create, Multi, OpCode, Operation, SetACL, decode_operation
+from barnabas.zk.sessions import Sessions
+from barnabas.zk.snapshot import restore_snapshot
+from barnabas.zk.tree import DataTree
+from barnabas.zk.wal import Transaction, WriteAheadLog
+
+
+def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
+    """Fills a new tree and new sessions, and opens the log for appending."""
+    _, snapshot, transactions = log.recover()
+    if snapshot is not None:
+        restore_snapshot(snapshot, tree, sessions, now_ms)
+    for transaction in transactions:
+        replay(transaction, tree, sessions, now_ms)
+
+
+def replay(transaction: Transaction, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
+    """Does again what was done live; it succeeds as it did then."""
+    zxid, time_ms, session_id, op_code, record = transaction
+    if op_code == OpCode.CREATE_SESSION:
+        timeout_ms, position = read_int(record, 0)
+        password, _ = read_buffer(record, position)
+        sessions.open(session_id, password or b"", timeout_ms, now_ms)
+        tree.last_zxid = zxid
+        return
+    operation = decode_operation(op_code, record, 0)
+    assert operation is not None, f"transaction {zxid:#x} has the op code {op_code}"
+    # Whether it was allowed was decided then: its ACLs are in the record as they were resolved.
+    tree.write(operation, session_id, (SUPER,), zxid, time_ms)
+    assert tree.last_zxid == zxid, f"transaction {zxid:#x} does not succeed any more"
+    if op_code == OpCode.CLOSE_SESSION:
+        sessions.close(session_id)
+
+
+def logged_record(operation: Operation[Any], identities: Sequence[Identity], record: bytes) -> bytes:
+    """The record for the log: the request's own, unless its ACLs speak of who sent it."""
+    if isinstance(operation, Create | SetACL):
+        if operation.acl is not OPEN_ACL_UNSAFE:
+            return replace(operation, acl=resolved(operation.acl, identities, operation.path)).encode()
+    elif isinstance(operation, Multi) and any(
+        isinstance(part, Create) and part.acl is not OPEN_ACL_UNSAFE for part in operation.operations
+    ):
+        parts = [
+            replace(part, acl=resolved(part.acl, identities, part.path)) if isinstance(part, Create) else part
+            for part in operation.operations
+        ]
+        return Multi(parts).encode()
+    return record
