@@ -18,6 +18,7 @@ from barnabas.runtime import Clock, Condition, Tasks
 from barnabas.wire.errors import WireError
 
 RETRY_BACKOFF_MS: Final = 100
+DRAIN_POLL_MS: Final = 5
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,14 @@ class ControllerChannelManager:
         """Nothing more is sent, not even what is queued: a controller that resigned has nothing to say."""
         for broker_id in list(self._brokers):
             self.remove_broker(broker_id)
+
+    async def drained(self, timeout_ms: int, *, except_broker: int) -> None:
+        """Waits a while until the brokers have answered all they were told; the controller's own may be closed."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        while self._clock.monotonic_ms() < deadline_ms:
+            if not any(size for broker_id, size in self.queue_sizes().items() if broker_id != except_broker):
+                return
+            await asyncio.sleep(DRAIN_POLL_MS / 1000)
 
     def add_broker(self, broker: BrokerInfo) -> None:
         if broker.broker_id in self._brokers:

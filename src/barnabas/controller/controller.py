@@ -58,6 +58,8 @@ from barnabas.zk.znodes import ControllerZNode
 
 RETRY_AFTER_FAILURE_MS: Final = 1_000
 """After an error that nobody foresaw, how long this broker leaves the election to the others."""
+DRAIN_TIMEOUT_MS: Final = 1_000
+"""How long a controller that stops waits for brokers to take what they were told."""
 STATE_CHANGE_HANDLER: Final = "controller-state-change-handler"
 
 _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaitable[Any]]]] = {
@@ -180,6 +182,9 @@ class KafkaController:
         self._zk.unregister_state_change_handler(STATE_CHANGE_HANDLER)
         self._cancel_retry()
         await self.event_manager.close()
+        if self._reign is not None:
+            # What this broker's own controlled shutdown decided should reach the others before the reign ends.
+            await self._reign.channels.drained(DRAIN_TIMEOUT_MS, except_broker=self.broker_id)
         self._zk.unregister_znode_change_handler(ControllerZNode.path)
         self._on_controller_resignation()
 

@@ -28,7 +28,7 @@ from barnabas.controller.election import (
     leader_for_preferred_replica,
     leader_for_reassign,
 )
-from barnabas.controller.state_change_log import StateChangeLog
+from barnabas.controller.state_change_log import StateChangeLog, described
 from barnabas.controller.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError
@@ -327,7 +327,8 @@ class PartitionStateMachine:
             detail = f" with assigned replicas {list(self._context.partition_replica_assignment(partition))}"
         elif target_state is PartitionState.OnlinePartition:
             leadership = self._context.partition_leadership_info(partition)
-            detail = f" with {leadership.leader_and_isr if leadership else None}"
+            assert leadership is not None
+            detail = f" with {described(leadership.leader_and_isr)}"
         self._log.info(f"Changed partition {partition} from {before} to {target_state}{detail}")
 
     def _failed(self, partition: TopicPartition, target_state: PartitionState, why: str) -> None:

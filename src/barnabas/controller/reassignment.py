@@ -26,7 +26,7 @@ from barnabas.controller.context import ControllerContext
 from barnabas.controller.election import ReassignPartitionLeaderElectionStrategy
 from barnabas.controller.partition_state_machine import PartitionStateMachine, StateChangeFailed
 from barnabas.controller.replica_state_machine import ReplicaStateMachine
-from barnabas.controller.state_change_log import StateChangeLog
+from barnabas.controller.state_change_log import StateChangeLog, described
 from barnabas.controller.states import PartitionAndReplica, PartitionState, ReplicaState
 from barnabas.controller.topic_deletion import TopicDeletionManager
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -267,7 +267,7 @@ class Reassignments:
             assignment.adding_replicas, partition, leadership, assignment, is_new=True
         )
         self._batch.send_requests_to_brokers(self._context.epoch)
-        self._log.info(f"Told {leadership.leader_and_isr} with {assignment} for {partition}, which is reassigned")
+        self._log.info(f"Told {described(leadership.leader_and_isr)} and {assignment} of {partition}, being reassigned")
 
     async def _update_leader_epoch(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch:
         """A new leader epoch and nothing else, so that the leader takes in another assignment."""

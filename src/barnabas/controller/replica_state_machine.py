@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from barnabas.controller.batch import ControllerBrokerRequestBatch
 from barnabas.controller.context import ControllerContext
 from barnabas.controller.partition_state_machine import StateChangeFailed
-from barnabas.controller.state_change_log import StateChangeLog
+from barnabas.controller.state_change_log import StateChangeLog, described
 from barnabas.controller.states import VALID_PREVIOUS_REPLICA_STATES, PartitionAndReplica, ReplicaState
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
@@ -157,7 +157,7 @@ class ReplicaStateMachine:
             self._changed(
                 PartitionAndReplica(partition, broker_id),
                 ReplicaState.OfflineReplica,
-                f", the partition is now {leadership.leader_and_isr}",
+                f", the partition has {described(leadership.leader_and_isr)}",
             )
         for replica in never_led:
             self._batch.add_update_metadata_request_for_brokers(

@@ -9,11 +9,21 @@ import logging
 from collections import deque
 from typing import Final
 
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 from barnabas.runtime import Clock
 
 STATE_CHANGES_KEPT_MAX: Final = 2_000
 
 logger = logging.getLogger("state.change")
+
+
+def described(state: LeaderAndIsr) -> str:
+    """A partition's state in a line of the log."""
+    recovering = "" if state.leader_recovery_state is LeaderRecoveryState.RECOVERED else ", recovering"
+    return (
+        f"leader {state.leader} in epoch {state.leader_epoch}, isr {list(state.isr)}, "
+        f"partition epoch {state.partition_epoch}{recovering}"
+    )
 
 
 class StateChangeLog:
