@@ -1,0 +1,157 @@
+"""Both sides of a fetch session against each other, with lost answers, restarts and evictions."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import Uuid
+from barnabas.replica.delayed_fetch import TopicIdPartition
+from barnabas.replica.fetch_session import FetchSession, FetchSessions, refused
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+TOPICS = {Uuid(bytes([number]) * 16): f"topic-{number}" for number in (1, 2)}
+KEYS = [(topic_id, partition) for topic_id in TOPICS for partition in range(3)]
+keys = st.sampled_from(KEYS)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+class Entropy:
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def randrange(self, start: int, stop: int) -> int:
+        self.drawn += 1
+        return start + self.drawn % (stop - start)
+
+    def shuffle(self, items: list[int]) -> None:
+        raise AssertionError
+
+    def token(self, length: int) -> bytes:
+        raise AssertionError
+
+    def uuid(self) -> Uuid:
+        raise AssertionError
+
+
+class Sessions(RuleBasedStateMachine):
+    """A fetcher that wants partitions from offsets, and a leader whose high watermarks move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.entropy = Entropy()
+        self.leader = FetchSessions(self.clock, self.entropy, slots_max=2)
+        self.fetcher = FetchSession()
+        self.wanted: dict[tuple[Uuid, int], int] = {}
+        self.high_watermarks = dict.fromkeys(KEYS, 0)
+        self.failing: set[tuple[Uuid, int]] = set()
+        self.known: dict[tuple[Uuid, int], int] = {}
+        self.fresh = False
+
+    @rule(key=keys, offset=st.integers(0, 5))
+    def want(self, key: tuple[Uuid, int], offset: int) -> None:
+        self.wanted[key] = offset
+        self.fresh = False
+
+    @rule(key=keys)
+    def leave(self, key: tuple[Uuid, int]) -> None:
+        self.wanted.pop(key, None)
+        self.known.pop(key, None)
+
+    @rule(key=keys)
+    def commit(self, key: tuple[Uuid, int]) -> None:
+        self.high_watermarks[key] += 1
+        self.fresh = False
+
+    @rule(key=keys)
+    def fail_or_heal(self, key: tuple[Uuid, int]) -> None:
+        self.failing ^= {key}
+        self.fresh = False
+
+    @rule()
+    def leader_restarts(self) -> None:
+        self.leader = FetchSessions(self.clock, self.entropy, slots_max=2)
+
+    @rule(elapsed_ms=st.sampled_from([1, 130_000]), size=st.integers(1, 6))
+    def others_begin_sessions(self, elapsed_ms: int, size: int) -> None:
+        self.clock.ms += elapsed_ms
+        for _ in range(2):
+            asked = [FetchRequest.FetchPartition(number) for number in range(size)]
+            topic = FetchRequest.FetchTopic(topic_id=next(iter(TOPICS)), partitions=asked)
+            self.leader.context(FetchRequest(session_epoch=0, topics=[topic]), 17, TOPICS, from_follower=True)
+
+    def round_trip(self, answered: bool) -> bool:
+        """One request; False when the fetcher got nothing it can use."""
+        wanted = {
+            key: FetchRequest.FetchPartition(key[1], 0, offset, partition_max_bytes=1)
+            for key, offset in self.wanted.items()
+        }
+        topics, forgotten, session_id, epoch = self.fetcher.build(wanted)
+        request = FetchRequest(
+            session_id=session_id, session_epoch=epoch, topics=topics, forgotten_topics_data=forgotten
+        )
+        context = self.leader.context(request, 17, TOPICS, from_follower=True)
+        if context.error:
+            response = context.response(())
+        else:
+            fetched = {(key.topic_id, key.partition): each.fetch_offset for key, each in context.fetches}
+            assert fetched == self.wanted, "the leader fetches exactly what the fetcher wants now"
+            response = context.response([(key, self._read(key)) for key, _ in context.fetches])
+        if not answered:
+            self.fetcher.lost()
+            return False
+        if not self.fetcher.handle(response):
+            return False
+        for topic in response.responses:
+            for data in topic.partitions:
+                self.known[topic.topic_id, data.partition_index] = -data.error_code or data.high_watermark
+        return True
+
+    def _read(self, key: TopicIdPartition) -> FetchResponse.PartitionData:
+        cache_key = (key.topic_id, key.partition)
+        if cache_key in self.failing:
+            return refused(key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return FetchResponse.PartitionData(
+            key.partition, 0, self.high_watermarks[cache_key], log_start_offset=0, records=b""
+        )
+
+    @rule(answered=st.booleans())
+    def fetch_once(self, answered: bool) -> None:
+        self.fresh = self.round_trip(answered) or (self.fresh and answered)
+
+    @rule()
+    def fetch_until_answered(self) -> None:
+        for _ in range(3):
+            if self.round_trip(True):
+                self.fresh = True
+                return
+        raise AssertionError("a session that ended begins anew within two requests")
+
+    @invariant()
+    def what_was_answered_is_known(self) -> None:
+        if self.fresh:
+            for key in self.wanted:
+                failing = key in self.failing
+                expected = -ErrorCode.NOT_LEADER_OR_FOLLOWER if failing else self.high_watermarks[key]
+                assert self.known[key] == expected
+
+    @invariant()
+    def the_cache_keeps_its_bound(self) -> None:
+        assert len(self.leader) <= 2
+
+
+TestSessions = Sessions.TestCase
+TestSessions.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

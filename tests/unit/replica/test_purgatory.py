@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
+
+
+class Waiting(DelayedOperation[str]):
+    """Complete when each key was named as often as it says."""
+
+    def __init__(self, **wanted: int) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.looked: list[str | None] = []
+        self.expired = False
+        self.completions = 0
+
+    def try_complete(self, key: str | None) -> bool:
+        self.looked.append(key)
+        if key is not None:
+            self.wanted[key] -= 1
+        return all(count <= 0 for count in self.wanted.values())
+
+    def on_expiration(self) -> None:
+        self.expired = True
+
+    def on_complete(self) -> None:
+        self.completions += 1
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+async def started(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(coroutine)
+    await asyncio.sleep(0)
+    return task
+
+
+def test_what_is_complete_already_does_not_wait() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operation = Waiting(a=0)
+        await purgatory.wait(operation, ["a"], 1000)
+        assert operation.completions == 1
+        assert not purgatory.watched("a")
+
+    run(story())
+
+
+def test_an_operation_completes_once_when_its_last_key_turns() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operation = Waiting(a=1, b=1)
+        task = await started(purgatory.wait(operation, ["a", "b"], 10_000))
+        assert purgatory.check_and_complete("c") == 0
+        assert purgatory.check_and_complete("a") == 0
+        assert purgatory.check_and_complete("b") == 1
+        assert purgatory.check_and_complete("b") == 0
+        await task
+        assert operation.looked == [None, "a", "b"]
+        assert operation.completions == 1
+        assert not operation.expired
+        assert purgatory.delayed == 0
+        assert not purgatory.watched("a")
+        assert not purgatory.watched("b")
+
+    run(story())
+
+
+def test_a_key_completes_all_that_are_due_in_the_order_they_came() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        answered: list[int] = []
+
+        async def request(number: int, wanted: int) -> None:
+            await purgatory.wait(Waiting(a=wanted), ["a"], 10_000)
+            answered.append(number)
+
+        tasks = [await started(request(number, wanted)) for number, wanted in enumerate((1, 2, 1))]
+        assert purgatory.check_and_complete("a") == 2
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert answered == [0, 2]
+        assert purgatory.check_and_complete("a") == 1
+        for task in tasks:
+            await task
+        assert answered == [0, 2, 1]
+
+    run(story())
+
+
+def test_timeouts_expire_in_their_order_whatever_the_order_of_arrival() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        answered: list[int] = []
+
+        async def request(timeout_ms: int) -> None:
+            operation = Waiting(a=1)
+            await purgatory.wait(operation, ["a"], timeout_ms)
+            assert operation.expired
+            answered.append(timeout_ms)
+
+        tasks = [await started(request(timeout_ms)) for timeout_ms in (40, 10, 25)]
+        for task in tasks:
+            await task
+        assert answered == [10, 25, 40]
+        assert not purgatory.watched("a")
+
+    run(story())
+
+
+def test_no_time_to_wait_is_an_expiration_at_once() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operation = Waiting(a=1)
+        await purgatory.wait(operation, ["a"], 0)
+        assert operation.expired
+        assert operation.completions == 1
+
+    run(story())
+
+
+def test_shutdown_answers_whatever_waits_and_lets_nothing_wait_any_more() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operations = [Waiting(a=1), Waiting(b=1)]
+        tasks = [await started(purgatory.wait(each, ["a"], 100_000)) for each in operations]
+        purgatory.shutdown()
+        for task in tasks:
+            await task
+        assert all(each.expired for each in operations)
+        late = Waiting(a=1)
+        await purgatory.wait(late, ["a"], 100_000)
+        assert late.expired
+
+    run(story())
+
+
+def test_a_cancelled_request_leaves_nothing_behind() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operation = Waiting(a=1)
+        task = await started(purgatory.wait(operation, ["a"], 100_000))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert purgatory.delayed == 0
+        assert not purgatory.watched("a")
+        assert purgatory.check_and_complete("a") == 0
+
+    run(story())
+
+
+def test_completed_operations_do_not_pile_up_until_their_timeouts() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        for _ in range(5000):
+            task = await started(purgatory.wait(Waiting(a=1), ["a"], 3_600_000))
+            purgatory.check_and_complete("a")
+            await task
+        assert len(purgatory._timeouts) <= 1100
+        purgatory.shutdown()
+
+    run(story())

@@ -1,0 +1,457 @@
+"""A leader's and a follower's `Replicas` in one process: real logs, and calls in the place of connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
+
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.cluster import Endpoint
+from barnabas.model.config import broker_config, topic_config
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.replicas import Replicas
+from barnabas.runtime import Tasks
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+KEY = TopicIdPartition(TOPIC_ID, TOPIC_PARTITION.topic, TOPIC_PARTITION.partition)
+
+
+class Call:
+    """A connection to a broker in the same process: a request is a call."""
+
+    def __init__(self, peers: dict[int, Peer], endpoint: Endpoint) -> None:
+        self._peer = peers[endpoint.port]
+        self.closed = False
+
+    async def connect(self) -> None:
+        if self._peer.unreachable:
+            raise ConnectionRefusedError(self._peer.broker_id)
+
+    def abort(self) -> None:
+        self.closed = True
+
+    async def send(self, request: Any, version: int, timeout_ms: int) -> Any:
+        if self.closed or self._peer.unreachable:
+            raise ConnectionResetError(self._peer.broker_id)
+        return await self._peer.answer(request, version)
+
+
+class Controller:
+    """Grants every change of an ISR, while it is `there`."""
+
+    def __init__(self) -> None:
+        self.there = True
+        self.sent: list[LeaderAndIsr] = []
+
+    def submit(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        sent: LeaderAndIsr,
+        answered: Callable[[LeaderAndIsr | ErrorCode], None],
+    ) -> None:
+        self.sent.append(sent)
+        if self.there:
+            granted = LeaderAndIsr(sent.leader, sent.leader_epoch, sent.isr, partition_epoch=sent.partition_epoch + 1)
+            asyncio.get_running_loop().call_soon(answered, granted)
+
+
+class Peer:
+    """One broker without its sockets."""
+
+    def __init__(self, broker_id: int, directory: Path, peers: dict[int, Peer], **topic_values: str) -> None:
+        self.broker_id = broker_id
+        self.unreachable = False
+        self.requests: list[Any] = []
+        config = broker_config(
+            {
+                "log.dirs": str(directory / str(broker_id)),
+                "replica.fetch.backoff.ms": "20",
+                "replica.fetch.wait.max.ms": "60000",
+                "replica.lag.time.max.ms": "60000",
+            }
+        )
+        self.failures: list[BaseException] = []
+        self.tasks = Tasks(lambda name, error: self.failures.append(error))
+        self.log_dirs = LogDirs(real_runtime(), config)
+        self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic_values))
+        self.metadata = MetadataCache()
+        self.metadata.update(
+            UpdateMetadataRequest(
+                live_brokers=[
+                    UpdateMetadataRequest.UpdateMetadataBroker(
+                        each, endpoints=[UpdateMetadataRequest.UpdateMetadataEndpoint(each, "here", "PLAINTEXT")]
+                    )
+                    for each in (1, 2, 3)
+                ]
+            )
+        )
+        self.controller = Controller()
+        self.replicas = Replicas(
+            real_runtime(),
+            broker_id,
+            config,
+            self.log_dirs,
+            tasks=self.tasks,
+            metadata=self.metadata,
+            alter_partition=self.controller,
+            connect=lambda endpoint, client_id: Call(peers, endpoint),  # type: ignore[arg-type,return-value]
+            inter_broker_listener="PLAINTEXT",
+            broker_epoch=lambda: 100 + broker_id,
+        )
+        peers[broker_id] = self
+
+    async def answer(self, request: Any, version: int) -> Any:
+        self.requests.append(request)
+        if isinstance(request, FetchRequest):
+            context = self.replicas.fetch_sessions.context(
+                request, version, {TOPIC_ID: TOPIC_PARTITION.topic}, from_follower=True
+            )
+            if context.error:
+                return context.response(())
+            params = FetchParams(
+                request.replica_state.replica_id,
+                request.replica_state.replica_epoch,
+                request.max_wait_ms,
+                request.min_bytes,
+                request.max_bytes,
+                FetchIsolation.LOG_END,
+            )
+            return context.response(await self.replicas.fetch(params, context.fetches))
+        assert isinstance(request, ListOffsetsRequest)
+        asked = request.topics[0].partitions[0]
+        _, offset, epoch = self.partition.offset_for_timestamp(
+            asked.timestamp, FetchIsolation.LOG_END, asked.current_leader_epoch, only_leader=True
+        )
+        answered = ListOffsetsResponse.ListOffsetsPartitionResponse(0, offset=offset, leader_epoch=epoch)
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("flights", [answered])])
+
+    @property
+    def partition(self) -> Partition:
+        found = self.replicas.partition(TOPIC_PARTITION)
+        assert found is not None
+        return found
+
+    @property
+    def end(self) -> int:
+        return self.partition.local_log().log_end_offset
+
+    def leads(self, leader: int, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2)) -> ErrorCode:
+        """The controller says who leads."""
+        return leader_and_isr(self, leader, epoch, isr, replicas)
+
+    def append(self, *values: bytes, acks: int = -1) -> Any:
+        return self.replicas.append_records([(TOPIC_PARTITION, batch(*values))], acks, 5_000)
+
+    async def close(self) -> None:
+        await self.replicas.shutdown(checkpoint=False)
+        await self.tasks.end()
+        self.log_dirs.close()
+        assert not self.failures
+
+
+def leader_and_isr(
+    peer: Peer,
+    leader: int,
+    epoch: int,
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...] = (1, 2),
+    *,
+    topic_id: Uuid = TOPIC_ID,
+    controller_epoch: int = 1,
+) -> ErrorCode:
+    request = LeaderAndIsrRequest(
+        1,
+        controller_epoch=controller_epoch,
+        topic_states=[
+            LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                TOPIC_PARTITION.topic, topic_id, [state(leader, epoch, isr, replicas, epoch)]
+            )
+        ],
+    )
+    response: LeaderAndIsrResponse = peer.replicas.become_leader_or_follower(request)
+    if response.error_code:
+        return ErrorCode(response.error_code)
+    return ErrorCode(response.topics[0].partition_errors[0].error_code)
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not fact():
+            await asyncio.sleep(0.001)
+
+
+def play(tmp_path: Path, story: Callable[[Peer, Peer], Coroutine[Any, Any, None]], **topic_values: str) -> None:
+    async def whole() -> None:
+        peers: dict[int, Peer] = {}
+        one, two = (Peer(each, tmp_path, peers, **topic_values) for each in (1, 2))
+        for peer in (one, two):
+            await peer.log_dirs.load()
+        try:
+            await story(one, two)
+        finally:
+            await one.close()
+            await two.close()
+
+    asyncio.run(whole())
+
+
+def test_acks_all_is_answered_when_the_follower_has_the_records(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        assert one.leads(1, 0, (1, 2)) is ErrorCode.NONE
+        assert two.leads(1, 0, (1, 2)) is ErrorCode.NONE
+        await until(lambda: one.replicas.follower_fetches.delayed == 1)
+        (result,) = await one.append(b"x", b"y")
+        assert result.error is ErrorCode.NONE
+        assert result.base_offset == 0
+        assert one.partition.local_log().high_watermark == 2
+        assert two.end == 2
+        await until(lambda: one.replicas.follower_fetches.delayed == 1)
+        assert len(one.requests) == 2, "one long poll that the append answered, one that commits and waits"
+
+    play(tmp_path, story)
+
+
+def test_acks_all_times_out_while_the_follower_is_away(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        (result,) = await one.replicas.append_records([(TOPIC_PARTITION, batch(b"x"))], -1, 20)
+        assert result.error is ErrorCode.REQUEST_TIMED_OUT
+        assert one.end == 1, "it may still be committed"
+
+    play(tmp_path, story)
+
+
+def test_a_leader_that_is_deposed_answers_what_waits(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        waiting = asyncio.get_running_loop().create_task(one.append(b"x"))
+        await until(lambda: one.replicas.delayed_produce.delayed == 1)
+        one.leads(2, 1, (2,))
+        (result,) = await waiting
+        assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(tmp_path, story)
+
+
+def test_a_follower_that_returns_is_taken_into_the_isr(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        for _ in range(5):
+            await one.append(b"x" * 1000, acks=1)
+        two.leads(1, 0, (1,))
+        await until(lambda: one.partition.isr_state.isr == {1, 2})
+        assert two.end == 5
+        await until(lambda: two.partition.local_log().high_watermark == 5)
+
+    play(tmp_path, story)
+
+
+def test_the_controller_that_is_away_leaves_the_isr_as_it_is(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.controller.there = False
+        one.leads(1, 0, (1,))
+        two.leads(1, 0, (1,))
+        await until(lambda: len(one.controller.sent) == 1)
+        assert one.partition.isr_state.isr == {1}
+        assert one.partition.isr_state.maximal_isr == {1, 2}
+
+    play(tmp_path, story)
+
+
+def test_not_enough_replicas_is_told_before_the_append(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        (result,) = await one.append(b"x")
+        assert result.error is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert one.end == 0
+        (result,) = await one.append(b"x", acks=1)
+        assert result.error is ErrorCode.NONE
+        assert one.partition.local_log().high_watermark == 0
+
+    play(tmp_path, story, **{"min.insync.replicas": "2"})
+
+
+def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        await until(lambda: one.replicas.follower_fetches.delayed == 1)
+        await one.append(b"both")
+        one.unreachable = True
+        await one.append(b"only", b"one", acks=1)
+        two.leads(2, 1, (2,))
+        await two.append(b"two", acks=1)
+        one.unreachable = False
+        one.leads(2, 1, (2,))
+        await until(lambda: two.partition.isr_state.isr == {1, 2})
+        contents = [bytes(each.partition.local_log().read(0, 1 << 20).records) for each in (one, two)]
+        assert contents[0] == contents[1]
+        assert one.end == 2
+
+    play(tmp_path, story)
+
+
+def test_a_follower_that_is_behind_the_leaders_first_record_begins_there(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        for _ in range(4):
+            await one.append(b"x", acks=1)
+        (deleted,) = await one.replicas.delete_records([(TOPIC_PARTITION, 3)], 1)
+        assert deleted.error is ErrorCode.REQUEST_TIMED_OUT, "the live follower has not deleted yet"
+        two.leads(1, 0, (1,))
+        await until(lambda: one.partition.isr_state.isr == {1, 2})
+        assert two.partition.local_log().log_start_offset == 3
+        assert two.end == 4
+
+    play(tmp_path, story)
+
+
+def test_a_leader_that_comes_back_is_found_again(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.unreachable = True
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        waiting = asyncio.get_running_loop().create_task(one.append(b"x"))
+        await asyncio.sleep(0)
+        one.unreachable = False
+        (result,) = await waiting
+        assert result.error is ErrorCode.NONE
+
+    play(tmp_path, story)
+
+
+def test_the_controllers_requests_are_fenced(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        assert leader_and_isr(one, 1, 3, (1,), controller_epoch=5) is ErrorCode.NONE
+        assert leader_and_isr(one, 2, 4, (2,), controller_epoch=4) is ErrorCode.STALE_CONTROLLER_EPOCH
+        assert leader_and_isr(one, 2, 3, (2,), controller_epoch=5) is ErrorCode.STALE_CONTROLLER_EPOCH
+        assert leader_and_isr(one, 2, 2, (2,), controller_epoch=5) is ErrorCode.STALE_CONTROLLER_EPOCH
+        other = Uuid(b"another topic id")
+        assert leader_and_isr(one, 2, 9, (2,), topic_id=other, controller_epoch=5) is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert leader_and_isr(one, 2, 9, (2,), (2, 3), controller_epoch=5) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert one.partition.is_leader
+        assert one.partition.leader_epoch == 3
+
+    play(tmp_path, story)
+
+
+def test_stop_replica_is_fenced_by_leader_epoch_and_deletes_the_log(tmp_path: Path) -> None:
+    def stop(peer: Peer, leader_epoch: int, delete: bool) -> ErrorCode:
+        response = peer.replicas.stop_replicas(
+            StopReplicaRequest(
+                1,
+                controller_epoch=1,
+                topic_states=[
+                    StopReplicaRequest.StopReplicaTopicState(
+                        TOPIC_PARTITION.topic,
+                        [StopReplicaRequest.StopReplicaPartitionState(0, leader_epoch, delete)],
+                    )
+                ],
+            )
+        )
+        return ErrorCode(response.partition_errors[0].error_code)
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 3, (1,))
+        assert stop(one, 2, True) is ErrorCode.FENCED_LEADER_EPOCH
+        assert stop(one, 3, False) is ErrorCode.NONE
+        assert one.log_dirs.get(TOPIC_PARTITION) is not None
+        waiting = asyncio.get_running_loop().create_task(fetch(one, 0, max_wait_ms=60_000))
+        await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+        assert stop(one, -2, True) is ErrorCode.NONE
+        assert one.log_dirs.get(TOPIC_PARTITION) is None
+        assert one.replicas.partition(TOPIC_PARTITION) is None
+        assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert stop(one, -2, True) is ErrorCode.NONE, "deleting what is not there is done"
+
+    play(tmp_path, story)
+
+
+async def fetch(
+    peer: Peer, offset: int, *, max_wait_ms: int = 0, min_bytes: int = 1, key: TopicIdPartition = KEY
+) -> Any:
+    params = FetchParams(-1, -1, max_wait_ms, min_bytes, 1 << 20, FetchIsolation.HIGH_WATERMARK)
+    asked = FetchRequest.FetchPartition(0, -1, offset, partition_max_bytes=1 << 20)
+    ((_, data),) = await peer.replicas.fetch(params, [(key, asked)])
+    return data
+
+
+def test_a_consumers_long_poll_is_answered_when_the_high_watermark_moves(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        waiting = asyncio.get_running_loop().create_task(fetch(one, 0, max_wait_ms=60_000))
+        await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+        await one.append(b"x", acks=1)
+        assert one.replicas.consumer_fetches.delayed == 1, "the end has moved, the high watermark has not"
+        two.leads(1, 0, (1, 2))
+        data = await waiting
+        assert data.high_watermark == 1
+        assert len(data.records) > 0
+
+    play(tmp_path, story)
+
+
+def test_a_long_poll_waits_for_as_many_bytes_as_it_asked_for(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,), (1,))
+        waiting = asyncio.get_running_loop().create_task(fetch(one, 0, max_wait_ms=60_000, min_bytes=250))
+        for appended in range(3):
+            await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+            assert not waiting.done(), appended
+            await one.append(b"x" * 20, acks=1)
+        data = await waiting
+        assert len(data.records) >= 250
+
+    play(tmp_path, story)
+
+
+def test_a_long_poll_ends_empty_when_its_time_is_up(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,), (1,))
+        data = await fetch(one, 0, max_wait_ms=10)
+        assert data.error_code == 0
+        assert data.records == b""
+
+    play(tmp_path, story)
+
+
+def test_a_fetch_of_another_topics_id_gets_no_bytes(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,), (1,))
+        await one.append(b"x", acks=1)
+        other = KEY._replace(topic_id=Uuid(b"another topic id"))
+        assert (await fetch(one, 0, key=other)).error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert (await fetch(one, 0, key=KEY._replace(topic_id=ZERO_UUID))).error_code == 0
+
+    play(tmp_path, story)
+
+
+def test_high_watermarks_of_partitions_not_yet_spoken_of_stay_in_the_checkpoint(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        path = one.log_dirs.paths[0]
+        other = TopicPartition("other", 7)
+        one.log_dirs.get_or_create(other, topic_id=Uuid(b"fedcba9876543210"), is_new=True)
+        one.log_dirs.checkpoint_high_watermarks({other: 0, TOPIC_PARTITION: 5})
+        one.replicas.checkpoint_high_watermarks()
+        assert other in one.log_dirs.read_high_watermarks(path), "before the first LeaderAndIsr nothing is written"
+        one.leads(1, 0, (1,), (1,))
+        await one.append(b"x", acks=1)
+        one.replicas.checkpoint_high_watermarks()
+        assert one.log_dirs.read_high_watermarks(path) == {other: 0, TOPIC_PARTITION: 1}
+
+    play(tmp_path, story)
