@@ -26,6 +26,9 @@ from barnabas.wire.records import (
 )
 
 _PREFIX: Final = Struct(">qi")
+_LAST_OFFSET_DELTA: Final = Struct(">i")
+LAST_OFFSET_AT: Final = 23
+LAST_OFFSET_END: Final = 27
 _LEGACY: Final = Struct(">qiIbb")
 _LEGACY_TIMESTAMP: Final = Struct(">q")
 LEGACY_MINIMUM: Final = LOG_OVERHEAD + 14
@@ -37,6 +40,7 @@ __all__ = [
     "CONTROL",
     "HEADER",
     "HEADER_BYTES",
+    "LAST_OFFSET_END",
     "LEGACY_MINIMUM",
     "LOG_APPEND_TIME",
     "LOG_OVERHEAD",
@@ -48,6 +52,7 @@ __all__ = [
     "batches_in",
     "crc_is_valid",
     "header_bytes",
+    "last_offset_delta",
     "parse",
     "prefix",
 ]
@@ -148,6 +153,12 @@ def prefix(buffer: Bytes, start: int) -> tuple[int, int]:
     """Base offset and whole size of the batch at `start`."""
     base_offset, length = _PREFIX.unpack_from(buffer, start)
     return base_offset, length + LOG_OVERHEAD
+
+
+def last_offset_delta(buffer: Bytes, start: int) -> int:
+    """Of the batch of magic 2 at `start`."""
+    delta: int = _LAST_OFFSET_DELTA.unpack_from(buffer, start + LAST_OFFSET_AT)[0]
+    return delta
 
 
 def header_bytes(buffer: Bytes, start: int) -> int:

@@ -211,6 +211,11 @@ class Log:
         self._old_files_open = False
         self._marked: list[tuple[int | None, list[str]]] = []
         """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
+        self.on_recovery_point_lowered: Callable[[], None] | None = None
+        """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
+        bytes that are written again and not flushed."""
+        self._directory_synced = False
+        self._active.look_whether_full()
         self._note_first_unstable()
 
     @classmethod
@@ -343,6 +348,7 @@ class Log:
         for segment in self._segments:
             segment.offset_index.set_max_bytes(self.settings.index_bytes)
             segment.time_index.set_max_bytes(self.settings.index_bytes)
+        self._active.look_whether_full()
         self._roll_ms = self._next_roll_ms()
 
     def _next_roll_ms(self) -> int:
@@ -737,8 +743,7 @@ class Log:
         """Whether the batch begins a new segment for another reason than size."""
         return (
             (segment.size > 0 and segment.waited_ms(now_ms, max_timestamp) > self._roll_ms)
-            or segment.offset_index.full
-            or segment.time_index.full
+            or segment.indexes_full
             or not segment.fits(last_offset)
         )
 
@@ -759,6 +764,7 @@ class Log:
             assert active.size == 0, f"rolling {active} of {self.topic_partition} at its own base offset"
             active.offset_index.reset()
             active.time_index.reset()
+            active.look_whether_full()
             active.created_ms = now_ms
             return active
         assert new_offset > active.base_offset, f"rolling {active} of {self.topic_partition} back to {new_offset}"
@@ -984,10 +990,11 @@ class Log:
             self._drop_segments(cut)
             active = self._active = self._segments[-1]
             active.truncate_to(target_offset, now_ms)
+            active.look_whether_full()
             # Where the target lies within a batch, the whole batch is cut: the log ends where a batch does.
             self.log_end_offset = target_offset
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
-            self.recovery_point = min(self.recovery_point, target_offset)
+            self._lower_recovery_point(target_offset)
             self.leader_epochs.truncate_from_end(target_offset)
             self.log_start_offset = min(target_offset, self.log_start_offset)
             self._reload_producers(target_offset, now_ms)
@@ -1020,7 +1027,7 @@ class Log:
         self._active = segment
         self._unflushed_rolls.clear()
         self.log_end_offset = new_offset
-        self.recovery_point = min(self.recovery_point, new_offset)
+        self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(new_offset)
         self.log_start_offset = log_start_offset
@@ -1028,6 +1035,12 @@ class Log:
         self.high_watermark = new_offset
         self.producers.on_high_watermark(new_offset)
         self._note_first_unstable()
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self.on_recovery_point_lowered is not None:
+                self.on_recovery_point_lowered()
 
     def _reload_producers(self, end_offset: int, now_ms: int) -> None:
         """Brings the producer state to `end_offset`: the newest snapshot before it, and what the log says since."""
@@ -1162,6 +1175,9 @@ class Log:
                     self.producers.flush_snapshot(segment.base_offset)
             self.producers.flush_snapshot(target)
             self._disk.fsync_dir(self.directory)
+            if not self._directory_synced:
+                self._disk.fsync_dir(self.log_dir.path)
+                self._directory_synced = True
         except OSError as error:
             raise self._failed(error, "flushing the log") from error
         self.recovery_point = target

@@ -257,7 +257,7 @@ class LogDirs:
         topic_id: Uuid | None = None,
         config: Config | None = None,
     ) -> Log:
-        return Log.open(
+        log = Log.open(
             self._disk,
             f"{log_dir.path}/{partition}",
             partition,
@@ -271,6 +271,8 @@ class LogDirs:
             producer_id_expiration_ms=self._config.number("producer.id.expiration.ms"),
             jitter=lambda bound: self._runtime.entropy.randrange(0, bound),
         )
+        log.on_recovery_point_lowered = lambda: self._checkpoint_recovery_points_in(log_dir)
+        return log
 
     def had_clean_shutdown(self, path: str) -> bool:
         return self._was_clean.get(path, False)
@@ -367,7 +369,10 @@ class LogDirs:
 
     def checkpoint_recovery_points(self) -> None:
         for log_dir in self._dirs.values():
-            self._checkpoint(log_dir, RECOVERY_POINTS, {p: log.recovery_point for p, log in self._in(log_dir)})
+            self._checkpoint_recovery_points_in(log_dir)
+
+    def _checkpoint_recovery_points_in(self, log_dir: LogDir) -> None:
+        self._checkpoint(log_dir, RECOVERY_POINTS, {p: log.recovery_point for p, log in self._in(log_dir)})
 
     def checkpoint_log_start_offsets(self) -> None:
         for log_dir in self._dirs.values():
@@ -407,7 +412,7 @@ class LogDirs:
             log_dir.failed(error, f"writing {name}")
 
     def _checkpoint_dir(self, log_dir: LogDir) -> None:
-        self._checkpoint(log_dir, RECOVERY_POINTS, {p: log.recovery_point for p, log in self._in(log_dir)})
+        self._checkpoint_recovery_points_in(log_dir)
         self._checkpoint(log_dir, LOG_START_OFFSETS, self._log_start_offsets(log_dir))
 
     # Stories in the background
