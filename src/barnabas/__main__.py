@@ -1,22 +1,22 @@
-"""The command ``barnabas``. A broker and the coordinator start without the command line's libraries."""
+"""The command ``barnabas``. Servers, and what starts and stops them, run without the command line's libraries."""
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main() -> None:
+    # Imports make many objects and no garbage: until they are done the collector would only cost time.
+    gc.disable()
     arguments = sys.argv[1:]
-    if arguments[:1] == ["broker"] and "--help" not in arguments:
-        from barnabas.cli.process import broker_main
+    from barnabas.cli.cluster import PLAIN_COMMANDS, run_plain
 
-        sys.exit(broker_main(arguments[1:]))
-    if arguments[:1] == ["coordinator"] and "--help" not in arguments:
-        from barnabas.cli.process import coordinator_main
-
-        sys.exit(coordinator_main(arguments[1:]))
+    if arguments and arguments[0] in PLAIN_COMMANDS:
+        sys.exit(run_plain(arguments[0], arguments[1:]))
     from barnabas.cli.app import run
 
+    gc.enable()
     sys.exit(run(arguments))
 
 

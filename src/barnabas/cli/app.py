@@ -7,12 +7,14 @@ import importlib.util
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from barnabas.cli.output import CommandError, Format, complain, print_json, print_table
+from barnabas.cli.cluster import PLAIN_COMMANDS
+from barnabas.cli.output import CommandError, complain
 
 _LATE: Final = {
     "bench": ("barnabas.cli.bench", "app"),
@@ -55,7 +57,7 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         late = [name for name, (module, _) in _LATE.items() if importlib.util.find_spec(module) is not None]
-        return ["up", "status", "down", "broker", "coordinator", *late]
+        return [*PLAIN_COMMANDS, *late]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _LATE:
@@ -84,9 +86,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Directory = Annotated[str, typer.Option("--dir", metavar="D", help="Where the cluster keeps its state and its data.")]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
-
 
 @app.callback(invoke_without_command=True)
 def _global(
@@ -99,108 +98,18 @@ def _global(
         raise typer.Exit
 
 
-@app.command()
-def up(
-    brokers: Annotated[
-        int | None, typer.Option("-n", min=1, max=100, help="How many brokers; 3 for a new cluster.")
-    ] = None,
-    directory: Directory = ".barnabas",
-    base_port: Annotated[
-        int | None, typer.Option("--base-port", metavar="P", help="Brokers on P, P+1, ..; free ports by default.")
-    ] = None,
-    zookeeper: Annotated[
-        str | None, typer.Option("--zookeeper", metavar="H:P,..", help="Use this ZooKeeper, start no coordinator.")
-    ] = None,
-    config: Annotated[
-        list[str] | None, typer.Option("--config", metavar="K=V", help="A broker configuration; may be repeated.")
-    ] = None,
-    output: OutputFormat = Format.text,
-) -> None:
-    """Start a cluster in the background; return when every broker answers."""
-    import time
+def _plain(name: str, main: Callable[[list[str]], int]) -> None:
+    """A command that parses its own words, so that it can start without this module."""
 
-    from barnabas.cli.local import LocalCluster, controller_id, report
+    def command(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+        raise typer.Exit(main(words or []))
 
-    begun = time.monotonic()
-    cluster = LocalCluster(directory)
-    values: dict[str, str] = {}
-    for each in config or ():
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise CommandError(f"--config takes key=value, not {each!r}.", 2)
-        values[key.strip()] = value.strip()
-    state = cluster.up(brokers, base_port=base_port, zookeeper=zookeeper, config=values)
-    took = time.monotonic() - begun
-    controller = controller_id(state)
-    if output is Format.json:
-        print_json(report(state, controller))
-        return
-    _print_cluster(state, controller)
-    print(f"ready in {took:.2f} s; bootstrap servers: {state.bootstrap}")
+    settings = {"ignore_unknown_options": True, "help_option_names": []}
+    app.command(name, help=_HELP[name], context_settings=settings)(command)
 
 
-def _print_cluster(state: Any, controller: int | None) -> None:
-    rows = []
-    if state.coordinator is None:
-        rows.append(["zookeeper", state.zookeeper, "-", "outside"])
-    else:
-        rows.append(["coordinator", state.zookeeper, state.coordinator.pid or "-", _word(state.coordinator)])
-    for broker in state.brokers:
-        word = _word(broker) + (", controller" if broker.id == controller else "")
-        rows.append([f"broker {broker.id}", f"127.0.0.1:{broker.port}", broker.pid or "-", word])
-    print_table(["process", "address", "pid", "state"], rows)
-
-
-def _word(process: Any) -> str:
-    return "running" if process.alive else "down"
-
-
-@app.command()
-def status(directory: Directory = ".barnabas", output: OutputFormat = Format.text) -> None:
-    """Show a cluster's processes and its partitions' health; exit 1 when something is down or under-replicated."""
-    from barnabas.cli.local import LocalCluster
-    from barnabas.cli.status import examine
-
-    examined = examine(LocalCluster(directory).loaded())
-    if output is Format.json:
-        print_json(examined.as_json())
-    else:
-        _print_cluster(examined.state, examined.controller)
-        print(examined.sentence())
-    if not examined.healthy:
-        raise typer.Exit(1)
-
-
-@app.command()
-def down(
-    directory: Directory = ".barnabas",
-    kill: Annotated[bool, typer.Option("--kill", help="SIGKILL instead of a controlled shutdown.")] = False,
-    output: OutputFormat = Format.text,
-) -> None:
-    """Stop a cluster: a controlled shutdown of every broker, then the coordinator."""
-    from barnabas.cli.local import LocalCluster
-
-    stopped = LocalCluster(directory).down(kill=kill)
-    if output is Format.json:
-        print_json({"stopped": stopped})
-    else:
-        print(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
-
-
-@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-def broker(arguments: Annotated[list[str] | None, typer.Argument(metavar="FILE.properties")] = None) -> None:
-    """One broker in the foreground, by Kafka's server.properties."""
-    from barnabas.cli.process import broker_main
-
-    raise typer.Exit(broker_main(arguments or []))
-
-
-@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-def coordinator(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """The embedded ZooKeeper-compatible server, in the foreground."""
-    from barnabas.cli.process import coordinator_main
-
-    raise typer.Exit(coordinator_main(arguments or []))
+for _name, _main in PLAIN_COMMANDS.items():
+    _plain(_name, _main)
 
 
 def run(arguments: list[str]) -> int:

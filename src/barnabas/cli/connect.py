@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from barnabas.cli.output import CommandError, UsageError
-from barnabas.client.cluster import ClusterClient
+from barnabas.client.cluster import ClusterClient, cause_of
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.runtime.real import real_runtime
 
@@ -128,8 +128,9 @@ def with_cluster(
                     break
                 except OSError as error:
                     if attempt == 2:
+                        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
                         raise CommandError(
-                            f"No broker answers at {servers} ({error}): "
+                            f"No broker answers at {servers} ({cause_of(cause)}): "
                             f"start a cluster by `barnabas up` or name one by -b."
                         ) from None
                     await asyncio.sleep(0.1)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.cli.output import CommandError, UsageError
-from barnabas.cli.process import READY_FD
+from barnabas.cli.plain import READY_FD
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 90.0

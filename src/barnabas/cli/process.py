@@ -6,7 +6,6 @@ of JSON, what the server says of itself when it is ready, or ``{"error": ...}``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
 import gc
@@ -16,25 +15,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
+from barnabas.cli.plain import READY_FD, Parser
 from barnabas.model.errors import ConfigError
-
-READY_FD: Final = "BARNABAS_READY_FD"
 
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
 
 class ServerError(Exception):
     """Why a server did not start or go on, as one sentence for whoever started it."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Usage errors in the form of all our errors."""
-
-    def error(self, message: str) -> Any:
-        print(f"barnabas: {message}. See `{self.prog} --help`.", file=sys.stderr)
-        raise SystemExit(2)
 
 
 def read_properties(path: str, overrides: list[str]) -> dict[str, str]:
@@ -59,7 +49,7 @@ def read_properties(path: str, overrides: list[str]) -> dict[str, str]:
 
 
 def broker_main(arguments: list[str]) -> int:
-    parser = _Parser(prog="barnabas broker", description="One broker in the foreground.")
+    parser = Parser(prog="barnabas broker", description="One broker in the foreground.")
     parser.add_argument("file", metavar="FILE.properties", help="Kafka's server.properties")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="set over the file")
     options = parser.parse_args(arguments)
@@ -82,7 +72,7 @@ def broker_main(arguments: list[str]) -> int:
 
 
 def coordinator_main(arguments: list[str]) -> int:
-    parser = _Parser(prog="barnabas coordinator", description="The embedded ZooKeeper-compatible server alone.")
+    parser = Parser(prog="barnabas coordinator", description="The embedded ZooKeeper-compatible server alone.")
     parser.add_argument("--host", default="127.0.0.1", help="the address to bind")
     parser.add_argument("--port", type=int, default=2181, help="0 takes a free one")
     parser.add_argument("--dir", default=".barnabas/coordinator", metavar="D", help="where the znodes are kept")
@@ -139,6 +129,7 @@ def _serve(prepare: Callable[[], Story]) -> int:
         # What start-up made lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.enable()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_until_signalled(story))
     except (ServerError, ConfigError) as error:

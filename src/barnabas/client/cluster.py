@@ -7,6 +7,7 @@ connection or a retriable error makes it try again with growing pauses, until `r
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -32,6 +33,15 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 T = TypeVar("T")
+
+
+def cause_of(error: OSError) -> str:
+    """Why a connection was not made, without the address, which the reader knows."""
+    if error.errno == errno.ECONNREFUSED:
+        return "connection refused"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__
 
 
 class ClusterClient:
@@ -115,13 +125,15 @@ class ClusterClient:
             if connection.connected and connection.versions:
                 return connection
         trouble: list[str] = []
+        last: OSError | None = None
         known = [(node.host, node.port) for node in self.metadata.brokers.values()]
         for host, port in dict.fromkeys([*known, *self.bootstrap]):
             try:
                 return await self.connection(host, port)
             except OSError as error:
-                trouble.append(f"{host}:{port} ({error or type(error).__name__})")
-        raise ConnectionLost("no broker can be reached: " + ", ".join(trouble))
+                trouble.append(f"{host}:{port} ({cause_of(error)})")
+                last = error
+        raise ConnectionLost("no broker can be reached: " + ", ".join(trouble)) from last
 
     async def broker(self, broker_id: int) -> Connection:
         if broker_id not in self.metadata.brokers:
