@@ -22,19 +22,16 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from enum import Enum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from crc32c import crc32c
 
 from barnabas.log.batches import (
     ATTRIBUTES_AT,
-    COMPRESSION_MASK,
     CONTROL,
     HEADER,
     HEADER_BYTES,
-    LEGACY_MINIMUM,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC_AT,
@@ -44,22 +41,49 @@ from barnabas.log.batches import (
     StoredBatch,
     batches_in,
     crc_is_valid,
-    prefix,
 )
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
 from barnabas.log.producer_state import NO_PRODUCER_ID, EndTxnMarker, ProducerState
 from barnabas.log.recovery import load_segments, replay_producers
+from barnabas.log.results import (
+    AppendInfo,
+    AppendOrigin,
+    LogOffsetMetadata,
+    LogRead,
+    TimestampOffset,
+    UnexpectedAppendOffset,
+)
 from barnabas.log.segment import Segment
 from barnabas.log.settings import LogSettings
 from barnabas.log.txn_index import AbortedTxn
+from barnabas.log.validation import (
+    attributes_of,
+    check_keys,
+    converted,
+    corrupt,
+    end_txn_marker,
+    invalid,
+    only_batch,
+    recompressed,
+    stamp_log_append_time,
+)
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.runtime import Bytes, Disk
 from barnabas.wire import records as wire_records
-from barnabas.wire.records import CRC_AT
+
+__all__ = [
+    "AppendInfo",
+    "AppendOrigin",
+    "Log",
+    "LogOffsetMetadata",
+    "LogRead",
+    "TimestampOffset",
+    "UnexpectedAppendOffset",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -73,94 +97,7 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 _BASE_OFFSET: Final = Struct(">q")
 _LEADER_EPOCH: Final = Struct(">i")
-_MAX_TIMESTAMP: Final = Struct(">q")
-_CRC: Final = Struct(">I")
-_ATTRIBUTES: Final = Struct(">h")
 _LEADER_EPOCH_POSITION: Final = 12
-_MAX_TIMESTAMP_POSITION: Final = 35
-_COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-class AppendOrigin(Enum):
-    """Who made a batch; only clients' batches are judged by sequence."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
-
-
-class AppendInfo:
-    """What an append did. A repeated batch has its first offsets and `duplicate`, and nothing was written."""
-
-    __slots__ = (
-        "duplicate",
-        "first_offset",
-        "last_offset",
-        "log_append_time",
-        "log_start_offset",
-        "max_timestamp",
-        "record_count",
-        "size",
-    )
-
-    def __init__(
-        self,
-        first_offset: int,
-        last_offset: int,
-        log_append_time: int,
-        log_start_offset: int,
-        max_timestamp: int,
-        size: int,
-        record_count: int,
-        duplicate: bool = False,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.log_append_time = log_append_time
-        self.log_start_offset = log_start_offset
-        self.max_timestamp = max_timestamp
-        self.size = size
-        self.record_count = record_count
-        self.duplicate = duplicate
-
-    def __repr__(self) -> str:
-        return f"AppendInfo({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
-
-
-class LogOffsetMetadata(NamedTuple):
-    """An offset and where it stands: in which segment, at which position there."""
-
-    offset: int
-    segment_base_offset: int
-    position: int
-
-
-class LogRead:
-    """Whole batches from the one that holds the asked offset on; the last may be cut where `max_bytes` ended."""
-
-    __slots__ = ("first_batch_incomplete", "offset_metadata", "records")
-
-    def __init__(
-        self, records: bytes, offset_metadata: LogOffsetMetadata, first_batch_incomplete: bool = False
-    ) -> None:
-        self.records = records
-        self.offset_metadata = offset_metadata
-        self.first_batch_incomplete = first_batch_incomplete
-
-
-class TimestampOffset(NamedTuple):
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-class UnexpectedAppendOffset(KafkaError):
-    """A follower was given batches that begin before its log end offset."""
-
-    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-        self.first_offset = first_offset
-        self.last_offset = last_offset
 
 
 class Log:
@@ -380,7 +317,7 @@ class Log:
         settings = self.settings
         length = len(records)
         if length < HEADER_BYTES or records[MAGIC_AT] != 2:
-            records = self._converted(records, now_ms)
+            records = converted(self.topic_partition, settings, records)
             length = len(records)
         (
             base_offset,
@@ -402,10 +339,12 @@ class Log:
         if view.readonly:
             view = memoryview(bytearray(view))
         if size != length:
-            view = self._only_batch(view, size)
+            view = only_batch(self.topic_partition, view, size)
         is_client = origin is AppendOrigin.CLIENT
         if base_offset and is_client:
-            raise self._invalid(f"The baseOffset of the record batch should be 0, but it is {base_offset}")
+            raise invalid(
+                self.topic_partition, f"The baseOffset of the record batch should be 0, but it is {base_offset}"
+            )
         if size > settings.max_message_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -419,11 +358,16 @@ class Log:
             )
         if is_client:
             if record_count <= 0 or record_count != last_offset_delta + 1:
-                raise self._invalid(f"The batch has {record_count} records and the last offset {last_offset_delta}")
+                raise invalid(
+                    self.topic_partition,
+                    f"The batch has {record_count} records and the last offset {last_offset_delta}",
+                )
             if attributes & CONTROL:
-                raise self._invalid("Clients are not allowed to write control records")
+                raise invalid(self.topic_partition, "Clients are not allowed to write control records")
             if producer_id >= 0 and base_sequence < 0:
-                raise self._invalid(f"Invalid sequence number {base_sequence} with producerId {producer_id}")
+                raise invalid(
+                    self.topic_partition, f"Invalid sequence number {base_sequence} with producerId {producer_id}"
+                )
         if attributes & LOG_APPEND_TIME and not settings.log_append_time:
             raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
         log_append_time = NO_TIMESTAMP
@@ -438,13 +382,13 @@ class Log:
                 f"[{now_ms - settings.timestamp_before_max_ms}, {now_ms + settings.timestamp_after_max_ms}]",
             )
         if settings.compact and not attributes & CONTROL:
-            self._check_keys(view)
+            check_keys(self.topic_partition, view)
         if settings.compression_type != "producer" and not attributes & CONTROL:
-            rewritten = self._recompressed(view, attributes)
+            rewritten = recompressed(self.topic_partition, settings, view, attributes)
             if rewritten is not None:
                 view = rewritten
                 size = len(view)
-                attributes = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0]
+                attributes = attributes_of(view)
         if size > settings.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -485,7 +429,7 @@ class Log:
                     )
 
         if settings.log_append_time:
-            _stamp_log_append_time(view, attributes, now_ms)
+            stamp_log_append_time(view, attributes, now_ms)
         _BASE_OFFSET.pack_into(view, 0, first_offset)
         _LEADER_EPOCH.pack_into(view, _LEADER_EPOCH_POSITION, leader_epoch)
         try:
@@ -524,94 +468,6 @@ class Log:
             first_offset, last_offset, log_append_time, self.log_start_offset, max_timestamp, size, record_count
         )
 
-    def _invalid(self, message: str) -> KafkaError:
-        return KafkaError(ErrorCode.INVALID_RECORD, f"{message} in topic partition {self.topic_partition}")
-
-    def _corrupt(self, message: str) -> KafkaError:
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{message} in topic partition {self.topic_partition}")
-
-    def _only_batch(self, view: memoryview, size: int) -> memoryview:
-        """The one batch at the start of `view`; fewer bytes than one, or a second batch, is an error."""
-        if size < HEADER_BYTES:
-            raise self._corrupt(f"Record batch has the length {size}, less than its header")
-        if size > len(view):
-            raise self._invalid("Record batch has no batches at all")
-        rest = len(view) - size
-        if rest >= LEGACY_MINIMUM and prefix(view, size)[1] <= rest:
-            raise self._invalid("Record data has more than one batch")
-        return view[:size]
-
-    def _converted(self, records: Bytes, now_ms: int) -> memoryview:
-        """Messages of magic 0 and 1 as one batch of magic 2, which is what a log holds since 3.0 (KIP-724)."""
-        if len(records) < LEGACY_MINIMUM:
-            raise self._invalid("Record batch has no batches at all")
-        magic = records[MAGIC_AT]
-        if magic > 2:
-            raise self._invalid(f"Invalid magic {magic}")
-        if magic == 2:
-            size = prefix(records, 0)[1]
-            raise self._corrupt(f"Record batch of {size} bytes is shorter than its header")
-        view = memoryview(records)
-        messages: list[wire_records.Record] = []
-        compression = "none"
-        try:
-            for start, message in batches_in(view):
-                if message.magic != magic:
-                    raise self._invalid(f"Batch magic {message.magic} is not the same as the first batch's {magic}")
-                if message.size > self.settings.max_message_bytes:
-                    raise KafkaError(
-                        ErrorCode.MESSAGE_TOO_LARGE,
-                        f"The message size {message.size} exceeds the maximum of {self.settings.max_message_bytes}.",
-                    )
-                if not crc_is_valid(view, start, message):
-                    raise self._corrupt(f"Record is corrupt (stored crc = {message.crc})")
-                if message.attributes & COMPRESSION_MASK:
-                    compression = _COMPRESSION[message.attributes & 0x03]
-                messages.extend(wire_records.records_of(view, start, start + message.size))
-        except CorruptBatch as error:
-            raise self._corrupt(str(error)) from None
-        except ValueError as error:
-            raise self._corrupt(f"Messages cannot be read ({error})") from None
-        if not messages:
-            raise self._invalid("Record batch has no batches at all")
-        numbered = [
-            wire_records.Record(offset, message.timestamp, message.key, message.value, message.headers)
-            for offset, message in enumerate(messages)
-        ]
-        return memoryview(bytearray(wire_records.build_batch(numbered, compression=compression)))
-
-    def _check_keys(self, view: memoryview) -> None:
-        try:
-            keyless = any(record.key is None for record in wire_records.records_of(view, 0, len(view)))
-        except ValueError as error:
-            raise self._invalid(f"The records of the batch cannot be read ({error})") from None
-        if keyless:
-            raise self._invalid("Compacted topic cannot accept message without key")
-
-    def _recompressed(self, view: memoryview, attributes: int) -> memoryview | None:
-        """The batch in the topic's own compression; None when it is so already."""
-        wanted = self.settings.compression_type
-        wanted = "none" if wanted == "uncompressed" else wanted
-        if _COMPRESSION[attributes & COMPRESSION_MASK] == wanted:
-            return None
-        header = HEADER.unpack_from(view)
-        try:
-            records = wire_records.records_of(view, 0, len(view))
-        except ValueError as error:
-            raise self._invalid(f"The records of the batch cannot be read ({error})") from None
-        return memoryview(
-            bytearray(
-                wire_records.build_batch(
-                    records,
-                    compression=wanted,
-                    producer_id=header[9],
-                    producer_epoch=header[10],
-                    base_sequence=header[11],
-                    is_transactional=bool(attributes & TRANSACTIONAL),
-                )
-            )
-        )
-
     def _take_marker(
         self,
         segment: Segment,
@@ -647,7 +503,7 @@ class Log:
         try:
             for start, batch in batches_in(view):
                 if not crc_is_valid(view, start, batch):
-                    raise self._corrupt(f"Record is corrupt (stored crc = {batch.crc})")
+                    raise corrupt(self.topic_partition, f"Record is corrupt (stored crc = {batch.crc})")
                 if batch.base_offset < next_offset:
                     if not batches:
                         raise UnexpectedAppendOffset(
@@ -656,13 +512,15 @@ class Log:
                             batch.base_offset,
                             batch.last_offset,
                         )
-                    raise self._corrupt(f"Out of order offsets: {batch.base_offset} after {next_offset - 1}")
+                    raise corrupt(
+                        self.topic_partition, f"Out of order offsets: {batch.base_offset} after {next_offset - 1}"
+                    )
                 batches.append((start, batch))
                 next_offset = batch.next_offset
                 max_timestamp = max(max_timestamp, batch.max_timestamp)
                 count += batch.record_count
         except CorruptBatch as error:
-            raise self._corrupt(str(error)) from None
+            raise corrupt(self.topic_partition, str(error)) from None
         if not batches:
             return None
         interval = self.settings.index_interval_bytes
@@ -837,7 +695,7 @@ class Log:
                 return LogRead(b"", metadata)
             return LogRead(segment.file.pread(length, position), metadata)
         except CorruptBatch as error:
-            raise self._corrupt(str(error)) from None
+            raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
             raise self._failed(error, "reading the log") from error
 
@@ -854,7 +712,7 @@ class Log:
                 if located is not None:
                     return LogOffsetMetadata(offset, segment.base_offset, located[0])
         except CorruptBatch as error:
-            raise self._corrupt(str(error)) from None
+            raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
             raise self._failed(error, "reading the log") from error
         return LogOffsetMetadata(offset, self._active.base_offset, self._active.size)
@@ -900,7 +758,7 @@ class Log:
                 return self._record_with_max_timestamp()
             return self._record_not_before(timestamp)
         except CorruptBatch as error:
-            raise self._corrupt(str(error)) from None
+            raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
             raise self._failed(error, "searching the log") from error
 
@@ -1002,7 +860,7 @@ class Log:
                 self.update_high_watermark(target_offset)
             self._note_first_unstable()
         except CorruptBatch as error:
-            raise self._corrupt(str(error)) from None
+            raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
             raise self._failed(error, "truncating the log") from error
         return True
@@ -1246,27 +1104,3 @@ class Log:
                 self._disk.rmtree(self.directory)
         except OSError as error:
             raise self._failed(error, "deleting the directory") from error
-
-
-def _stamp_log_append_time(view: memoryview, attributes: int, now_ms: int) -> None:
-    """The topic's timestamps are the broker's: sets type and maximum, and the CRC that covers them."""
-    _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_POSITION, now_ms)
-    _CRC.pack_into(view, CRC_AT, crc32c(view[ATTRIBUTES_AT:]))
-
-
-_CONTROL_KEY: Final = Struct(">hh")
-_END_TXN_VALUE: Final = Struct(">hi")
-
-
-def end_txn_marker(view: Bytes) -> EndTxnMarker | None:
-    """What the control batch in `view` says; None when it holds no record or is no transaction marker."""
-    for record in wire_records.records_of(memoryview(view), 0, len(view)):
-        if record.key is None or record.value is None:
-            return None
-        _, kind = _CONTROL_KEY.unpack_from(record.key)
-        if kind not in (0, 1):
-            return None
-        _, coordinator_epoch = _END_TXN_VALUE.unpack_from(record.value)
-        return EndTxnMarker(kind == 0, coordinator_epoch)
-    return None

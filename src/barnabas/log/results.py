@@ -1,0 +1,90 @@
+"""What a log is asked with and what it answers."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from barnabas.model.errors import ErrorCode, KafkaError
+
+
+class AppendOrigin(Enum):
+    """Who made a batch; only clients' batches are judged by sequence."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class AppendInfo:
+    """What an append did. A repeated batch has its first offsets and `duplicate`, and nothing was written."""
+
+    __slots__ = (
+        "duplicate",
+        "first_offset",
+        "last_offset",
+        "log_append_time",
+        "log_start_offset",
+        "max_timestamp",
+        "record_count",
+        "size",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        max_timestamp: int,
+        size: int,
+        record_count: int,
+        duplicate: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time = log_append_time
+        self.log_start_offset = log_start_offset
+        self.max_timestamp = max_timestamp
+        self.size = size
+        self.record_count = record_count
+        self.duplicate = duplicate
+
+    def __repr__(self) -> str:
+        return f"AppendInfo({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and where it stands: in which segment, at which position there."""
+
+    offset: int
+    segment_base_offset: int
+    position: int
+
+
+class LogRead:
+    """Whole batches from the one that holds the asked offset on; the last may be cut where `max_bytes` ended."""
+
+    __slots__ = ("first_batch_incomplete", "offset_metadata", "records")
+
+    def __init__(
+        self, records: bytes, offset_metadata: LogOffsetMetadata, first_batch_incomplete: bool = False
+    ) -> None:
+        self.records = records
+        self.offset_metadata = offset_metadata
+        self.first_batch_incomplete = first_batch_incomplete
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class UnexpectedAppendOffset(KafkaError):
+    """A follower was given batches that begin before its log end offset."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
