@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import ipaddress
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.zk.errors import InvalidACL, NoAuth
 from barnabas.zk.ops import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
+
+if TYPE_CHECKING:
+    import ipaddress  # slow to import, and rarely needed
 
 Identity: TypeAlias = tuple[str, str]
 """A scheme, and who it is under that scheme."""
@@ -62,6 +64,8 @@ def _is_valid(scheme: str, identity: str) -> bool:
 
 
 def _network(identity: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    import ipaddress
+
     try:
         return ipaddress.ip_network(identity, strict=False)
     except ValueError:
@@ -89,6 +93,8 @@ def check(acl: ACLs, permission: int, identities: Sequence[Identity], path: str)
 def _matches(scheme: str, own: str, wanted: str) -> bool:
     if scheme != "ip":
         return own == wanted
+    import ipaddress
+
     network = _network(wanted)
     try:
         return network is not None and ipaddress.ip_address(own) in network
