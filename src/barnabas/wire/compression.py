@@ -77,6 +77,32 @@ def _lz4_frame(data: bytes) -> bytes:
     return b"".join(blocks)
 
 
+def mended_lz4(data: bytes) -> bytes:
+    """An LZ4 frame of a message of magic 0, with the header's checksum that LZ4 asks for.
+
+    Kafka's clients before 0.10 took the frame's magic number into the checksum as well (KAFKA-3160).
+    """
+    end = 6 + (8 if len(data) > 4 and data[4] & 0x08 else 0)
+    if len(data) <= end:
+        return data
+    return data[:end] + bytes([_xxh32(data[4:end]) >> 8 & 0xFF]) + data[end + 1 :]
+
+
+def _xxh32(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes."""
+    hashed = 0x165667B1 + len(data)
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        hashed = (hashed + int.from_bytes(data[at : at + 4], "little") * 0xC2B2AE3D) & 0xFFFFFFFF
+        hashed = ((hashed << 17 & 0xFFFFFFFF | hashed >> 15) * 0x27D4EB2F) & 0xFFFFFFFF
+    for byte in data[whole:]:
+        hashed = (hashed + byte * 0x165667B1) & 0xFFFFFFFF
+        hashed = ((hashed << 11 & 0xFFFFFFFF | hashed >> 21) * 0x9E3779B1) & 0xFFFFFFFF
+    hashed = ((hashed ^ hashed >> 15) * 0x85EBCA77) & 0xFFFFFFFF
+    hashed = ((hashed ^ hashed >> 13) * 0xC2B2AE3D) & 0xFFFFFFFF
+    return hashed ^ hashed >> 16
+
+
 def decompress(codec: Codec, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
     """At most `limit` bytes; more, or bytes that the codec did not make, are a `WireError`."""
     if codec is Codec.NONE:

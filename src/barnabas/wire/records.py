@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
+from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress, mended_lz4
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
 from barnabas.wire.varint import read_signed, write_signed
@@ -242,6 +242,8 @@ def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[R
     codec = header.compression
     if codec is Codec.NONE:
         return [Record(header.base_offset, header.base_timestamp, key, value)]
+    if codec is Codec.LZ4 and header.magic == 0:
+        value = mended_lz4(value or b"")
     inner = decompress(codec, memoryview(value or b""), limit)
     found = [record for h, s, e in batches(inner) for record in _inner(h, inner[s:e])]
     if header.magic == 1 and found:
