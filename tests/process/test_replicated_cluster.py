@@ -178,6 +178,44 @@ def test_a_topic_that_is_written_to_is_created(cluster):
     assert [value for _, _, value in read_all(cluster, "out-of-nothing", 1, partitions=1)] == [b"x"]
 
 
+def test_a_group_shares_partitions_commits_and_goes_on_where_it_was(cluster):
+    create(cluster, "shared")
+    producer = Acknowledged(cluster)
+    for number in range(300):
+        producer.send("shared", b"%d" % number, key=b"%d" % number)
+    producer.flush()
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "pair",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 10000,
+    }
+    members = [Consumer(settings), Consumer(settings)]
+    for member in members:
+        member.subscribe(["shared"])
+    found = []
+
+    def everything_is_read_by_two():
+        for member in members:
+            found.extend(message.value() for message in member.consume(1000, 0.2))
+        return len(set(found)) == 300 and all(member.assignment() for member in members)
+
+    eventually(everything_is_read_by_two, within=40)
+    assert sum(len(member.assignment()) for member in members) == 6
+    for member in members:
+        member.commit(asynchronous=False)
+        member.close()
+    producer.send("shared", b"later")
+    producer.flush()
+    late = Consumer(settings)
+    late.subscribe(["shared"])
+    after = []
+    eventually(lambda: after.extend(message.value() for message in late.consume(1000, 0.2)) or after, within=40)
+    late.close()
+    assert after == [b"later"]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -42,7 +42,7 @@ _RETRY_MS: Final = 1000
 
 
 class ConfigChanges:
-    """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows what others write."""
+    """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows others."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

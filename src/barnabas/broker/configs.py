@@ -1,9 +1,9 @@
 """Configurations as DescribeConfigs and AlterConfigs see them: where a value comes from, and what may be changed.
 
-A broker's configuration has layers (KIP-226): its file, the cluster-wide dynamic default (``/config/brokers/<default>``)
-and its own dynamic values (``/config/brokers/N``); the later win. A topic's values stand over the broker's. Every key
-has synonyms, the keys that are asked in turn when it is not set: a topic key its broker twin, ``log.retention.ms`` the
-coarser ``log.retention.minutes`` and ``log.retention.hours``.
+A broker's configuration has layers (KIP-226): its file, the cluster-wide dynamic default
+(``/config/brokers/<default>``) and its own dynamic values (``/config/brokers/N``); the later win. A topic's values
+stand over the broker's. Every key has synonyms, the keys asked in turn when it is not set: a topic key its broker
+twin, ``log.retention.ms`` the coarser ``log.retention.minutes`` and ``log.retention.hours``.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _unknown(name: str) -> Definition:
 
 
 def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIG for a key that topics do not have or a value that is not allowed (``LogConfig.validate``)."""
+    """Raises INVALID_CONFIG for a key that topics do not have, or a value that is not allowed (``LogConfig``)."""
     for name in values:
         if name not in topic_definitions():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")

@@ -86,6 +86,6 @@ def rack_alternated(racks: Mapping[int, str]) -> list[int]:
 def assign_added_partitions(
     racks: Mapping[int, str | None], first_replicas: Sequence[int], existing: int, added: int, entropy: Entropy
 ) -> dict[int, tuple[int, ...]]:
-    """Replicas for partitions `existing` to `existing + added - 1` of a topic whose partition 0 has `first_replicas`."""
+    """Replicas for `added` partitions of a topic that has `existing` ones, the first of them on `first_replicas`."""
     start = next((index for index, broker in enumerate(sorted(racks)) if broker >= first_replicas[0]), 0)
     return assign_replicas(racks, added, len(first_replicas), entropy, start_index=start, start_partition=existing)

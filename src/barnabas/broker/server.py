@@ -20,11 +20,14 @@ from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.connections import Connections
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.listeners import Listeners, listeners_of
+from barnabas.broker.offsets_log import ReplicatedOffsetsLog
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.router import Router
+from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
 from barnabas.broker.topics import Topics
 from barnabas.client.connection import Connection
 from barnabas.controller.controller import KafkaController
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import Config, topic_config
@@ -32,6 +35,7 @@ from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Condition, Listener, Runtime, Tasks
 from barnabas.wire.errors import WireError
@@ -84,6 +88,7 @@ class Broker:
         self._log_dirs: LogDirs | None = None
         self._replicas: Replicas | None = None
         self._alter_partition: AlterPartitionManager | None = None
+        self._groups: GroupCoordinator | None = None
         self._controller: KafkaController | None = None
         if not config.text("zookeeper.connect"):
             raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
@@ -104,6 +109,11 @@ class Broker:
     def replicas(self) -> Replicas:
         assert self._replicas is not None
         return self._replicas
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        assert self._groups is not None
+        return self._groups
 
     @property
     def controller(self) -> KafkaController:
@@ -159,8 +169,14 @@ class Broker:
             connect=self.connect_to,
             inter_broker_listener=self.listeners.inter_broker,
             broker_epoch=lambda: self.broker_epoch,
+            on_leadership_change=self._leadership_changed,
             on_log_dir_failure=self._log_dir_failed,
         )
+        self._groups = GroupCoordinator(self.runtime, config, ReplicatedOffsetsLog(self._replicas), tasks=self.tasks)
+        offsets = await self.zk.get_full_replica_assignment_for_topics([GROUP_METADATA_TOPIC])
+        if offsets:
+            self.groups.partition_count = len(offsets)
+        self.groups.startup()
         info = BrokerInfo(self.broker_id, self.listeners.advertised, config.text("broker.rack") or None)
         self._registered_epoch = await self._register(info)
         self._controller = KafkaController(
@@ -311,9 +327,24 @@ class Broker:
         if request.controller_epoch < self.replicas.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.replicas.controller_epoch = request.controller_epoch
-        self.metadata.update(request)
+        deleted = self.metadata.update(request)
         self.topics.changed.notify()
+        if deleted:
+            self.tasks.begin(self.groups.partitions_deleted(deleted), "offsets-of-deleted-topics")
         return ErrorCode.NONE
+
+    def _leadership_changed(self, leaders: list[Partition], followers: list[Partition]) -> None:
+        """The groups go with the partitions of the offsets topic."""
+        for partition in followers:
+            if partition.topic_partition.topic == GROUP_METADATA_TOPIC:
+                self.groups.resigned(partition.topic_partition.partition, partition.leader_epoch)
+        for partition in leaders:
+            if partition.topic_partition.topic == GROUP_METADATA_TOPIC:
+                self.groups.elected(partition.topic_partition.partition, partition.leader_epoch)
+
+    def replica_deleted(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        if topic_partition.topic == GROUP_METADATA_TOPIC:
+            self.groups.resigned(topic_partition.partition, leader_epoch if leader_epoch >= 0 else None)
 
     def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own values changed. Turning unclean election on is also the controller's business."""
@@ -337,7 +368,7 @@ class Broker:
             self.failed.set_result(error)
 
     def _log_dir_failed(self, path: str) -> None:
-        """Its replicas are offline; the controller asks for them when it sees the event. Without any disk: no broker."""
+        """Its replicas are offline; the controller asks for them when it sees the event. Without any: no broker."""
         if not self.log_dirs.online_paths:
             self._task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
             return
@@ -420,6 +451,8 @@ class Broker:
             self._controller_channel.close()
         if self._controller is not None:
             await self._controller.shutdown()
+        if self._groups is not None:
+            self._groups.shutdown()
         if self._alter_partition is not None:
             self._alter_partition.close()
         if self._replicas is not None:

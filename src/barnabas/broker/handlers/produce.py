@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized
 from barnabas.broker.context import Disconnect, RequestContext
-from barnabas.broker.leaders import leader_of, leader_endpoints
+from barnabas.broker.leaders import leader_endpoints, leader_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.replica.delayed_produce import Appended
