@@ -101,7 +101,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(round(when * NS), callback, *args, context=context)
+        at_ns = round(when * NS)
+        if at_ns / NS < when:
+            at_ns += 1  # never early: who compares `when` with the time would set the same timer again, for ever
+        return self.call_at_ns(at_ns, callback, *args, context=context)
 
     def call_at_ns(
         self, at_ns: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None

@@ -16,6 +16,7 @@ from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.loop import NS, SimLoop
 from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node
+from barnabas.zk.errors import NoNode
 from barnabas.zk.server import CoordinatorServer
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class World:
         chance = Chance(seed, "world")
         self.seed = seed
         self.hash = EventHash()
-        self.loop = SimLoop(chance.stream("loop"), self.hash)
+        self.loop = SimLoop(chance.stream("loop"), self.hash)  # type: ignore[abstract]
         self.network = SimulatedNetwork(self.loop, chance.stream("network"), self.hash)
         self.timeline: list[str] = []
         self.broken: list[str] = []
@@ -136,8 +137,10 @@ class World:
     def znode(self, path: str) -> bytes | None:
         """What the coordinator's tree holds at `path`, without asking over the network."""
         assert self.coordinator is not None
-        node = self.coordinator.tree.find(path)
-        return None if node is None else bytes(node.data or b"")
+        try:
+            return self.coordinator.tree.node(path).data or b""
+        except NoNode:
+            return None
 
     def controller(self) -> str | None:
         """The name of the broker that ``/controller`` names."""

@@ -223,3 +223,26 @@ def test_a_connection_to_nobody_is_refused_and_over_a_cut_link_times_out() -> No
     node.begin(call)
     world.run(asyncio.sleep(5))
     assert [type(error) for error in seen] == [ConnectionRefusedError, TimeoutError]
+
+
+def test_a_timer_is_never_early_by_the_clock_that_set_it() -> None:
+    world = World()
+    early: list[float] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        done: list[float] = []
+
+        def fired(when: float) -> None:
+            done.append(when)
+            if loop.time() < when:
+                early.append(when)
+
+        for number in range(2000):
+            when = loop.time() + number / 3000 + 1e-10
+            loop.call_at(when, fired, when)
+        await asyncio.sleep(2)
+        assert len(done) == 2000
+
+    world.run(story())
+    assert early == []

@@ -51,6 +51,7 @@ class FlightStream(threading.Thread):
                 "linger.ms": 10,
                 "queue.buffering.max.messages": 500_000,
                 "error_cb": self._noticed,
+                "log_level": 0,  # lost connections come as notices; on the console they would hide the story
             }
         )
 
@@ -102,9 +103,9 @@ class FlightStream(threading.Thread):
             if due >= self.rate * _TURN_S:
                 due = 0.0
                 self._producer.poll(0)
-                behind = self.sent / self.rate - (time.monotonic() - self.begun)
-                if behind > 0:
-                    self._producer.poll(behind)
+                # `poll` returns with the first delivery report, not when its time is over.
+                while (ahead_s := self.sent / self.rate - (time.monotonic() - self.begun)) > 0:
+                    self._producer.poll(ahead_s)
                 self._on_progress(self.acknowledged)
         while self._producer.flush(0.5) and not self._stopping:
             self._on_progress(self.acknowledged)
