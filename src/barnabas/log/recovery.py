@@ -25,7 +25,7 @@ from barnabas.log.segment import (
 )
 from barnabas.log.settings import LogSettings
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_EPOCH, TopicPartition
 from barnabas.runtime import Disk
 
 logger = logging.getLogger(__name__)
@@ -225,6 +225,7 @@ class _Loading:
         self.epochs = epochs
         self.producers = producers
         self.end_txn_marker = end_txn_marker
+        self.last_epoch = NO_EPOCH
 
     def recover_from(self, first: int) -> int | None:
         """Checks the segments from index `first` on; returns the log end offset, None when there was none to check."""
@@ -238,6 +239,7 @@ class _Loading:
         producers.map_end_offset = start
         next_offset = start
         epochs_before = self.epochs.entries
+        self.last_epoch = self.epochs.epoch_for_offset(start - 1) if first else NO_EPOCH
         for index in range(first, len(segments)):
             segment = segments[index]
             if segment.base_offset > producers.map_end_offset:
@@ -246,6 +248,7 @@ class _Loading:
                 producers.take_snapshot(sync=True)
             cut = segment.recover(
                 self.settings.index_interval_bytes,
+                self._belongs,
                 lambda batch, segment=segment: self._take(segment, batch),  # type: ignore[misc]
             )
             next_offset = max(segment.base_offset, producers.map_end_offset)
@@ -263,7 +266,16 @@ class _Loading:
             self.epochs.write()
         return next_offset
 
+    def _belongs(self, batch: StoredBatch) -> bool:
+        """Leader epochs never fall within a log.
+
+        Where they do, the batch was cut by a truncation and then overwritten in part, and a power loss brought the rest
+        of it back: its CRC is right, and no leader has it at this offset.
+        """
+        return batch.leader_epoch < 0 or batch.leader_epoch >= self.last_epoch
+
     def _take(self, segment: Segment, batch: StoredBatch) -> None:
+        self.last_epoch = max(self.last_epoch, batch.leader_epoch)
         self.epochs.note(batch.leader_epoch, batch.base_offset)
         take_stored(segment, batch, self.producers, self.end_txn_marker, index_aborted=True)
         self.producers.map_end_offset = batch.next_offset

@@ -285,10 +285,13 @@ class Segment:
 
     # Recovering and truncating
 
-    def recover(self, index_interval_bytes: int, on_batch: Callable[[StoredBatch], None]) -> int:
+    def recover(
+        self, index_interval_bytes: int, belongs: Callable[[StoredBatch], bool], take: Callable[[StoredBatch], None]
+    ) -> int:
         """Checks every batch's CRC, cuts what follows the last good one, and makes the indexes anew.
 
-        Calls `on_batch` for each good one. Returns how many bytes were cut.
+        Asks for each whether it `belongs` to the log, and calls `take` for each good one. Returns how many bytes were
+        cut.
         """
         self._forget()
         self.offset_index.reset()
@@ -297,7 +300,9 @@ class Segment:
         size, valid, indexed = self.size, 0, 0
         last_offset = self.base_offset - 1
         for batch, good in self._checked(size):
-            if not good or batch.last_offset <= last_offset or not self.fits(batch.last_offset):
+            if not good or batch.base_offset <= last_offset or not self.fits(batch.last_offset):
+                break
+            if not belongs(batch):
                 break
             last_offset = batch.last_offset
             if batch.max_timestamp > self.max_timestamp:
@@ -309,7 +314,7 @@ class Segment:
             if valid == 0:
                 self.rolling_timestamp = batch.max_timestamp
             valid += batch.size
-            on_batch(batch)
+            take(batch)
         self.size = valid
         if valid < size:
             self.file.truncate(valid)
