@@ -99,6 +99,8 @@ def elect(
                 for each, error in outcomes.items()
             ]
         )
+    elif not any(error is None for error in outcomes.values()):
+        print("no partition needed an election")
     failed = False
     for each, error in outcomes.items():
         if error is None:

@@ -138,9 +138,10 @@ class Producer:
             state = self._partitions[topic_partition] = _Partition(topic_partition)
         batch = state.batches[-1] if state.batches else None
         if batch is None or batch.encoded is not None or batch.bytes_counted + size > self._batch_bytes:
+            if batch is not None:
+                self._sticky.pop(topic, None)  # a full batch: keyless records go on to another partition
             batch = _Batch(now_ms + self._delivery_timeout_ms)
             state.batches.append(batch)
-            self._sticky.pop(topic, None)
         stamp = self.cluster.runtime.clock.now_ms() if timestamp_ms is None else timestamp_ms
         batch.records.append(Record(len(batch.records), stamp, key, value, tuple(headers)))
         batch.bytes_counted += size
