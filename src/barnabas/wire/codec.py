@@ -104,6 +104,24 @@ def _too_long(field: str, length: int) -> NoReturn:
     raise WireError(f"{field} has {length} bytes, more than a string may have")
 
 
+def _unknown_tagged(buffer: memoryview, offset: int, first: int) -> tuple[list[tuple[int, bytes]], int]:
+    """The tagged fields of a struct whose schema has none; `first` is the first byte of their count."""
+    count, end = first, len(buffer)
+    if first > 127:
+        count, offset = varint.read_rest(buffer, offset, first)
+    if count * 2 > end - offset:
+        _bad_length("tagged fields", count * 2, end - offset)
+    fields = []
+    for _ in range(count):
+        tag, offset = varint.read_unsigned(buffer, offset)
+        size, offset = varint.read_unsigned(buffer, offset)
+        if size > end - offset:
+            _bad_length("a tagged field", size, end - offset)
+        fields.append((tag, bytes(buffer[offset : offset + size])))
+        offset += size
+    return fields, offset
+
+
 def _write_tagged(buffer: bytearray, known: list[tuple[int, bytearray]], unknown: TaggedFields) -> None:
     """The tagged fields of a struct, by ascending tag."""
     fields: list[tuple[int, bytes | bytearray]] = sorted([*known, *(unknown or ())], key=lambda field: field[0])
@@ -135,6 +153,7 @@ class _Source:
             "ZERO_UUID": ZERO_UUID,
             "bad_length": _bad_length,
             "bad_tag": _bad_tag,
+            "unknown_tagged": _unknown_tagged,
             "unsupported": _unsupported,
             "too_long": _too_long,
             "write_tagged": _write_tagged,
@@ -354,6 +373,9 @@ class _DecoderSource(_Source):
         count, tag, size, stop, unknown = (self.name(prefix) for prefix in "ntspk")
         self.run.append(("B", count))
         self.flush()
+        if not known:
+            self.add(f"if {count}: {target}.unknown_tagged_fields, o = unknown_tagged(b, o, {count})")
+            return
         self.add(f"if {count}:")
         self.depth += 1
         self.add(f"if {count} > 127: {count}, o = rest(b, o, {count})")
@@ -504,6 +526,14 @@ class _EncoderSource(_Source):
 
     def tagged_fields(self, path: str, known: list[Field]) -> None:
         unknown = f"{path}.unknown_tagged_fields"
+        if not known:
+            run, self.run = self.run, []
+            self.add(f"if {unknown}:")
+            if run:
+                self.add(f"    w += {self.packed(run)}")
+            self.add(f"    write_tagged(w, [], {unknown})")
+            self.add("else: " + (f"w += {self.packed([*run, ('B', '0')])}" if run else "w.append(0)"))
+            return
         conditions = [self.is_set(field, f"{path}.{field.attribute}") for field in known]
         run, self.run = self.run, []
         self.add(f"if {' or '.join([*conditions, unknown])}:")
