@@ -1,75 +1,109 @@
-"""``barnabas sim``: the whole cluster in one process and in virtual time, with faults drawn from a seed."""
+"""``barnabas sim``: whole clusters under faults on virtual time; a failure is a seed that anyone can replay."""
 
 from __future__ import annotations
 
-import sys
+import multiprocessing
 import time
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from barnabas.cli.output import CommandError, Format, print_json
+from barnabas.cli.output import Format, print_json
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The simulated cluster.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The simulated cluster: faults drawn from a seed.")
+console = Console(stderr=True)
+
+_TWICE_EVERY = 100
+"""One seed in so many runs twice, to see that a seed is a run."""
 
 
-@app.callback()
-def _sim() -> None:
-    """A noun with verbs."""
-
-
-@app.command()
-def run(
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="One run, by its seed.")] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="So many runs, seeds 0, 1, ..")] = 10,
-    first: Annotated[int, typer.Option("--first", min=0, help="The first of --seeds.")] = 0,
-    timeline: Annotated[bool, typer.Option("--timeline", help="Print what happened, also of a good run.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
-) -> None:
-    """Run the simulated cluster by seed; exit 1 when a run breaks a promise of the cluster."""
+def _run(task: tuple[int, bool]) -> dict[str, Any]:
     from barnabas.sim.run import run_seed
 
-    chosen = [seed] if seed is not None else range(first, first + seeds)
-    failed: list[int] = []
-    begun = time.monotonic()
-    for each in chosen:
-        outcome = run_seed(each)
-        if not outcome.good:
-            failed.append(each)
-        if output is Format.json:
-            print_json(_as_json(each, outcome, timeline))
-        else:
-            _tell(each, outcome, timeline)
-    if output is Format.text and len(chosen) > 1:
-        took = time.monotonic() - begun
-        print(f"{len(chosen)} runs in {took:.1f} s, {len(failed)} of them bad")
-    if failed:
-        sys.stdout.flush()
-        again = f"`barnabas sim run --seed {failed[0]} --timeline` shows the first again"
-        raise CommandError(f"{len(failed)} of {len(chosen)} runs broke a promise (seeds {failed[:10]}): {again}.")
-
-
-def _as_json(seed: int, outcome: Any, timeline: bool) -> dict[str, Any]:
+    seed, twice = task
+    outcome = run_seed(seed)
+    wrong = list(outcome.wrong)
+    if twice:
+        again = run_seed(seed)
+        if again.event_hash != outcome.event_hash:
+            wrong.append(f"not deterministic: event hash {outcome.event_hash}, then {again.event_hash}")
     return {
         "seed": seed,
-        "good": outcome.good,
-        "wrong": list(outcome.wrong),
+        "good": not wrong,
+        "wrong": wrong,
         "event_hash": outcome.event_hash,
         "acknowledged": outcome.acknowledged,
-        "virtual_s": outcome.virtual_s,
-        **({"timeline": list(outcome.timeline)} if timeline or not outcome.good else {}),
+        "faults": len(outcome.plan.actions),
+        "virtual_s": round(outcome.virtual_s, 3),
     }
 
 
-def _tell(seed: int, outcome: Any, timeline: bool) -> None:
-    word = "good" if outcome.good else "BAD"
-    print(
-        f"seed {seed}: {word}, {outcome.acknowledged} records acknowledged in {outcome.virtual_s:.1f} virtual s, "
-        f"hash {outcome.event_hash[:16]}"
-    )
-    if timeline or not outcome.good:
+@app.command("run")
+def run_command(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many runs.")] = 20,
+    first: Annotated[int, typer.Option("--first", min=0, help="The first seed.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes at a time.")] = 1,
+    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
+) -> None:
+    """Runs seeds and prints those that failed. One in a hundred runs twice, and must be the same run again."""
+    tasks = [(seed, (seed - first) % _TWICE_EVERY == 0) for seed in range(first, first + seeds)]
+    begun = time.monotonic()
+    outcomes: list[dict[str, Any]] = []
+    with (
+        multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=50) as pool,
+        Progress(
+            TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+        ) as progress,
+    ):
+        bar = progress.add_task("seeds", total=seeds)
+        for outcome in pool.imap(_run, tasks):
+            outcomes.append(outcome)
+            progress.advance(bar)
+            if not outcome["good"]:
+                progress.console.print(f"[red]seed {outcome['seed']}[/]: {outcome['wrong'][0]}")
+    took = time.monotonic() - begun
+    failed = [outcome for outcome in outcomes if not outcome["good"]]
+    virtual = sum(outcome["virtual_s"] for outcome in outcomes)
+    if output is Format.json:
+        print_json({"runs": outcomes, "failed": len(failed), "virtual_s": virtual, "wall_s": round(took, 1)})
+    else:
+        records = sum(outcome["acknowledged"] for outcome in outcomes)
+        faults = sum(outcome["faults"] for outcome in outcomes)
+        print(
+            f"{seeds} seeds, {len(failed)} failed; {records:,} records acknowledged, {faults} faults and repairs; "
+            f"{virtual:,.0f} s of virtual time in {took:.0f} s"
+        )
+        for outcome in failed[:10]:
+            print(f"  barnabas sim replay {outcome['seed']}")
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command("replay")
+def replay_command(
+    seed: Annotated[int, typer.Argument(help="The run to do again.")],
+    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
+) -> None:
+    """Runs one seed and tells its story: the plan, the timeline, and what did not hold."""
+    from barnabas.sim.run import run_seed
+
+    outcome = run_seed(seed)
+    if output is Format.json:
+        print_json(
+            {
+                "seed": seed,
+                "good": outcome.good,
+                "wrong": outcome.wrong,
+                "event_hash": outcome.event_hash,
+                "plan": [str(action) for action in outcome.plan.actions],
+                "timeline": outcome.timeline,
+            }
+        )
+    else:
         print(outcome.plan)
-        for line in outcome.timeline:
-            print(f"  {line}")
-    for wrong in outcome.wrong:
-        print(f"  wrong: {wrong}")
+        print()
+        print("\n".join(outcome.timeline))
+        print(f"\n{outcome.acknowledged} records acknowledged; event hash {outcome.event_hash}")
+        print("\n".join(f"WRONG  {each}" for each in outcome.wrong) or "everything held")
+    raise typer.Exit(0 if outcome.good else 1)
