@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
 from typing import Any, Final, cast
 
-from barnabas.runtime.doors import Listener, Lock, Runtime
+from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
 from barnabas.zk.acl import SUPER, Identity, digest_of
 from barnabas.zk.errors import ErrorCode, NoWatcher, ZooKeeperError
 from barnabas.zk.four_letter_words import WORDS, answer
@@ -62,6 +62,7 @@ from barnabas.zk.sessions import Session, Sessions
 from barnabas.zk.snapshot import encode_snapshot
 from barnabas.zk.tree import DataTree
 from barnabas.zk.wal import WriteAheadLog
+from barnabas.zk.watches import parent_of
 
 logger = logging.getLogger(__name__)
 
@@ -323,7 +324,11 @@ class CoordinatorServer:
         """Recovers the state and listens. Raises ``OSError`` (port in use, directory not writable or in use)."""
         self._loop = asyncio.get_running_loop()
         disk = self.runtime.disk
+        made = _missing_directories(disk, self.data_dir)
         disk.makedirs(self.data_dir)
+        for directory in made:
+            # The name of a new directory is as easily lost as a file's.
+            disk.fsync_dir(parent_of(directory))
         try:
             self._lock = disk.lock(f"{self.data_dir}/.lock")
         except BlockingIOError:
@@ -687,3 +692,12 @@ class CoordinatorServer:
     @property
     def log_bytes(self) -> int:
         return self._wal.log_bytes
+
+
+def _missing_directories(disk: Disk, path: str) -> list[str]:
+    """`path` and its parents as far as they are not there, outermost first."""
+    missing = []
+    while path != "/" and not disk.is_dir(path):
+        missing.append(path)
+        path = parent_of(path)
+    return missing[::-1]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -217,8 +218,9 @@ class WriteAheadLog:
         for old in _zxids(names, "snapshot"):
             if old < kept[0]:
                 disk.remove(f"{directory}/{_snapshot_name(old)}")
-        for old in _zxids(names, "log"):
-            if old <= kept[0]:
+        logs = _zxids(names, "log")
+        for old, following in pairwise(logs):
+            if following <= kept[0] + 1:
                 disk.remove(f"{directory}/{_log_name(old)}")
 
     def close(self) -> None:
