@@ -1,0 +1,291 @@
+"""The group coordinator on a real loop, above a log that is kept in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from barnabas.coordinator.group_coordinator import (
+    OFFSETS_TOPIC,
+    FetchedOffset,
+    GroupCoordinator,
+    Leaver,
+    partition_for,
+)
+from barnabas.coordinator.groups import Join, Sync
+from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.model.config import broker_config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime import Tasks
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.records import batches, stamp
+
+T0 = TopicPartition("t", 0)
+PARTITION = partition_for("g", 50)
+
+
+class MemoryLog:
+    """Partitions of ``__consumer_offsets`` as byte strings. `error` fails appends, `read_error` reads."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[int, bytearray] = {}
+        self.error: ErrorCode | None = None
+        self.held: asyncio.Future[None] | None = None
+        self.read_error: ErrorCode | None = None
+
+    async def append(self, topic_partition: TopicPartition, batch: bytes, *, acks: int, timeout_ms: int) -> int:
+        assert (topic_partition.topic, acks, timeout_ms) == (OFFSETS_TOPIC, -1, 5000)
+        if self.error is not None:
+            raise KafkaError(self.error)
+        log = self.partitions.setdefault(topic_partition.partition, bytearray())
+        base_offset = 0
+        for header, _, _ in batches(log):
+            base_offset = header.next_offset
+        data = bytearray(batch)
+        stamp(data, 0, base_offset, 0)
+        log += data
+        if self.held is not None:
+            await self.held
+        return base_offset
+
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+        if self.read_error is not None:
+            raise KafkaError(self.read_error)
+        log = self.partitions.get(topic_partition.partition, bytearray())
+        for header, start, _ in batches(log):
+            if header.next_offset > offset:
+                return bytes(log[start:])
+        return b""
+
+
+def play(story: Callable[[GroupCoordinator, MemoryLog], Awaitable[None]], log: MemoryLog | None = None) -> None:
+    async def run() -> None:
+        failures: list[BaseException] = []
+        tasks = Tasks(lambda name, error: failures.append(error))
+        memory = log or MemoryLog()
+        config = broker_config({"group.initial.rebalance.delay.ms": "0"})
+        groups = GroupCoordinator(real_runtime(), config, memory, tasks=tasks)
+        groups.startup()
+        groups.elected(PARTITION, 1)
+        await until(lambda: not groups._partitions[PARTITION].loading)
+        await story(groups, memory)
+        groups.shutdown()
+        await tasks.end()
+        assert failures == []
+
+    asyncio.run(run())
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0)
+
+
+def join(member_id: str, **changes: Any) -> Join:
+    return Join(member_id, "a", "consumer", (("range", b"\x00\x00\x00\x00\x00\x00"),), 10_000, 10_000, **changes)
+
+
+async def joined(groups: GroupCoordinator) -> None:
+    result = await groups.join("g", join(""))
+    assert (result.error, result.generation_id) == (ErrorCode.NONE, 1)
+    assert (await groups.sync("g", Sync("a", 1, {"a": b"x"}))).assignment == b"x"
+
+
+def refused(error: ErrorCode) -> Any:
+    return pytest.raises(KafkaError, match=error.name)
+
+
+def test_a_member_joins_syncs_commits_and_leaves() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await joined(groups)
+        assert groups.heartbeat("g", "a", None, 1) is ErrorCode.NONE
+        committed = {T0: OffsetAndMetadata(7, 2, "note", 1)}
+        assert await groups.commit_offsets("g", "a", None, 1, committed) == {T0: ErrorCode.NONE}
+        assert groups.fetch_offsets("g", [T0], require_stable=True) == {T0: FetchedOffset(7, 2, "note")}
+        assert groups.fetch_offsets("g", None, require_stable=True) == {T0: FetchedOffset(7, 2, "note")}
+        assert groups.leave("g", [Leaver("a", None), Leaver("b", None)]) == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+        ]
+        assert groups.describe_group("g").state == "Empty"
+
+    play(story)
+
+
+def test_another_coordinator_goes_on_from_the_log() -> None:
+    log = MemoryLog()
+
+    async def first(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await joined(groups)
+        await groups.commit_offsets("g", "a", None, 1, {T0: OffsetAndMetadata(7)})
+
+    async def second(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert groups.heartbeat("g", "a", None, 1) is ErrorCode.NONE
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 7
+        (member,) = groups.describe_group("g").members
+        assert (member.member_id, member.assignment) == ("a", b"x")
+
+    play(first, log)
+    play(second, log)
+
+
+def test_what_is_not_here_or_not_yet_loaded_is_said_so() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        other = next(name for name in map(str, range(1000)) if partition_for(name, 50) != PARTITION)
+        with refused(ErrorCode.NOT_COORDINATOR):
+            await groups.join(other, join(""))
+        with refused(ErrorCode.INVALID_GROUP_ID):
+            await groups.join("", join(""))
+        groups.elected(partition_for(other, 50), 3)
+        with refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+            await groups.join(other, join(""))
+        assert groups.heartbeat(other, "a", None, 1) is ErrorCode.NONE
+        assert (await groups.sync(other, Sync("a", 1))).error is ErrorCode.REBALANCE_IN_PROGRESS
+        assert groups.list_groups()[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await until(lambda: groups.list_groups()[0] is ErrorCode.NONE)
+        assert (await groups.join("g", join("x"))).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+    play(story)
+
+
+def test_who_waits_is_told_when_another_broker_takes_over() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await joined(groups)
+        late = asyncio.create_task(groups.join("g", Join("", "b", "consumer", join("").protocols, 10_000, 10_000)))
+        await until(lambda: groups.describe_group("g").state == "PreparingRebalance")
+        groups.resigned(PARTITION, 2)
+        assert (await late).error is ErrorCode.NOT_COORDINATOR
+        with refused(ErrorCode.NOT_COORDINATOR):
+            groups.heartbeat("g", "a", None, 1)
+        groups.elected(PARTITION, 1)  # an old request that was overtaken
+        with refused(ErrorCode.NOT_COORDINATOR):
+            groups.heartbeat("g", "a", None, 1)
+        groups.elected(PARTITION, 3)
+        await until(lambda: groups.list_groups()[0] is ErrorCode.NONE)
+        assert groups.heartbeat("g", "a", None, 1) is ErrorCode.NONE
+
+    play(story)
+
+
+def test_a_load_overtaken_by_a_resignation_leaves_nothing_behind() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await joined(groups)
+        groups.resigned(PARTITION, 2)
+        groups.elected(PARTITION, 3)
+        groups.resigned(PARTITION, 4)
+        groups.elected(PARTITION, 5)
+        await until(lambda: groups.list_groups()[0] is ErrorCode.NONE)
+        assert groups.heartbeat("g", "a", None, 1) is ErrorCode.NONE
+        log.read_error = ErrorCode.KAFKA_STORAGE_ERROR
+        groups.resigned(PARTITION, 6)
+        groups.elected(PARTITION, 7)
+        await until(lambda: PARTITION not in groups._partitions)
+        with refused(ErrorCode.NOT_COORDINATOR):
+            groups.heartbeat("g", "a", None, 1)
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT),
+    ],
+)
+def test_a_commit_that_was_not_written_is_told_in_the_clients_words(failed: ErrorCode, told: ErrorCode) -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        log.error = failed
+        assert await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7)}) == {T0: told}
+        assert groups.fetch_offsets("g", [T0], require_stable=True) == {T0: FetchedOffset()}
+
+    play(story)
+
+
+def test_an_offset_on_its_way_to_the_log_is_unstable() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        log.held = asyncio.get_running_loop().create_future()
+        committing = asyncio.create_task(groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7)}))
+        await until(lambda: bool(log.partitions))
+        stable = groups.fetch_offsets("g", [T0], require_stable=True)[T0]
+        assert stable.error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        assert groups.fetch_offsets("g", [T0], require_stable=False)[T0] == FetchedOffset()
+        log.held.set_result(None)
+        await committing
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 7
+
+    play(story)
+
+
+def test_too_long_metadata_is_refused_and_the_rest_is_committed() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        other = TopicPartition("t", 1)
+        offsets = {T0: OffsetAndMetadata(1, metadata="x" * 4097), other: OffsetAndMetadata(2)}
+        outcome = await groups.commit_offsets("g", "", None, -1, offsets)
+        assert outcome == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE, other: ErrorCode.NONE}
+
+    play(story)
+
+
+def test_groups_are_listed_and_deleted_for_good() -> None:
+    log = MemoryLog()
+
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await joined(groups)
+        await groups.commit_offsets("g", "a", None, 1, {T0: OffsetAndMetadata(7)})
+        assert [listed.state for listed in groups.list_groups()[1]] == ["Stable"]
+        assert groups.list_groups(["empty"])[1] == []
+        assert groups.list_groups([], ["consumer"])[1] == []
+        assert await groups.delete_groups(["g", "nobody"]) == {
+            "g": ErrorCode.NON_EMPTY_GROUP,
+            "nobody": ErrorCode.NOT_COORDINATOR,
+        }
+        groups.leave("g", [Leaver("a", None)])
+        assert await groups.delete_groups(["g"]) == {"g": ErrorCode.NONE}
+        assert groups.describe_group("g").state == "Dead"
+        assert groups.list_groups()[1] == []
+
+    async def afterwards(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert groups.list_groups()[1] == []
+
+    play(story, log)
+    play(afterwards, log)
+
+
+def test_offsets_are_deleted_where_nobody_reads_them() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        with refused(ErrorCode.GROUP_ID_NOT_FOUND):
+            await groups.delete_offsets("g", [T0])
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7)})
+        assert await groups.delete_offsets("g", [T0]) == {T0: ErrorCode.NONE}
+        assert groups.list_groups()[1] == []
+
+    play(story)
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        other = TopicPartition("u", 0)
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7), other: OffsetAndMetadata(8)})
+        await groups.partitions_deleted([T0])
+        assert list(groups.fetch_offsets("g", None, require_stable=True)) == [other]
+
+    play(story)
+
+
+def test_a_session_that_ends_is_noticed_by_the_groups_timer() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        groups.limits = groups._partitions[PARTITION].limits = type(groups.limits)(0, min_session_timeout_ms=1)
+        changed = Join("", "a", "consumer", join("").protocols, 30, 30)
+        assert (await groups.join("g", changed)).error is ErrorCode.NONE
+        await groups.sync("g", Sync("a", 1, {}))
+        await until(lambda: groups.describe_group("g").state == "Empty")
+
+    play(story)
