@@ -1,0 +1,45 @@
+"""Whole clusters of the product's own code under faults drawn from a seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from barnabas.sim.plan import Kind, draw
+from barnabas.sim.run import run_seed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_acknowledged_record_is_lost_when_the_controller_dies(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.good, f"barnabas sim replay {seed}\n" + "\n".join([*outcome.wrong, *outcome.timeline])
+    assert outcome.acknowledged > 100
+
+
+def test_a_seed_is_the_same_run_under_any_hash_seed() -> None:
+    program = "from barnabas.sim.run import run_seed; print(run_seed(3).event_hash)"
+    hashes = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True, timeout=200,
+        ).stdout
+        for hash_seed in ("0", "1", "4242")
+    ]  # fmt: skip
+    assert len(set(hashes)) == 1, hashes
+
+
+def test_different_seeds_are_different_runs() -> None:
+    assert run_seed(1).event_hash != run_seed(2).event_hash
+
+
+def test_every_plan_kills_the_controller_first_and_starts_again_whom_it_stopped() -> None:
+    for seed in range(500):
+        plan = draw(seed)
+        assert plan.actions[0].kind is Kind.KILL_CONTROLLER
+        assert [action.at_ms for action in plan.actions] == sorted(action.at_ms for action in plan.actions)
+        faults = [each for each in plan.actions if each.kind not in (Kind.START, Kind.HEAL)]
+        assert len(plan.actions) == 2 * len(faults)
+        assert plan.actions[-1].at_ms < plan.length_ms + 15_000
