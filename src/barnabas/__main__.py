@@ -10,9 +10,9 @@ def main() -> None:
     # Imports make many objects and no garbage: until they are done the collector would only cost time.
     gc.disable()
     arguments = sys.argv[1:]
-    from barnabas.cli.cluster import PLAIN_COMMANDS, run_plain
+    from barnabas.cli.cluster import is_plain, run_plain
 
-    if arguments and arguments[0] in PLAIN_COMMANDS:
+    if arguments and is_plain(arguments[0]):
         sys.exit(run_plain(arguments[0], arguments[1:]))
     from barnabas.cli.app import run
 

@@ -150,6 +150,12 @@ def coordinator_main(arguments: Sequence[str]) -> int:
     return process.coordinator_main(list(arguments))
 
 
+def _brokers_main(arguments: Sequence[str]) -> int:
+    from barnabas.cli import process
+
+    return process.brokers_main(list(arguments))
+
+
 PLAIN_COMMANDS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "up": up_main,
     "status": status_main,
@@ -160,7 +166,15 @@ PLAIN_COMMANDS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
 """Commands that need neither typer nor rich."""
 
 
+HIDDEN_COMMANDS: Final[dict[str, Callable[[Sequence[str]], int]]] = {"brokers": _brokers_main}
+"""What only this package calls."""
+
+
+def is_plain(name: str) -> bool:
+    return name in PLAIN_COMMANDS or name in HIDDEN_COMMANDS
+
+
 def run_plain(name: str, arguments: Sequence[str]) -> int:
-    code = PLAIN_COMMANDS[name](arguments)
+    code = {**PLAIN_COMMANDS, **HIDDEN_COMMANDS}[name](arguments)
     sys.stdout.flush()
     return code

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import importlib
 import json
 import os
 import selectors
@@ -248,6 +249,7 @@ class LocalCluster:
                         ],
                     )
                 )
+            wanting: list[tuple[BrokerState, Path, Path]] = []
             for broker in state.brokers:
                 if not broker.alive:
                     place = self.directory / f"broker-{broker.id}"
@@ -255,14 +257,12 @@ class LocalCluster:
                     broker.log_dir = str(place / "data")
                     properties = place / "server.properties"
                     properties.write_text(server_properties(state, broker))
-                    started.append(
-                        self._spawn(
-                            f"broker {broker.id}",
-                            broker,
-                            place / "broker.log",
-                            ["broker", str(properties)],
-                        )
-                    )
+                    wanting.append((broker, place / "broker.log", properties))
+            if len(wanting) > 1 and hasattr(os, "fork"):
+                started += self._spawn_together(wanting)
+            else:
+                for broker, log, properties in wanting:
+                    started.append(self._spawn(f"broker {broker.id}", broker, log, ["broker", str(properties)]))
             self.save(state)
         except BaseException:
             self._stop_started(state, started)
@@ -321,6 +321,47 @@ class LocalCluster:
         process.began = stat[1] if stat is not None else None
         return _Child(name, process, child, receiving, log)
 
+    def _spawn_together(self, wanting: Sequence[tuple[BrokerState, Path, Path]]) -> list[_Child]:
+        """Several brokers from one process that imports what they need once, and is gone when they run."""
+        pipes = [os.pipe() for _ in wanting]
+        first_log = wanting[0][1]
+        words = [
+            f"{sending}:{log}:{properties}" for (_, sending), (_, log, properties) in zip(pipes, wanting, strict=True)
+        ]
+        try:
+            with open(first_log, "ab") as output:
+                nursery = subprocess.Popen(
+                    [sys.executable, "-m", "barnabas", "brokers", *words],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    pass_fds=[sending for _, sending in pipes],
+                    start_new_session=True,
+                )
+        except OSError as error:
+            for receiving, _ in pipes:
+                os.close(receiving)
+            raise CommandError(f"the brokers cannot be started: {error}.") from error
+        finally:
+            for _, sending in pipes:
+                os.close(sending)
+        # What the end of the start needs is imported while the brokers' process imports what they need.
+        importlib.import_module("barnabas.client.blocking")
+        try:
+            told, _ = nursery.communicate(timeout=START_TIMEOUT_S)
+            pids = json.loads(told or b"[]")
+        except BaseException:
+            os.killpg(nursery.pid, signal.SIGKILL)
+            nursery.wait()
+            raise
+        started: list[_Child] = []
+        for (broker, log, _), (receiving, _) in zip(wanting, pipes, strict=True):
+            broker.pid = pids.pop(0) if pids else None
+            stat = _stat(broker.pid) if broker.pid is not None else None
+            broker.began = stat[1] if stat is not None else None
+            started.append(_Child(f"broker {broker.id}", broker, nursery, receiving, log))
+        return started
+
     def _wait_until_ready(self, state: ClusterState, started: Sequence[_Child]) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
         with selectors.DefaultSelector() as selector:
@@ -348,6 +389,7 @@ class LocalCluster:
         for child in started:
             child.process.signal(signal.SIGKILL)
             child.popen.wait()
+            _gone(child.process, STOP_TIMEOUT_S)
             child.process.pid = None
         self.save(state)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import importlib
 import json
 import logging
 import os
@@ -71,6 +72,60 @@ def broker_main(arguments: list[str]) -> int:
     return _serve(story)
 
 
+def brokers_main(arguments: list[str]) -> int:
+    """``barnabas brokers FD:LOG:FILE..``, which `up` uses: one process for each, from one that has imported everything.
+
+    Three brokers that start alone import the same modules three times, and that is most of their start. The pids go to
+    the standard output; this process ends at once and leaves each broker to itself.
+    """
+    started = [each.split(":", 2) for each in arguments]
+    for module in ("uvloop", "barnabas.runtime.real", "barnabas.broker.process"):
+        importlib.import_module(module)
+    from barnabas.broker.router import Router
+
+    Router()  # imports every handler
+    gc.collect()
+    gc.freeze()
+    pids: list[int] = []
+    for descriptor, log, file in started:
+        pid = os.fork()
+        if pid == 0:
+            return _forked_broker(descriptor, log, file, [other for other, _, _ in started if other != descriptor])
+        pids.append(pid)
+    print(json.dumps(pids), flush=True)
+    return 0
+
+
+def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> int:
+    """Goes on as ``barnabas broker FILE`` started alone would: own session, own log, own name in the process list."""
+    os.setsid()
+    for other in others:
+        os.close(int(other))
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.environ[READY_FD] = descriptor
+    _retitle([sys.executable, "-m", "barnabas", "broker", file])
+    return broker_main([file])
+
+
+def _retitle(words: list[str]) -> None:
+    """Writes over the command line this process was begun with, where the kernel shows where it lies."""
+    title = b"\0".join(word.encode() for word in words) + b"\0"
+    try:
+        with open("/proc/self/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        start, end = int(fields[45]), int(fields[46])
+        if len(title) > end - start:
+            return
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(start)
+            memory.write(title.ljust(end - start, b"\0"))
+    except (OSError, IndexError, ValueError) as error:
+        logging.getLogger(__name__).debug("the process keeps its name: %s", error)
+
+
 def coordinator_main(arguments: list[str]) -> int:
     parser = Parser(prog="barnabas coordinator", description="The embedded ZooKeeper-compatible server alone.")
     parser.add_argument("--host", default="127.0.0.1", help="the address to bind")
@@ -90,20 +145,27 @@ def coordinator_main(arguments: list[str]) -> int:
             raise _explained(error, directory) from error
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
+            def failed(error: BaseException) -> None:
+                if not stop.done():
+                    stop.set_exception(ServerError(f"The coordinator cannot go on, its disk failed: {error}."))
+
             server = CoordinatorServer(
                 real_runtime(),
                 host=options.host,
                 port=options.port,
                 data_dir=directory,
                 fsync=not options.no_fsync,
+                on_failure=failed,
             )
             try:
                 await server.start()
             except OSError as error:
                 raise _explained(error, f"{options.host}:{options.port}") from error
             on_ready({"host": options.host, "port": server.port, "dir": directory})
-            await stop
-            await server.close()
+            try:
+                await stop
+            finally:
+                await server.close()
 
         return run
 
