@@ -1,0 +1,160 @@
+"""Consumer groups as the clients people use see them, and a group that moves between Apache Kafka and ours."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import apache
+import pytest
+from cluster import Cluster, running
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not fact():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.05)
+
+
+def produced(bootstrap: str, topic: str, count: int, partitions: int = 6, factor: int = 3) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(topic, partitions, factor)]).values():
+        created.result()
+    append(bootstrap, topic, range(count))
+    return admin
+
+
+def append(bootstrap: str, topic: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
+    for number in numbers:
+        producer.produce(topic, key=str(number % 37), value=str(number))
+    assert producer.flush(60) == 0
+
+
+class Member:
+    """A consumer on a thread of its own, as a program would have it."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, **settings: object) -> None:
+        self.read: list[int] = []
+        self.partitions: list[int] = []
+        self._stop = threading.Event()
+        config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 500,
+            "enable.auto.commit": False,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        self._consumer = Consumer(config)
+        self._consumer.subscribe([topic])
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.1)
+            self.partitions = sorted(each.partition for each in self._consumer.assignment())
+            if message is None or message.error() is not None:
+                continue
+            self.read.append(int(message.value()))
+            try:
+                self._consumer.commit(asynchronous=False)
+            except KafkaException:
+                continue  # the group is moving or rebalancing; the record may come again
+        self._consumer.close()
+
+    def end(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+def committed(admin: AdminClient, group: str) -> int:
+    (found,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return sum(each.offset for each in found.result().topic_partitions)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_members_share_partitions_and_hand_them_on(cluster: Cluster, strategy: str) -> None:
+    topic = group = f"shared-{strategy}"
+    admin = produced(cluster.bootstrap, topic, 600)
+    settings = {"partition_assignment_strategy": strategy}
+    first = Member(cluster.bootstrap, group, topic, **settings)
+    until(lambda: first.partitions == [0, 1, 2, 3, 4, 5])
+    second = Member(cluster.bootstrap, group, topic, **settings)
+    until(lambda: len(first.partitions) == len(second.partitions) == 3)
+    assert sorted(first.partitions + second.partitions) == [0, 1, 2, 3, 4, 5]
+    (description,) = admin.describe_consumer_groups([group]).values()
+    assert description.result().state == ConsumerGroupState.STABLE
+    assert description.result().partition_assignor == strategy
+    first.end()
+    until(lambda: second.partitions == [0, 1, 2, 3, 4, 5])
+    until(lambda: {*first.read, *second.read} == set(range(600)))
+    second.end()
+    assert committed(admin, group) == 600
+    (description,) = admin.describe_consumer_groups([group]).values()
+    assert description.result().state == ConsumerGroupState.EMPTY
+
+
+def test_a_static_member_that_restarts_gets_its_partitions_back_without_a_rebalance(cluster: Cluster) -> None:
+    topic = group = "static"
+    admin = produced(cluster.bootstrap, topic, 10)
+    members = [Member(cluster.bootstrap, group, topic, group_instance_id=name) for name in ("one", "two")]
+    until(lambda: [len(each.partitions) for each in members] == [3, 3])
+    before = members[0].partitions
+    members[0].end()  # a static member does not leave when it closes
+    again = Member(cluster.bootstrap, group, topic, group_instance_id="one")
+    until(lambda: again.partitions == before)
+    assert len(members[1].partitions) == 3
+    (description,) = admin.describe_consumer_groups([group]).values()
+    assert sorted(each.group_instance_id for each in description.result().members) == ["one", "two"]
+    again.end()
+    members[1].end()
+
+
+def test_a_group_goes_on_when_its_coordinator_is_killed(tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", 3) as cluster:
+        topic = group = "failover"
+        admin = produced(cluster.bootstrap, topic, 300)
+        members = [Member(cluster.bootstrap, group, topic) for _ in range(2)]
+        until(lambda: {*members[0].read, *members[1].read} == set(range(300)))
+        (description,) = admin.describe_consumer_groups([group]).values()
+        cluster.kill(description.result().coordinator.id)
+        append(cluster.bootstrap, topic, range(300, 600))
+        until(lambda: {*members[0].read, *members[1].read} == set(range(600)))
+        for member in members:
+            member.end()
+        assert committed(admin, group) == 600
+
+
+@pytest.mark.apache
+def test_kafkas_tool_describes_resets_and_deletes_a_group(cluster: Cluster) -> None:
+    topic = group = "tool"
+    produced(cluster.bootstrap, topic, 60)
+    member = Member(cluster.bootstrap, group, topic)
+    until(lambda: len(member.read) == 60)
+
+    def tool(*arguments: str) -> str:
+        done = apache.tool("kafka-consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    described = tool("--describe", "--group", group)
+    assert sum(line.startswith("tool ") for line in described.splitlines()) == 6
+    assert "rdkafka" in described
+    assert "Stable" in tool("--describe", "--state", "--group", group)
+    member.end()
+    tool("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
+    again = Member(cluster.bootstrap, group, topic)
+    until(lambda: len(again.read) == 60)
+    again.end()
+    tool("--group", group, "--topic", f"{topic}:0", "--delete-offsets")
+    assert "Deletion of requested consumer groups" in tool("--delete", "--group", group)
+    assert group not in tool("--list").split()
