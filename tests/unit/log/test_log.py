@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from struct import pack_into
+from struct import pack, pack_into
+from zlib import crc32
 
 import pytest
 from log_worlds import DISK, NOW, append, batch, idempotent, marker, open_log, values
@@ -573,3 +574,45 @@ def test_after_a_failed_write_nothing_is_appended_any_more(tmp_path: Path) -> No
     assert not log.log_dir.online
     assert log.log_end_offset == 1
     assert DISK.size(segment.path) == segment.size
+
+
+# Old formats
+
+
+def message(magic: int, value: bytes, timestamp: int = NOW) -> bytearray:
+    """One message of magic 0 or 1, as clients before 0.11 sent it."""
+    content = pack(">bb", magic, 0) + (pack(">q", timestamp) if magic else b"")
+    content += pack(">i", 1) + b"k" + pack(">i", len(value)) + value
+    return bytearray(pack(">qiI", 0, len(content) + 4, crc32(content)) + content)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_become_a_batch(tmp_path: Path, magic: int) -> None:
+    log = open_log(tmp_path)
+    info = log.append_as_leader(message(magic, b"a") + message(magic, b"b"), 0, now_ms=NOW)
+    assert (info.first_offset, info.last_offset) == (0, 1)
+    header = parse_header(log.read(0, 1000).records)
+    assert (header.magic, header.max_timestamp) == (2, NOW if magic else -1)
+    assert values(log) == [(0, "a"), (1, "b")]
+
+
+def test_an_old_message_with_a_wrong_crc_is_refused(tmp_path: Path) -> None:
+    records = message(1, b"a")
+    records[-1] ^= 1
+    assert refused(open_log(tmp_path), records) is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_segment_of_old_messages_is_read(tmp_path: Path, magic: int) -> None:
+    directory = tmp_path / "flights-0"
+    directory.mkdir()
+    data = bytearray()
+    for offset in range(5):
+        one = message(magic, b"old %d" % offset)
+        pack_into(">q", one, 0, offset)
+        data += one
+    (directory / f"{0:020d}.log").write_bytes(data + data[:20])
+    log = open_log(tmp_path, clean=False)
+    assert values(log) == [(i, f"old {i}") for i in range(5)]
+    assert append(log, "new") == 5
+    assert values(log, 4) == [(4, "old 4"), (5, "new")]
