@@ -11,7 +11,7 @@ inlined where they are used; fields that the version does not have become their 
         o += 2
         p1 = o + n1
         if n1 < 0 or p1 > end: bad_length("group_id", n1, end - o)
-        x0.group_id = str(b[o:p1], "utf-8", "replace")
+        x0.group_id = b[o:p1].decode("utf-8", "replace")
         ...
 
 No decoder reads behind `end`, which is the buffer's own: fixed widths are checked by ``struct``, every length before
@@ -48,11 +48,11 @@ SMALL_ARRAY: Final = 16
 """Arrays of numbers up to this long have a ready ``struct.Struct``."""
 
 
-def _array_reader(code: str) -> Callable[[memoryview, int, int], list[Any]]:
+def _array_reader(code: str) -> Callable[[bytes | bytearray, int, int], list[Any]]:
     """``(buffer, offset, count) -> list`` for an array of one fixed-width type."""
     small = tuple(struct.Struct(f">{count}{code}").unpack_from for count in range(SMALL_ARRAY))
 
-    def read(buffer: memoryview, offset: int, count: int) -> list[Any]:
+    def read(buffer: bytes | bytearray, offset: int, count: int) -> list[Any]:
         if count < SMALL_ARRAY:
             return list(small[count](buffer, offset))
         return list(struct.unpack_from(f">{count}{code}", buffer, offset))
@@ -70,11 +70,11 @@ def _array_writer(code: str) -> Callable[[list[Any]], bytes]:
     return write
 
 
-def _read_uuids(buffer: memoryview, offset: int, count: int) -> list[Uuid]:
+def _read_uuids(buffer: bytes | bytearray, offset: int, count: int) -> list[Uuid]:
     return [Uuid(bytes(buffer[at : at + 16])) for at in range(offset, offset + 16 * count, 16)]
 
 
-ARRAY_READERS: Final[dict[str, Callable[[memoryview, int, int], list[Any]]]] = {
+ARRAY_READERS: Final[dict[str, Callable[[bytes | bytearray, int, int], list[Any]]]] = {
     **{name: _array_reader(code) for name, code in FORMATS.items() if name != "uuid"},
     "uuid": _read_uuids,
 }
@@ -104,7 +104,7 @@ def _too_long(field: str, length: int) -> NoReturn:
     raise WireError(f"{field} has {length} bytes, more than a string may have")
 
 
-def _unknown_tagged(buffer: memoryview, offset: int, first: int) -> tuple[list[tuple[int, bytes]], int]:
+def _unknown_tagged(buffer: bytes | bytearray, offset: int, first: int) -> tuple[list[tuple[int, bytes]], int]:
     """The tagged fields of a struct whose schema has none; `first` is the first byte of their count."""
     count, end = first, len(buffer)
     if first > 127:
@@ -149,6 +149,7 @@ class _Source:
         self.namespace: dict[str, Any] = {
             "new": object.__new__,
             "new_uuid": bytes.__new__,
+            "view": memoryview,
             "Uuid": Uuid,
             "ZERO_UUID": ZERO_UUID,
             "bad_length": _bad_length,
@@ -307,12 +308,12 @@ class _DecoderSource(_Source):
         match field.type:
             case "string":
                 # As Java's String does: a client id in Latin-1 is no reason to hang up.
-                self.add(f'{target} = str(b[o:{stop}], "utf-8", "replace")')
+                self.add(f'{target} = b[o:{stop}].decode("utf-8", "replace")')
             case "bytes":
                 # A copy: it is short, and would keep the whole frame alive.
                 self.add(f"{target} = bytes(b[o:{stop}])")
             case _:
-                self.add(f"{target} = b[o:{stop}]")
+                self.add(f"{target} = view(b)[o:{stop}]")
         self.add(f"o = {stop}")
         if nullable:
             self.depth -= 1

@@ -192,6 +192,7 @@ def _registry(schemas: list[MessageSchema]) -> str:
     for schema in requests:
         assert responses[schema.api_key].flexible == schema.flexible, schema.name
         assert responses[schema.api_key].versions == schema.versions, schema.name
+        assert schema.versions.low == 0, schema.name
         entry = f'Api("{module_name(schema)}", "{api_name(schema)}", {schema.versions.high}, {schema.flexible.low})'
         lines.append(f"    {schema.api_key}: {entry},")
     return "\n".join([*lines, "}", ""])
