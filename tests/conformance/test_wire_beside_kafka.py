@@ -7,6 +7,7 @@ import io
 import json
 import re
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ IN_KIO = [
     name
     for name in ALL_MESSAGES
     # Share groups were unfinished in 3.9: 4.x gave the same version numbers other fields.
-    if message_schema(name).kind in ("request", "response") and "Share" not in name
+    if message_schema(name).kind in ("request", "response")
+    and "Share" not in name
+    # It has neither LeaderAndIsr, StopReplica, UpdateMetadata nor ControlledShutdown, which 4.0 removed.
+    and find_spec(f"kio.schema.{module_name(message_schema(name))}") is not None
 ]
 
 
@@ -130,5 +134,4 @@ def test_kio_reads_and_writes_the_same_bytes(name: str) -> None:
             theirs = io.BytesIO()
             write(theirs, read(ours, 0)[0])
             assert theirs.getvalue() == ours, f"v{version} {message}"
-    if not found:
-        pytest.skip(f"kio has no {name} in a version of Kafka 3.9")
+    assert found, f"kio has no {name} in a version of Kafka 3.9"

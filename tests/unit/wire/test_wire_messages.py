@@ -118,10 +118,8 @@ def test_a_value_of_the_wrong_type_is_refused_in_words(value: object) -> None:
 
 def test_strings_are_bounded_as_kafkas_are() -> None:
     longest = "x" * 0x7FFF
-    for version in (2, 3):
-        request = ApiVersionsRequest(client_software_name=longest)
-        assert ApiVersionsRequest.decode(request.encode(3), 3)[0] == request
-        assert version in (2, 3)
+    request = ApiVersionsRequest(client_software_name=longest)
+    assert ApiVersionsRequest.decode(request.encode(3), 3)[0] == request
     with pytest.raises(WireError, match="more than a string may have"):
         ApiVersionsRequest(client_software_name=longest + "x").encode(3)
     frame = b"\x81\x80\x02" + b"x" * 0x8000 + b"\x01\x00"
@@ -181,11 +179,19 @@ def test_messages_print_and_compare_by_their_fields() -> None:
 
 def test_importing_messages_loads_neither_schemas_nor_compiler() -> None:
     code = (
-        "import sys; from barnabas.wire.frames import request_class\n"
-        "for key in range(88):\n"
-        "    if key not in (31415,): \n"
-        "        try: request_class(key)\n"
-        "        except ValueError: pass\n"
+        "import sys\n"
+        "from barnabas.wire.api import SUPPORTED\n"
+        "from barnabas.wire.frames import request_class\n"
+        "assert all(request_class(key) for key in SUPPORTED)\n"
         "assert not {'barnabas.wire.schema', 'barnabas.wire.codec', 'json'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_views_of_a_part_and_of_a_whole_frame_are_read_alike() -> None:
+    request = FetchRequest(rack_id="here", max_wait_ms=9)
+    frame = request.encode(17)
+    for buffer in (frame, bytearray(frame), memoryview(frame), memoryview(bytearray(b"12" + frame + b"345"))[2:-3]):
+        assert FetchRequest.decode(buffer, 17) == (request, len(frame))
+    with pytest.raises(WireError):
+        FetchRequest.decode(memoryview(frame)[:-1], 17)
