@@ -492,6 +492,7 @@ def wait_for_metadata(state: ClusterState, deadline: float) -> None:
     for broker in state.brokers:
         trouble = "it does not answer"
         connection: BlockingConnection | None = None
+        pause = 0.005
         try:
             while True:
                 try:
@@ -508,7 +509,8 @@ def wait_for_metadata(state: ClusterState, deadline: float) -> None:
                     raise CommandError(f"broker {broker.id} ended while the cluster came up: see its broker.log.")
                 if time.monotonic() > deadline:
                     raise CommandError(f"broker {broker.id} is not ready, {trouble}: see its broker.log.")
-                time.sleep(0.005)
+                time.sleep(pause)
+                pause = min(0.1, pause * 1.1)
         finally:
             if connection is not None:
                 connection.close()
