@@ -149,8 +149,9 @@ def test_a_log_dir_goes_from_apache_kafka_to_us_and_back(tmp_path: Path, clean: 
         assert held == expected
         for log in ours.values():
             assert log.topic_id is not None
-            assert log.latest_epoch == 0
-            assert log.producers.entries, "console producers are idempotent"
+            if log.log_end_offset:  # the producer chooses partitions at random
+                assert log.latest_epoch == 0
+                assert log.producers.entries, "console producers are idempotent"
             for i in range(100):
                 one = build_batch([Record(0, NOW, None, f"ours {i}".encode())])
                 log.append_as_leader(one, 0, now_ms=NOW)
