@@ -24,12 +24,12 @@ from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
-from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
 from barnabas.zk.znodes import ReplicaAssignment, TopicZNode
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
@@ -831,5 +831,74 @@ def test_features_are_refused_since_there_are_none(play: Callable[[Play], None])
             "gone": (ErrorCode.INVALID_REQUEST, "Can not delete non-existing finalized feature."),
             "": (ErrorCode.INVALID_REQUEST, "Feature name can not be empty."),
         }
+
+    play(story)
+
+
+def test_b12_a_registration_that_fails_after_an_expiry_is_tried_again(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        registers = KafkaZkClient.register_broker
+        refusals = [BrokerIdInUse("another session has it still")]
+
+        async def refused_once(self: KafkaZkClient, *arguments: Any, **options: Any) -> int:
+            if refusals:
+                raise refusals.pop()
+            return await registers(self, *arguments, **options)
+
+        monkeypatch.setattr(KafkaZkClient, "register_broker", refused_once)
+        epoch = made.controllers[1].broker_epoch
+        await made.expire(1)
+        await made.until(lambda: made.controllers[1].broker_epoch > epoch, "1 registered again")
+        assert refusals == []
+        await made.settled()
+        zk = await made.zk()
+        assert [broker.broker_id for broker in await zk.get_all_brokers_in_cluster()] == [1, 2]
+
+    play(story)
+
+
+def test_an_answer_given_in_an_earlier_life_of_the_broker_is_dropped(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        topic_id = await made.create("t", (2, 1))
+        failed = LeaderAndIsrResponse(
+            topics=[
+                LeaderAndIsrResponse.LeaderAndIsrTopicError(
+                    topic_id=topic_id,
+                    partition_errors=[
+                        LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                            partition_index=0, error_code=int(ErrorCode.KAFKA_STORAGE_ERROR)
+                        )
+                    ],
+                )
+            ]
+        )
+        put = made.controller.event_manager.put
+        put(events.LeaderAndIsrResponseReceived(failed, 2, 1, made.epochs[2] - 1))
+        put(events.LeaderAndIsrResponseReceived(failed, 2, 0, made.epochs[2]))
+        await made.settled()
+        assert (await made.state(P0)).leader == 2
+        put(events.LeaderAndIsrResponseReceived(failed, 2, 1, made.epochs[2]))
+        await made.settled()
+        assert (await made.state(P0)).leader == 1
+
+    play(story)
+
+
+def test_a_controller_that_stops_tells_what_it_decided(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        controller = made.controllers[1]
+        await controller.controlled_shutdown(1, made.epochs[1])
+        await controller.shutdown()
+        told = made.brokers[2].of(LeaderAndIsrRequest)[-1]
+        assert told.controller_epoch == 1
+        assert told.topic_states[0].partition_states[0].leader == 2
+        assert not controller.is_active
 
     play(story)
