@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
 
@@ -67,3 +69,17 @@ def write_signed(buffer: bytearray, value: int) -> None:
         buffer.append(value & 0x7F | 0x80)
         value >>= 7
     buffer.append(value)
+
+
+def _signed(value: int) -> bytes:
+    buffer = bytearray()
+    write_signed(buffer, value)
+    return bytes(buffer)
+
+
+_SMALL: Final = tuple(_signed(value) for value in range(512))
+
+
+def signed(value: int) -> bytes:
+    """A zigzag varint; most lengths and deltas are small, and ready."""
+    return _SMALL[value] if 0 <= value < 512 else _signed(value)
