@@ -68,8 +68,8 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(key=keys)
     def leave(self, key: tuple[Uuid, int]) -> None:
+        """What was learnt of a partition stays known: its log keeps the high watermark."""
         self.wanted.pop(key, None)
-        self.known.pop(key, None)
 
     @rule(key=keys)
     def commit(self, key: tuple[Uuid, int]) -> None:

@@ -18,7 +18,7 @@ class Appended:
     __slots__ = (
         "base_offset",
         "error",
-        "leader_epoch",
+        "leading_since_epoch",
         "log_append_time_ms",
         "log_start_offset",
         "message",
@@ -35,7 +35,7 @@ class Appended:
         self.log_append_time_ms = NO_TIMESTAMP
         self.log_start_offset = NO_OFFSET
         self.required_offset = NO_OFFSET
-        self.leader_epoch = -1
+        self.leading_since_epoch = -1
         self.pending = False
 
     def failed(self, error: ErrorCode, message: str | None = None) -> Appended:
@@ -72,7 +72,9 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
             if isinstance(partition, ErrorCode):
                 enough, error = False, partition
             else:
-                enough, error = partition.check_enough_replicas_reach_offset(each.required_offset, each.leader_epoch)
+                enough, error = partition.check_enough_replicas_reach_offset(
+                    each.required_offset, each.leading_since_epoch
+                )
             if enough or error:
                 each.pending = False
                 del self._waiting[each.topic_partition]

@@ -97,6 +97,7 @@ class Partition:
         "leader_epoch",
         "leader_epoch_start_offset",
         "leader_id",
+        "leading_since_epoch",
         "log",
         "partition_epoch",
         "progress",
@@ -111,6 +112,8 @@ class Partition:
         self.leader_id = NO_BROKER
         self.leader_epoch = NO_EPOCH
         self.leader_epoch_start_offset: int | None = None
+        self.leading_since_epoch = NO_EPOCH
+        """The epoch since which this broker leads without a break, while it leads."""
         self.partition_epoch = -1
         self.controller_epoch = 0
         self.assigned_replicas: tuple[int, ...] = ()
@@ -214,6 +217,8 @@ class Partition:
                 )
             self.leader_epoch = state.leader_epoch
             self.leader_epoch_start_offset = end_offset
+            if new_leader:
+                self.leading_since_epoch = state.leader_epoch
             logger.info(
                 "leading %s in epoch %d from offset %d, high watermark %d, isr %s",
                 self.topic_partition,
@@ -287,13 +292,15 @@ class Partition:
         info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin)
         return info, self.maybe_increment_high_watermark(now_ms)
 
-    def check_enough_replicas_reach_offset(self, required_offset: int, leader_epoch: int) -> tuple[bool, ErrorCode]:
+    def check_enough_replicas_reach_offset(
+        self, required_offset: int, leading_since_epoch: int
+    ) -> tuple[bool, ErrorCode]:
         """Whether a produce request with acks=all is over, and with which error.
 
-        A request that was appended in an earlier leader epoch is over: what stands at its offsets now may be
-        something else.
+        A request that was appended before this broker ceased to lead is over, although it may lead again: what stands
+        at the request's offsets now may be something else.
         """
-        if not self.is_leader or self.leader_epoch != leader_epoch:
+        if not self.is_leader or self.leading_since_epoch != leading_since_epoch:
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert self.log is not None
         if self.log.high_watermark < required_offset:

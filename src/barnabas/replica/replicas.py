@@ -401,7 +401,7 @@ class Replicas:
         result.log_start_offset = info.log_start_offset
         if required_acks == ACKS_ALL:
             result.required_offset = info.last_offset + 1
-            result.leader_epoch = partition.leader_epoch
+            result.leading_since_epoch = partition.leading_since_epoch
             result.pending = True
         if high_watermark_raised:
             self.high_watermark_moved(partition)

@@ -80,13 +80,22 @@ def test_acks_all_is_over_with_an_error_when_the_isr_shrank_after_the_append(tmp
     assert node.partition.check_enough_replicas_reach_offset(1, 0) == (True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
-def test_what_was_appended_in_an_earlier_epoch_is_not_acknowledged(tmp_path: Path) -> None:
+def test_a_leader_that_is_elected_again_still_acknowledges_what_it_appended_before(tmp_path: Path) -> None:
     node = leader(tmp_path)
     node.append(b"x", acks=-1)
     node.lead(1, (1, 2, 3))
-    done, error = node.partition.check_enough_replicas_reach_offset(1, 0)
-    assert not done
-    assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.fetched_by(2, 1)
+    node.fetched_by(3, 1)
+    assert node.partition.check_enough_replicas_reach_offset(1, 0) == (True, ErrorCode.NONE)
+
+
+def test_what_was_appended_before_another_led_is_not_acknowledged(tmp_path: Path) -> None:
+    node = leader(tmp_path)
+    node.append(b"x", acks=-1)
+    node.follow(2, 1)
+    node.lead(2, (1,))
+    assert node.log.high_watermark == 1
+    assert node.partition.check_enough_replicas_reach_offset(1, 0) == (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def test_a_new_leader_names_no_latest_offset_before_it_has_committed_its_epochs_start(tmp_path: Path) -> None:
