@@ -117,6 +117,16 @@ def test_a_directory_whose_cluster_runs_is_not_started_twice(place: Path) -> Non
     assert "already running" in one_sentence(run("up", "--dir", str(place), expect=1))
 
 
+def test_an_interrupted_start_leaves_nothing_behind(place: Path) -> None:
+    starting = subprocess.Popen([*BARNABAS, "up", "-n", "3", "--dir", str(place)], stderr=subprocess.PIPE)
+    until((place / "coordinator.log").exists)
+    starting.send_signal(signal.SIGINT)
+    starting.communicate(timeout=60)
+    assert starting.returncode == 130
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert [each for each in commands if str(place).encode() in each] == []
+
+
 def test_a_pid_that_was_given_to_another_process_is_not_ours(place: Path) -> None:
     up(place, "-n", "1")
     run("down", "--kill", "--dir", str(place))

@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -99,6 +100,24 @@ class ClusterState:
 
     def processes(self) -> list[Process]:
         return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A signal to stop waits until the block is over: what was begun in it is then known and can be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {kind: signal.signal(kind, lambda number, _: came.append(number)) for kind in kinds}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 class LocalCluster:
@@ -234,40 +253,35 @@ class LocalCluster:
         self._take_ports(state)
         started: list[_Child] = []
         try:
-            if state.coordinator is not None and not state.coordinator.alive:
-                started.append(
-                    self._spawn(
-                        "the coordinator",
-                        state.coordinator,
-                        self.directory / "coordinator.log",
-                        [
-                            "coordinator",
-                            "--port",
-                            str(state.coordinator.port),
-                            "--dir",
-                            str(self.directory / "coordinator"),
-                        ],
-                    )
-                )
-            wanting: list[tuple[BrokerState, Path, Path]] = []
-            for broker in state.brokers:
-                if not broker.alive:
-                    place = self.directory / f"broker-{broker.id}"
-                    place.mkdir(exist_ok=True)
-                    broker.log_dir = str(place / "data")
-                    properties = place / "server.properties"
-                    properties.write_text(server_properties(state, broker))
-                    wanting.append((broker, place / "broker.log", properties))
-            if len(wanting) > 1 and hasattr(os, "fork"):
-                started += self._spawn_together(wanting)
-            else:
-                for broker, log, properties in wanting:
-                    started.append(self._spawn(f"broker {broker.id}", broker, log, ["broker", str(properties)]))
-            self.save(state)
+            with _interrupts_held():
+                self._spawn_missing(state, started)
+                self.save(state)
         except BaseException:
             self._stop_started(state, started)
             raise
         return started
+
+    def _spawn_missing(self, state: ClusterState, started: list[_Child]) -> None:
+        """Begins every process that does not run; each is in `started` as soon as it is begun."""
+        if state.coordinator is not None and not state.coordinator.alive:
+            place = self.directory / "coordinator"
+            words = ["coordinator", "--port", str(state.coordinator.port), "--dir", str(place)]
+            log = self.directory / "coordinator.log"
+            started.append(self._spawn("the coordinator", state.coordinator, log, words))
+        wanting: list[tuple[BrokerState, Path, Path]] = []
+        for broker in state.brokers:
+            if not broker.alive:
+                place = self.directory / f"broker-{broker.id}"
+                place.mkdir(exist_ok=True)
+                broker.log_dir = str(place / "data")
+                properties = place / "server.properties"
+                properties.write_text(server_properties(state, broker))
+                wanting.append((broker, place / "broker.log", properties))
+        if len(wanting) > 1 and hasattr(os, "fork"):
+            started += self._spawn_together(wanting)
+            return
+        for broker, log, properties in wanting:
+            started.append(self._spawn(f"broker {broker.id}", broker, log, ["broker", str(properties)]))
 
     def _take_ports(self, state: ClusterState) -> None:
         """Every process that is to start gets a port that is free now; a port we chose once is kept if it can be."""
