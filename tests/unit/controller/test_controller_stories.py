@@ -117,6 +117,8 @@ def test_a_dead_brokers_partitions_get_leaders_from_the_isr_and_it_leaves_the_is
         await made.settled()
         assert await made.state(P0) == LeaderAndIsr(1, 1, (1, 3), partition_epoch=1)
         assert await made.state(P1) == LeaderAndIsr(1, 1, (1, 3), partition_epoch=1)
+        shrunken = made.brokers[1].of(LeaderAndIsrRequest)[-1].topic_states[0].partition_states
+        assert {(each.partition_index, tuple(each.isr), each.is_new) for each in shrunken} >= {(1, (1, 3), False)}
         update = made.brokers[3].of(UpdateMetadataRequest)[-1]
         assert [each.id for each in update.live_brokers] == [1, 3]
 
