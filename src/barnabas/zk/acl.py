@@ -72,22 +72,28 @@ def _network(identity: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | N
         return None
 
 
-def check(acl: ACLs, permission: int, identities: Sequence[Identity], path: str) -> None:
-    """Raises `NoAuth` unless one of the identities has one of the permissions."""
+def permits(acl: ACLs, permission: int, identities: Sequence[Identity]) -> bool:
+    """Whether one of the identities has one of the permissions."""
     if acl is OPEN_ACL_UNSAFE or not acl:
-        return
+        return True
     for scheme, _ in identities:
         if scheme == "super":
-            return
+            return True
     for permissions, scheme, identity in acl:
         if not permissions & permission:
             continue
         if scheme == "world" and identity == "anyone":
-            return
+            return True
         for who in identities:
             if who[0] == scheme and _matches(scheme, who[1], identity):
-                return
-    raise NoAuth(path)
+                return True
+    return False
+
+
+def check(acl: ACLs, permission: int, identities: Sequence[Identity], path: str) -> None:
+    """Raises `NoAuth` unless one of the identities has one of the permissions."""
+    if not permits(acl, permission, identities):
+        raise NoAuth(path)
 
 
 def _matches(scheme: str, own: str, wanted: str) -> bool:
@@ -104,10 +110,8 @@ def _matches(scheme: str, own: str, wanted: str) -> bool:
 
 def masked(acl: ACLs, identities: Sequence[Identity]) -> ACLs:
     """The ACLs as getACL shows them: the digests only to those who may change them (ADMIN)."""
-    try:
-        check(acl, Permission.ADMIN, identities, "")
-    except NoAuth:
-        return tuple(
-            entry._replace(id=f"{entry.id.partition(':')[0]}:x") if entry.scheme == "digest" else entry for entry in acl
-        )
-    return acl
+    if permits(acl, Permission.ADMIN, identities):
+        return acl
+    return tuple(
+        entry._replace(id=f"{entry.id.partition(':')[0]}:x") if entry.scheme == "digest" else entry for entry in acl
+    )

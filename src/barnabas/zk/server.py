@@ -22,13 +22,14 @@ from struct import Struct
 from typing import Any, Final, cast
 
 from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
-from barnabas.zk.acl import SUPER, Identity, digest_of
+from barnabas.zk.acl import SUPER, Identity, digest_of, permits
 from barnabas.zk.errors import ErrorCode, NoWatcher, ZooKeeperError
 from barnabas.zk.four_letter_words import WORDS, answer
 from barnabas.zk.jute import INT, JuteError, encode_buffer
 from barnabas.zk.ops import (
     AUTH_XID,
     NOTIFICATION_XID,
+    OPEN_ACL_UNSAFE,
     PING_XID,
     AddWatch,
     AddWatchMode,
@@ -48,10 +49,10 @@ from barnabas.zk.ops import (
     MultiRead,
     OpCode,
     Operation,
+    Permission,
     RemoveWatches,
     SetWatches,
     Sync,
-    WatchEvent,
     WhoAmI,
     decode_operation,
     encode_reply,
@@ -62,7 +63,7 @@ from barnabas.zk.sessions import Session, Sessions
 from barnabas.zk.snapshot import encode_snapshot
 from barnabas.zk.tree import DataTree
 from barnabas.zk.wal import WriteAheadLog
-from barnabas.zk.watches import parent_of
+from barnabas.zk.watches import Fired, parent_of
 
 logger = logging.getLogger(__name__)
 
@@ -431,9 +432,9 @@ class CoordinatorServer:
     def _save_snapshot(self) -> None:
         self._wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
 
-    def _tell(self, fired: Sequence[tuple[Connection, WatchEvent]]) -> None:
-        for connection, event in fired:
-            if not connection.closing:
+    def _tell(self, fired: Sequence[Fired[Connection]]) -> None:
+        for connection, event, acl in fired:
+            if not connection.closing and permits(acl, Permission.READ, connection.identities):
                 connection.send(encode_reply(NOTIFICATION_XID, -1, 0, event.encode()))
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
@@ -663,7 +664,7 @@ class CoordinatorServer:
         return results
 
     def _set_watches(self, connection: Connection, request: SetWatches) -> None:
-        self._tell([(connection, event) for event in self.tree.set_watches(request, connection)])
+        self._tell([(connection, event, OPEN_ACL_UNSAFE) for event in self.tree.set_watches(request, connection)])
 
     def _add_watch(self, connection: Connection, request: AddWatch) -> None:
         if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):

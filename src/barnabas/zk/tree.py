@@ -49,7 +49,7 @@ from barnabas.zk.ops import (
     Stat,
     WatchEvent,
 )
-from barnabas.zk.watches import Watches, parent_of
+from barnabas.zk.watches import Fired, Watches, parent_of
 
 W = TypeVar("W", bound=Hashable)
 
@@ -61,6 +61,8 @@ _BAD_IN_PATH: Final = re.compile(
 )
 
 Undo: TypeAlias = Callable[[], None]
+Change: TypeAlias = "tuple[Callable[[str, ACLs, ACLs, list[Fired[W]]], None], str, ACLs, ACLs]"
+"""What to do with the watches when the whole operation has succeeded: with the ACLs of the znode and of its parent."""
 
 
 def is_valid_path(path: str) -> bool:
@@ -146,7 +148,7 @@ class DataTree(Generic[W]):
     # -- Reads ---------------------------------------------------------------------------------------------------------
 
     def node(self, path: str) -> Znode:
-        node = self.nodes.get(path)
+        node = self.nodes.get(path or "/")  # as in ZooKeeper, to a read the empty path is the root
         if node is None:
             raise NoNode(path)
         return node
@@ -233,13 +235,13 @@ class DataTree(Generic[W]):
         identities: Sequence[Identity],
         zxid: int,
         now_ms: int,
-    ) -> tuple[Any, list[tuple[W, WatchEvent]]]:
+    ) -> tuple[Any, list[Fired[W]]]:
         """Does `operation` as transaction `zxid`: its result, and the watches it fired, in order.
 
         A `Multi` that failed is no exception but a list of errors; nothing was done then and `last_zxid` has not moved.
         """
         assert zxid > self.last_zxid, f"zxid {zxid} after {self.last_zxid}"
-        changes: list[tuple[Callable[[str, list[tuple[W, WatchEvent]]], None], str]] = []
+        changes: list[Change[W]] = []
         result: Any
         if type(operation) is Multi:
             result = self._multi(operation, session_id, identities, zxid, now_ms, changes)
@@ -251,9 +253,9 @@ class DataTree(Generic[W]):
         else:
             result, _ = self._writes[type(operation)](operation, session_id, identities, zxid, now_ms, changes)
         self.last_zxid = zxid
-        fired: list[tuple[W, WatchEvent]] = []
-        for tell, path in changes:
-            tell(path, fired)
+        fired: list[Fired[W]] = []
+        for tell, path, acl, parent_acl in changes:
+            tell(path, acl, parent_acl, fired)
         return result, fired
 
     def _multi(
@@ -325,7 +327,7 @@ class DataTree(Generic[W]):
         parent.creations += 1
         parent.pzxid = zxid
         self._account(path, node, 1)
-        changes.append((self.watches.created, path))
+        changes.append((self.watches.created, path, acl, parent.acl))
 
         def undo() -> None:
             self._account(path, node, -1)
@@ -382,7 +384,7 @@ class DataTree(Generic[W]):
         del self.nodes[path]
         del parent.children[name]
         parent.pzxid = zxid
-        changes.append((self.watches.deleted, path))
+        changes.append((self.watches.deleted, path, node.acl, parent.acl))
 
         def undo() -> None:
             parent.pzxid = pzxid
@@ -415,7 +417,7 @@ class DataTree(Generic[W]):
         node.version = version
         node.mzxid = zxid
         node.mtime = now_ms
-        changes.append((self.watches.data_changed, path))
+        changes.append((self.watches.data_changed, path, node.acl, node.acl))
 
         def undo() -> None:
             self.data_bytes += len(before[0] or b"") - len(data or b"")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from barnabas.zk.ops import EventType, KeeperState, WatcherType, WatchEvent
+from barnabas.zk.ops import ACLs, EventType, KeeperState, WatcherType, WatchEvent
 
 W = TypeVar("W", bound=Hashable)
 _Table: TypeAlias = "dict[str, dict[W, None]]"
+Fired: TypeAlias = "tuple[W, WatchEvent, ACLs]"
+"""Whom to tell, what, and the ACLs of the znode: who may not read it is not told, but its watch is spent."""
 
 _CREATED: Final = int(EventType.NODE_CREATED)
 _DELETED: Final = int(EventType.NODE_DELETED)
@@ -27,7 +29,7 @@ def parent_of(path: str) -> str:
 
 def ancestors(path: str) -> Iterator[str]:
     """The parents of `path`, nearest first."""
-    while path != "/":
+    while path != "/" and path.startswith("/"):
         path = parent_of(path)
         yield path
 
@@ -85,7 +87,6 @@ class Watches(Generic[W]):
 
     def watch_persistently(self, path: str, watcher: W, *, recursive: bool) -> None:
         _add(self.recursive if recursive else self.persistent, path, watcher)
-        _remove(self.persistent if recursive else self.recursive, path, watcher)
         self._note(path, watcher)
 
     def paths_of(self, watcher: W) -> list[str]:
@@ -132,22 +133,22 @@ class Watches(Generic[W]):
             removed = _remove(table, path, watcher) or removed
         return removed
 
-    def created(self, path: str, fired: list[tuple[W, WatchEvent]]) -> None:
-        self._data_event(_CREATED, path, fired)
-        self._children_event(parent_of(path), fired)
+    def created(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
+        self._data_event(_CREATED, path, acl, fired)
+        self._children_event(parent_of(path), parent_acl, fired)
 
-    def data_changed(self, path: str, fired: list[tuple[W, WatchEvent]]) -> None:
-        self._data_event(_DATA_CHANGED, path, fired)
+    def data_changed(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
+        self._data_event(_DATA_CHANGED, path, acl, fired)
 
-    def deleted(self, path: str, fired: list[tuple[W, WatchEvent]]) -> None:
-        told = self._data_event(_DELETED, path, fired)
+    def deleted(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
+        told = self._data_event(_DELETED, path, acl, fired)
         watchers = self.children.pop(path, None)
         if watchers:
             event = WatchEvent(_DELETED, _CONNECTED, path)
-            fired.extend((watcher, event) for watcher in watchers if watcher not in told)
-        self._children_event(parent_of(path), fired)
+            fired.extend((watcher, event, acl) for watcher in watchers if watcher not in told)
+        self._children_event(parent_of(path), parent_acl, fired)
 
-    def _data_event(self, kind: int, path: str, fired: list[tuple[W, WatchEvent]]) -> dict[W, None]:
+    def _data_event(self, kind: int, path: str, acl: ACLs, fired: list[Fired[W]]) -> dict[W, None]:
         watchers = self.data.pop(path, None) or {}
         if self.persistent:
             watchers.update(self.persistent.get(path, {}))
@@ -157,13 +158,13 @@ class Watches(Generic[W]):
                 watchers.update(self.recursive.get(ancestor, {}))
         if watchers:
             event = WatchEvent(kind, _CONNECTED, path)
-            fired.extend((watcher, event) for watcher in watchers)
+            fired.extend((watcher, event, acl) for watcher in watchers)
         return watchers
 
-    def _children_event(self, path: str, fired: list[tuple[W, WatchEvent]]) -> None:
+    def _children_event(self, path: str, acl: ACLs, fired: list[Fired[W]]) -> None:
         watchers = self.children.pop(path, None) or {}
         if self.persistent:
             watchers.update(self.persistent.get(path, {}))
         if watchers:
             event = WatchEvent(_CHILDREN_CHANGED, _CONNECTED, path)
-            fired.extend((watcher, event) for watcher in watchers)
+            fired.extend((watcher, event, acl) for watcher in watchers)

@@ -21,6 +21,7 @@ from barnabas.zk.errors import (
 from barnabas.zk.ops import (
     ACL,
     CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
     Check,
     CloseSession,
     Create,
@@ -48,7 +49,7 @@ class Tree:
     def write(self, operation: Operation[Any], session: int = SESSION, who: tuple[tuple[str, str], ...] = ()) -> Any:
         zxid = self.data.last_zxid + 1
         result, fired = self.data.write(operation, session, who, zxid, zxid * 1000)
-        self.fired += [(watcher, EventType(event.type), event.path) for watcher, event in fired]
+        self.fired += [(watcher, EventType(event.type), event.path) for watcher, event, _ in fired]
         return result
 
 
@@ -299,6 +300,15 @@ def test_a_digest_is_hidden_from_those_who_may_not_change_it(tree: Tree) -> None
     tree.write(Create("/a", acl=(ACL(31, "digest", digest), ACL(1, "world", "anyone"))))
     assert tree.data.get_acl("/a", ())[0][0].id == "alice:x"
     assert tree.data.get_acl("/a", (("digest", digest),))[0][0].id == digest
+
+
+def test_an_event_carries_the_acls_of_the_znode_it_is_about(tree: Tree) -> None:
+    mine = (ACL(31, "ip", "10.0.0.1"),)
+    tree.write(Create("/p"))
+    tree.data.watches.watch_persistently("/p", "watcher", recursive=False)
+    tree.data.watches.watch_data("/p/a", "watcher")
+    _, fired = tree.data.write(Create("/p/a", acl=mine), SESSION, (), 2, 0)
+    assert [(event.path, acl) for _, event, acl in fired] == [("/p/a", mine), ("/p", OPEN_ACL_UNSAFE)]
 
 
 def test_set_acl_moves_the_aversion_alone(tree: Tree) -> None:
