@@ -27,6 +27,7 @@ _CONSUMER: Final = -1
 _DEBUGGING_CONSUMER: Final = -2
 _READ_COMMITTED: Final = 1
 _LATEST_TIERED_TIMESTAMP: Final = -5
+_FIRST_VERSION_WITH_LEADER_EPOCH: Final = 4
 _FIRST_VERSION: Final = {
     LATEST_TIMESTAMP: 0,
     EARLIEST_TIMESTAMP: 0,
@@ -104,5 +105,6 @@ def _answered(
     else:
         response.timestamp = timestamp
         response.offset = offset
-        response.leader_epoch = leader_epoch
+        if context.version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
+            response.leader_epoch = leader_epoch
     return response
