@@ -638,7 +638,7 @@ class CoordinatorServer:
         connection.send(encode_reply(AUTH_XID, 0, 0))
 
     def _exists(self, connection: Connection, request: Exists) -> Any:
-        return self.tree.exists(request.path, connection if request.watch else None)
+        return self.tree.exists(request.path, connection.identities, connection if request.watch else None)
 
     def _get_data(self, connection: Connection, request: GetData) -> Any:
         return self.tree.get_data(request.path, connection.identities, connection if request.watch else None)

@@ -159,8 +159,11 @@ class DataTree(Generic[W]):
             acls.check(node.acl, permission, identities, path)
         return node
 
-    def exists(self, path: str, watcher: W | None = None) -> Stat:
-        """The watch is set whether or not the znode exists."""
+    def exists(self, path: str, identities: Sequence[Identity] = (), watcher: W | None = None) -> Stat:
+        """The watch is set whether or not the znode exists; who may not read it does not learn even that."""
+        node = self.nodes.get(path or "/")
+        if node is not None:
+            acls.check(node.acl, Permission.READ, identities, path)
         if watcher is not None:
             self.watches.watch_data(path, watcher)
         return self.node(path).stat()

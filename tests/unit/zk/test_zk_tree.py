@@ -160,7 +160,7 @@ def test_a_multi_does_everything_under_one_zxid(tree: Tree) -> None:
 def test_a_multi_that_fails_undoes_what_it_did_and_fires_nothing(tree: Tree) -> None:
     for made in (Create("/a", b"1"), Create("/p"), Create("/p/child", b"c", ephemeral=True)):
         tree.write(made)
-    tree.data.exists("/a", "watcher")
+    tree.data.exists("/a", watcher="watcher")
     tree.data.get_children("/p", watcher="watcher")
     before = {path: (node.data, node.stat()) for path, node in tree.data.nodes.items()}
     bytes_before = tree.data.data_bytes
@@ -190,7 +190,7 @@ def test_the_end_of_a_session_takes_its_ephemerals_and_no_others(tree: Tree) -> 
     tree.write(Create("/mine", ephemeral=True))
     tree.write(Create("/theirs", ephemeral=True), session=8)
     tree.write(Create("/kept"))
-    tree.data.exists("/mine", "watcher")
+    tree.data.exists("/mine", watcher="watcher")
     tree.write(CloseSession())
     assert "/mine" not in tree.data.nodes
     assert {"/theirs", "/kept"} <= tree.data.nodes.keys()
@@ -207,7 +207,7 @@ def test_a_watch_fires_once(tree: Tree) -> None:
 
 def test_an_exists_watch_waits_for_a_znode_that_is_not_there(tree: Tree) -> None:
     with pytest.raises(NoNode):
-        tree.data.exists("/a", "watcher")
+        tree.data.exists("/a", watcher="watcher")
     tree.write(Create("/a"))
     assert tree.fired == [("watcher", EventType.NODE_CREATED, "/a")]
 
