@@ -117,6 +117,13 @@ def test_a_directory_whose_cluster_runs_is_not_started_twice(place: Path) -> Non
     assert "already running" in one_sentence(run("up", "--dir", str(place), expect=1))
 
 
+def test_brokers_stop_in_order_when_the_coordinator_is_dead(place: Path) -> None:
+    state = up(place, "-n", "2")
+    os.kill(state["coordinator"]["pid"], signal.SIGKILL)
+    until(lambda: all("lost ZooKeeper" in path.read_text() for path in place.glob("broker-*/broker.log")))
+    assert run("down", "--dir", str(place)).stdout == "stopped broker 1, broker 0\n"
+
+
 def test_an_interrupted_start_leaves_nothing_behind(place: Path) -> None:
     starting = subprocess.Popen([*BARNABAS, "up", "-n", "3", "--dir", str(place)], stderr=subprocess.PIPE)
     until((place / "coordinator.log").exists)

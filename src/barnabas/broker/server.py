@@ -41,7 +41,7 @@ from barnabas.runtime import Condition, Listener, Runtime, Tasks
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.client import ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.client import ConnectionState, ZNodeChangeHandler, ZooKeeperClient
 from barnabas.zk.errors import ZooKeeperError
 from barnabas.zk.kafka_zk_client import BrokerIdInUse, KafkaZkClient
 from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode
@@ -404,6 +404,10 @@ class Broker:
         """Asks the controller to move leaders away, a few times; a broker that cannot be freed stops all the same."""
         retries = self.config.number("controlled.shutdown.max.retries")
         for attempt in range(1, retries + 1):
+            if self._client is None or self._client.state is not ConnectionState.CONNECTED:
+                # Who the controller is could only be asked of ZooKeeper, and that would wait until it comes back.
+                logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", self.broker_id)
+                return
             try:
                 if await self._ask_to_shut_down():
                     return
