@@ -246,7 +246,7 @@ def test_what_cannot_be_understood_closes_the_connection(data):
 
 def test_api_versions_in_an_unknown_version_is_answered_in_version_0():
     connection, transport = begin(echo)
-    feed(connection, struct.pack(">ihhih", 10, 18, 77, 5, -1))
+    feed(connection, struct.pack(">ihhihb", 11, 18, 77, 5, -1, 0))
     number, message = decode_response(response_class(18), 0, transport.frames()[0])
     assert (number, message.error_code) == (5, ErrorCode.UNSUPPORTED_VERSION)
     assert not transport.closed
