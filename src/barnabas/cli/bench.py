@@ -321,7 +321,7 @@ def measure_produce(subjects: tuple[Running, Running], rounds: int) -> list[Figu
             used = subject.cpu_s() - before
             return {"cpu": used / records * 1e6, "gb": used / (records * size) * 1e9, "rate": records / took}
 
-        _warm_up(subjects, lambda subject, topic, size=size, records=records: produce(subject, topic, records, size))
+        _warm_up(subjects, run)
         _turns(subjects, rounds, run, {"cpu": cpu, "gb": per_gb, "rate": rate})
         figures += [cpu, per_gb, rate]
     memory = Figure("resident memory after the load", "MB", "<= 0.2")

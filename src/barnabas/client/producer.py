@@ -220,9 +220,14 @@ class Producer:
                 await self.cluster.refresh(list(dict.fromkeys(each.id.topic for each in ready)))
             except OSError:
                 continue  # no broker answers: the batches wait until one does, or until their time is over
-            for each in ready:
-                if each.batches and (now_leads := self.cluster.metadata.leader(each.id)) != leader:
-                    self._wake(now_leads)
+            self._wake_leaders()
+        # Whoever shares the metadata may have moved partitions away from this leader: nobody else would notice.
+        self._wake_leaders()
+
+    def _wake_leaders(self) -> None:
+        for each in self._partitions.values():
+            if each.batches:
+                self._wake(self.cluster.metadata.leader(each.id))
 
     async def _send_once(self, leader: int, ready: list[_Partition]) -> bool:
         """One request with the oldest batch of each partition. True when all of them are settled."""

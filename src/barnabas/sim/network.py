@@ -272,8 +272,9 @@ class SimulatedNetwork:
             near.peer, far.peer = far, near
             far.protocol = listener.factory()
             self._open[far] = None
+            # The answer to the SYN goes the way of all that follows it, so that no byte overtakes it.
+            self._carry_piece(far, None, lambda: established(near))
             far.protocol.connection_made(far)
-            self._after(host, owner.name, lambda: established(near), owner)
 
         def established(near: SimTransport) -> None:
             if connected.done():
@@ -318,14 +319,14 @@ class SimulatedNetwork:
         else:
             self._carry_piece(sender, data)
 
-    def _carry_piece(self, sender: SimTransport, data: bytes | None) -> None:
+    def _carry_piece(self, sender: SimTransport, data: bytes | None, then: Callable[[], None] | None = None) -> None:
         receiver = sender.peer
         assert receiver is not None
         length = len(data) if data is not None else 0
         sender.sent(length)
         at_ns = sender.next_delivery_ns(self.loop.now_ns + self._delay_ns())
         source, target = sender.owner.name, receiver.owner.name
-        piece = _Piece(self, sender, receiver, data, length, source, target)
+        piece = _Piece(self, sender, receiver, data, length, source, target, then)
         self.loop.call_at_ns(at_ns, piece.arrive, context=receiver.owner.context)
         # Two pieces that are due at the same moment would be shuffled.
         sender.next_delivery_ns(at_ns + 1)
@@ -364,9 +365,9 @@ class SimulatedNetwork:
 
 
 class _Piece:
-    """Bytes on their way."""
+    """Bytes on their way, the end of the stream, or what is to be done `then` on the other side."""
 
-    __slots__ = ("data", "length", "network", "receiver", "sender", "source", "target")
+    __slots__ = ("data", "length", "network", "receiver", "sender", "source", "target", "then")
 
     def __init__(
         self,
@@ -377,7 +378,9 @@ class _Piece:
         length: int,
         source: str,
         target: str,
+        then: Callable[[], None] | None,
     ) -> None:
+        self.then = then
         self.network = network
         self.sender = sender
         self.receiver = receiver
@@ -398,6 +401,9 @@ class _Piece:
         self.sender.next_delivery_ns(at_ns + 1)
 
     def deliver(self) -> None:
+        if self.then is not None:
+            self.then()
+            return
         self.network.note("end" if self.data is None else "bytes", self.data or b"")
         if self.sender.owner.alive:
             self.sender.delivered(self.length)

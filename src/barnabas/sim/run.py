@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from barnabas.model.errors import KafkaError
 from barnabas.sim import checkers, workload
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
@@ -54,7 +55,7 @@ def _run(plan: Plan) -> Outcome:
     wrong: list[str] = []
     try:
         wrong += world.loop.run_until_complete(_story(world, plan, history))
-    except (TimeoutError, AssertionError) as error:
+    except (AssertionError, KafkaError, OSError, RuntimeError) as error:
         wrong.append(f"{type(error).__name__}: {error}")
     wrong += world.broken
     wrong += [f"nobody handled: {each}" for each in world.loop.unhandled]
@@ -75,7 +76,7 @@ async def _story(world: World, plan: Plan, history: History) -> list[str]:
     names = [name for name in world.nodes if name.startswith("broker-")]
     for name in names:
         world.start_broker(name)
-    await world.until(lambda: len(world.brokers) == plan.brokers and world.controller(), "the brokers' start")
+    await world.until(lambda: _all_know_all(world, plan), "the brokers' start")
     world.note(f"{world.controller()} is controller, epoch {(world.znode('/controller_epoch') or b'').decode()}")
     await world.client(lambda _, cluster: workload.create_topic(cluster, plan.partitions, plan.brokers), "admin")
     await world.until(_all_in_sync(world, plan), "every replica in sync at first")
@@ -112,6 +113,13 @@ async def _story(world: World, plan: Plan, history: History) -> list[str]:
         *checkers.reads_stay(history, found),
         *checkers.replicas_agree(world, plan.partitions),
     ]
+
+
+def _all_know_all(world: World, plan: Plan) -> bool:
+    """Every broker has heard of every other from a controller."""
+    return len(world.brokers) == plan.brokers and all(
+        len(broker.metadata.image.brokers) == plan.brokers for broker in world.brokers.values()
+    )
 
 
 def _all_in_sync(world: World, plan: Plan) -> Callable[[], bool]:

@@ -122,4 +122,4 @@ async def _read_controller(connect: str) -> Controller | None:
         return None
     finally:
         await client.close()
-    return Controller(json.loads(data)["brokerid"], int(epoch))
+    return Controller(json.loads(data or b"{}")["brokerid"], int(epoch or b""))
