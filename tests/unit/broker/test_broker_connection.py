@@ -182,7 +182,7 @@ def test_reading_pauses_while_too_much_waits_and_goes_on_afterwards(monkeypatch)
         feed(connection, b"".join(heartbeat(number) for number in range(8)))
         assert not transport.reading
         gate.set_result(None)
-        while len(transport.frames()) < 8:
+        while len(transport.frames()) < 8:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert transport.reading
         assert [number for number, _ in answers(transport)] == list(range(8))
