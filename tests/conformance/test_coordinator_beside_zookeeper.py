@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import socket
@@ -276,3 +277,33 @@ def test_the_same_operations_have_the_same_answers(seed: int, embedded: str, tmp
                 f"operation {index} of session {session}: {operation}"
             )
         assert ours.tree() == theirs.tree()
+
+
+@pytest.mark.apache
+def test_apache_kafka_runs_on_the_coordinator_and_outlives_a_controllers_death(embedded: str, tmp_path: Path) -> None:
+    config = {"zookeeper.session.timeout.ms": "4000", "offsets.topic.replication.factor": "1"}
+    with apache.ApacheCluster(tmp_path, brokers=2, zookeeper=embedded, config=config) as kafka:
+        made = apache.tool(
+            *("kafka-topics", "--bootstrap-server", kafka.bootstrap, "--create"),
+            *("--topic", "t", "--partitions", "4", "--replication-factor", "2"),
+        )
+        assert "Created topic t" in made.stdout
+        client = Client(embedded, authenticated=False)
+
+        def controller() -> int | None:
+            result = client.send(GetData("/controller"), 1)[1]
+            return json.loads(result[0])["brokerid"] if isinstance(result, tuple) else None
+
+        dead = controller()
+        assert dead is not None
+        epoch = int(client.send(GetData("/controller_epoch"), 1)[1][0])
+        kafka.kill(dead)
+        deadline = time.monotonic() + 60
+        while controller() in (dead, None):
+            assert time.monotonic() < deadline, "nobody became controller"
+            client.send(Ping(), PING_XID)
+        assert int(client.send(GetData("/controller_epoch"), 1)[1][0]) == epoch + 1
+        kafka.start(dead)
+        assert sorted(client.send(GetChildren("/brokers/ids"), 1)[1][0]) == ["0", "1"]
+        shell = apache.tool("zookeeper-shell", "-server", embedded, "get", "/controller_epoch")
+        assert shell.stdout.strip().endswith(str(epoch + 1))
