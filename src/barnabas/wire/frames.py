@@ -83,7 +83,8 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
         # Malformed UTF-8 is replaced, as Java's String does: a client id in Latin-1 is no reason to hang up.
         client_id = str(frame[position : position + length], "utf-8", "replace")
         position += length
-    if version >= api.flexible_since:
+    # What a version of the future has behind the client id is its own affair.
+    if api.flexible_since <= version <= api.max_version:
         position = _skip_tagged_fields(frame, position)
     # `tuple.__new__` has a quarter of the price of the class's own constructor.
     return tuple.__new__(RequestHeader, (api_key, version, correlation_id, client_id)), position
