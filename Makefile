@@ -28,8 +28,8 @@ test: check
 	$(PYTEST) tests
 
 check: setup
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --cache-dir $(VENV)/.import_linter
 
@@ -37,8 +37,8 @@ bench: setup
 	$(BIN)/barnabas bench all
 
 fmt: setup
-	$(BIN)/ruff format src tests bench
-	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests
 
 sim: setup
 	$(BIN)/barnabas sim run --seeds $(SEEDS)
