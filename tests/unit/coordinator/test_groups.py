@@ -172,6 +172,29 @@ def test_a_write_of_an_earlier_generation_changes_nothing() -> None:
     assert group.state is PREPARING
 
 
+def test_an_assignment_that_is_late_by_a_generation_is_handed_out_to_nobody() -> None:
+    group = new_group()
+    group.join(join(new="a"), "a", at(0))
+    (late,) = group.sync(Sync("a", 1, {"a": b"all"}), "sync", at(0)).writes
+    group.join(join(new="b"), "b", at(1))
+    group.join(join("a"), "a", at(1))
+    assert (group.state, group.generation_id) == (COMPLETING, 2)
+    group.sync(Sync("b", 2), "sync b", at(2))
+    assert group.stored(late, ErrorCode.NONE, at(3)).answers == []
+    assert group.state is COMPLETING
+    assert group.members["a"].assignment == b""
+
+
+def test_a_static_members_predecessor_is_fenced_out_of_its_sync() -> None:
+    group = new_group()
+    group.join(join(new="i-1", group_instance_id="i"), "i", at(0))
+    group.sync(Sync("i-1", 1, {"i-1": b"x"}, group_instance_id="i"), "sync", at(0))
+    outcome = group.join(join(new="i-2", group_instance_id="i"), "again", at(1))
+    assert errors(outcome)["sync"] is ErrorCode.FENCED_INSTANCE_ID
+    assert errors(outcome)["again"] is ErrorCode.NONE
+    assert group.generation_id == 2
+
+
 def test_a_new_member_makes_the_others_join_again() -> None:
     group = stable("a")
     assert group.join(join(new="b"), "b", at(100)).answers == []
