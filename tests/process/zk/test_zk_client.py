@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import apache
 import pytest
+from kazoo.client import KazooClient
 
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.errors import ConfigError
@@ -28,7 +30,7 @@ from barnabas.zk.client import (
 from barnabas.zk.errors import BadVersion, NodeExists, NoNode, NotEmpty, SessionExpired
 from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
 from barnabas.zk.ops import Check, Create, Delete, GetData, SetData
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch
+from barnabas.zk.znodes import BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
 
 BROKER = BrokerInfo(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
 Play = Callable[[str], Awaitable[None]]
@@ -366,6 +368,42 @@ def test_configs_are_written_and_announced(run: Run) -> None:
             assert await zk.get_or_create_cluster_id() == await zk.get_or_create_cluster_id()
             assert await zk.generate_broker_sequence_id() == 1
             assert await zk.conditional_update_path("/brokers/seqid", b"", 0) == (False, -2)
+
+    run(play)
+
+
+def test_kazoo_reads_what_we_wrote_and_fires_our_watches(run: Run) -> None:
+    async def play(connect: str) -> None:
+        address, _, chroot = connect.partition("/")
+        loop = asyncio.get_running_loop()
+        async with connected(connect) as client:
+            zk = KafkaZkClient(client.runtime, client)
+            await zk.create_top_level_paths()
+            epoch = await zk.register_broker(BROKER)
+            changed = asyncio.Event()
+            zk.register_znode_child_change_handler(ZNodeChildChangeHandler("/brokers/topics", changed.set))
+            assert await zk.get_all_topics_in_cluster(register_watch=True) == []
+
+            def kazoo() -> tuple[bytes, Any, list[str]]:
+                other = KazooClient(hosts=f"{address}/{chroot}")
+                other.start()
+                try:
+                    data, stat = other.get("/brokers/ids/1")
+                    other.create("/brokers/topics/made-by-kazoo", b'{"version":1,"partitions":{"0":[1]}}')
+                    return data, stat, other.get_children("/brokers")
+                finally:
+                    other.stop()
+                    other.close()
+
+            data, stat, children = await loop.run_in_executor(None, kazoo)
+            assert BrokerIdZNode.decode(1, data, stat.czxid) == dataclasses.replace(BROKER, epoch=epoch)
+            assert stat.ephemeralOwner == client.session_id
+            assert sorted(children) == ["ids", "seqid", "topics"]
+            async with asyncio.timeout(20):
+                await changed.wait()
+            assert await zk.get_full_replica_assignment_for_topics(["made-by-kazoo"]) == {
+                TopicPartition("made-by-kazoo", 0): ReplicaAssignment((1,))
+            }
 
     run(play)
 
