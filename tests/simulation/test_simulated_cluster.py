@@ -19,6 +19,19 @@ def test_no_acknowledged_record_is_lost_when_the_controller_dies(seed: int) -> N
     assert outcome.acknowledged > 100
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(171, id="bytes overtook the answer to a SYN"),
+        pytest.param(311, id="a producer slept while others moved its partition"),
+        pytest.param(371, id="a broker without metadata refused a topic that is there"),
+    ],
+)
+def test_a_run_that_once_failed_holds(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.good, f"barnabas sim replay {seed}\n" + "\n".join([*outcome.wrong, *outcome.timeline])
+
+
 def test_a_seed_is_the_same_run_under_any_hash_seed() -> None:
     program = "from barnabas.sim.run import run_seed; print(run_seed(3).event_hash)"
     hashes = [

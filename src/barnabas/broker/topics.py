@@ -157,7 +157,9 @@ class Topics:
 
     async def create_automatically(self, name: str) -> ErrorCode:
         """Creates a topic that somebody asked about. The answer is what to tell them for now."""
-        if name in self._creating:
+        if name in self._creating or not self._broker.metadata.image.brokers:
+            # A broker that no controller has spoken to yet knows neither the topics nor where to put a new one: an
+            # error of its own making would end clients that only need to ask again.
             return ErrorCode.LEADER_NOT_AVAILABLE
         self._creating[name] = None
         config = self._broker.config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -259,7 +260,7 @@ def _pipeline(directory: Path, cluster: DemoCluster, report: DemoReport) -> Path
         return None
     parquet = directory / "parquet"
     begun = time.monotonic()
-    with console.status("   Spark local[*]"):
+    with console.status("   Spark local[*]"), _stderr_to(directory / "spark.log"):
         report.delays = topic_to_parquet(cluster.bootstrap, TOPIC, parquet)
         took = time.monotonic() - begun
         report.picture = directory / "delays.png"
@@ -271,6 +272,19 @@ def _pipeline(directory: Path, cluster: DemoCluster, report: DemoReport) -> Path
         table.add_row(delay.carrier, f"{delay.flights:,}", f"{delay.mean_delay:.1f}", f"{delay.late_share:.0%}")
     console.print(table)
     return parquet
+
+
+@contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    """The JVM's own remarks go to `file`, also those from before its logging begins."""
+    kept = os.dup(2)
+    with open(file, "wb") as target:
+        os.dup2(target.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _summary(report: DemoReport, page: Path) -> None:
