@@ -218,7 +218,9 @@ class Replicas:
 
     # Leader and follower
 
-    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    def become_leader_or_follower(
+        self, request: LeaderAndIsrRequest, *, answer_by_topic_id: bool = True
+    ) -> LeaderAndIsrResponse:
         """Applies what the controller decided about each partition; a partition's error concerns it alone."""
         if request.controller_epoch < self.controller_epoch:
             logger.warning(
@@ -248,7 +250,7 @@ class Replicas:
         self.fetchers.shutdown_idle_fetchers()
         if leaders or followers:
             self.on_leadership_change(leaders, followers)
-        return _leader_and_isr_response(topics, errors)
+        return _leader_and_isr_response(topics, errors, by_topic_id=answer_by_topic_id)
 
     def _judge(
         self, topic_partition: TopicPartition, topic_id: Uuid, state: PartitionState
@@ -660,11 +662,13 @@ def _to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, boo
 
 
 def _leader_and_isr_response(
-    topics: Sequence[tuple[str, Uuid, list[PartitionState]]], errors: dict[TopicPartition, ErrorCode]
+    topics: Sequence[tuple[str, Uuid, list[PartitionState]]],
+    errors: dict[TopicPartition, ErrorCode],
+    *,
+    by_topic_id: bool,
 ) -> LeaderAndIsrResponse:
-    """By topic id when the request had ids (version 5 and later), else by name."""
+    """By topic id since version 5 of the request, before that by name."""
     response = LeaderAndIsrResponse()
-    by_id = any(topic_id != ZERO_UUID for _, topic_id, _ in topics)
     for name, topic_id, states in topics:
         answered = [
             LeaderAndIsrResponse.LeaderAndIsrPartitionError(
@@ -672,7 +676,7 @@ def _leader_and_isr_response(
             )
             for each in states
         ]
-        if by_id:
+        if by_topic_id:
             response.topics.append(LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id, answered))
         else:
             response.partition_errors.extend(answered)

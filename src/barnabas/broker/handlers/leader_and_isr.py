@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, require_cluster
 from barnabas.broker.context import RequestContext
@@ -12,6 +12,8 @@ from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAnd
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 5
+
 
 async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
@@ -20,4 +22,6 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
     names = [topic.topic_name for topic in request.topic_states]
     names.extend(state.topic_name for state in request.ungrouped_partition_states)
     await broker.learn_topic_configs(names)
-    return broker.replicas.become_leader_or_follower(request)
+    return broker.replicas.become_leader_or_follower(
+        request, answer_by_topic_id=context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    )

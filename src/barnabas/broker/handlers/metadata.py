@@ -63,7 +63,10 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
 def failed(request: MetadataRequest, error: KafkaError, context: RequestContext) -> MetadataResponse:
     return MetadataResponse(
         topics=[
-            MetadataResponse.MetadataResponseTopic(error_code=error.code, name=topic.name, topic_id=topic.topic_id)
+            # A response may leave out the name only since version 12; a request, since version 10.
+            MetadataResponse.MetadataResponseTopic(
+                error_code=error.code, name=topic.name or "", topic_id=topic.topic_id
+            )
             for topic in request.topics or ()
         ]
     )
