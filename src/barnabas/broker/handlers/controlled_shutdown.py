@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ async def handle(
     broker: Broker, request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
-    remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+    try:
+        remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+    except KafkaError as error:
+        if error.code is ErrorCode.NOT_CONTROLLER:  # Kafka's word here is that of a ControllerMovedException
+            raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, error.message) from error
+        raise
     return ControlledShutdownResponse(
         remaining_partitions=[
             ControlledShutdownResponse.RemainingPartition(topic_name=each.topic, partition_index=each.partition)
