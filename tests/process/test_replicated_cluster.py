@@ -1,5 +1,6 @@
 """Three broker processes and a coordinator, with confluent-kafka (librdkafka) as the client."""
 
+import signal
 import socket
 import struct
 from collections import Counter
@@ -140,6 +141,43 @@ def test_a_controller_and_a_leader_are_killed_and_nothing_acknowledged_is_lost(c
     )
     assert sorted(read_all(cluster, "storm", sent)) == sorted(producer.values)
     assert sorted(int(value) for _, _, value in producer.values) == list(range(sent))
+
+
+def test_a_controller_that_slept_past_its_session_comes_back_as_an_ordinary_broker(cluster):
+    create(cluster, "sleep", min_insync_replicas=2)
+    producer = Acknowledged(cluster)
+
+    def send(first, last):
+        for number in range(first, last):
+            producer.send("sleep", b"%d" % number, key=b"%d" % number)
+
+    send(0, 1000)
+    sleeper = cluster.controller()
+    cluster.brokers[sleeper].signal(signal.SIGSTOP)
+    try:
+        send(1000, 2000)
+        others = [port for number, port in enumerate(cluster.ports) if number != sleeper]
+
+        def another_reigns():
+            bootstrap = ",".join(f"127.0.0.1:{port}" for port in others)
+            admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+            known = admin.list_topics("sleep", timeout=5)
+            return known.controller_id != sleeper and all(
+                sleeper not in state.isrs for state in known.topics["sleep"].partitions.values()
+            )
+
+        eventually(another_reigns, what="the others go on without the sleeper")
+    finally:
+        cluster.brokers[sleeper].signal(signal.SIGCONT)
+    send(2000, 3000)
+    producer.flush()
+    eventually(
+        lambda: all(members == [0, 1, 2] for members in isr(cluster, "sleep").values()),
+        within=60,
+        what="the sleeper is in sync again",
+    )
+    assert cluster.controller() != sleeper
+    assert sorted(read_all(cluster, "sleep", 3000)) == sorted(producer.values)
 
 
 def test_a_broker_that_is_stopped_hands_over_and_comes_back(cluster):
