@@ -126,13 +126,6 @@ _OWN_BROKER_KEYS: Final = (
         "How long a starting broker waits for its own earlier, still unexpired registration to go away.",
         "[0,...]",
     ),
-    _own(
-        "barnabas.metrics.port",
-        "int",
-        "-1",
-        "The port on which the broker answers Prometheus' scrapes; -1 for none.",
-        "[-1,...]",
-    ),
 )
 
 
