@@ -59,7 +59,7 @@ from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.wire.records import Record, build_batch
+from barnabas.wire.records import Record, batches, build_batch, records_of
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -487,10 +487,7 @@ def codes(*given: ErrorCode) -> Codes:
 
 SENSIBLE: dict[ApiKey, Builder] = {
     ApiKey.PRODUCE: lambda world, version: (produce(world, version, world.scratch), OK),
-    ApiKey.FETCH: lambda world, version: (
-        fetch(version, world.data, world.data_id),
-        OK if version >= 4 else codes(ErrorCode.UNSUPPORTED_VERSION),  # record batches are not converted down
-    ),
+    ApiKey.FETCH: lambda world, version: (fetch(version, world.data, world.data_id), OK),
     ApiKey.LIST_OFFSETS: lambda world, version: (list_offsets(world.data, -1), OK),
     ApiKey.METADATA: lambda world, version: (metadata(version, world.data), OK),
     ApiKey.LEADER_AND_ISR: lambda world, version: (
@@ -775,6 +772,18 @@ def test_a_topic_without_a_name_is_refused_where_ids_cannot_be_asked_for(world: 
     answer = answered(world.port, request, version)
     assert errors_in(answer) == {ErrorCode.INVALID_REQUEST}
     assert answer.topics[0].name == ""
+
+
+@pytest.mark.parametrize("version", range(18))
+def test_every_version_of_fetch_has_the_records_in_its_own_format(world: World, version: int) -> None:
+    answer = answered(world.port, fetch(version, world.data, world.data_id), version)
+    records = answer.responses[0].partitions[0].records
+    found = [(header, record) for header, start, end in batches(records) for record in records_of(records, start, end)]
+    assert {header.magic for header, _ in found} == {0 if version < 2 else 1 if version < 4 else 2}
+    assert [(record.offset, record.key, record.value) for _, record in found] == [
+        (number, b"key", b"value %d" % number) for number in range(5)
+    ]
+    assert {record.timestamp for _, record in found} == {-1 if version < 2 else 1_700_000_000_000}
 
 
 @pytest.mark.parametrize("version", range(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
@@ -11,13 +12,20 @@ from barnabas.model.errors import ErrorCode
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
 from barnabas.replica.fetch_session import refused
 from barnabas.replica.partition import FetchIsolation
+from barnabas.wire.compression import Codec
+from barnabas.wire.errors import WireError
+from barnabas.wire.message_sets import down_converted
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.records import batches
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
+logger = logging.getLogger(__name__)
+
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
+_FIRST_VERSION_OF_TIMESTAMPS: Final = 2
 _FIRST_VERSION_WITH_SOFT_LIMIT: Final = 3
 _FIRST_VERSION_OF_BATCHES: Final = 4
 _FIRST_VERSION_OF_STORAGE_ERROR: Final = 6
@@ -79,7 +87,8 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         )
         answers = await replicas.fetch(params, interesting)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
-            answers = [_as_old_clients_understand(broker, key, data, version) for key, data in answers]
+            offsets = {key: asked.fetch_offset for key, asked in interesting}
+            answers = [_as_old_clients_understand(broker, key, data, version, offsets[key]) for key, data in answers]
     answers.extend(erroneous)
     response = session.response(answers)
     if version >= _FIRST_VERSION_WITH_LEADERS:
@@ -88,20 +97,29 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
 
 
 def _as_old_clients_understand(
-    broker: Broker, key: TopicIdPartition, data: FetchResponse.PartitionData, version: int
+    broker: Broker, key: TopicIdPartition, data: FetchResponse.PartitionData, version: int, fetch_offset: int
 ) -> tuple[TopicIdPartition, FetchResponse.PartitionData]:
-    """Errors that the client's version knows, in place of records or errors that it does not."""
+    """Records and errors that the client's version knows, in place of those that it does not."""
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not data.records:
         return key, data
-    if version < _FIRST_VERSION_OF_BATCHES:
-        # The log holds record batches of version 2 only, and they are not converted down.
-        return key, refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
     partition = broker.replicas.partition(key.topic_partition)
     log = None if partition is None else partition.log
     if log is not None and log.config.text("compression.type") == "zstd":
         return key, refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if version < _FIRST_VERSION_OF_BATCHES:
+        if log is not None and not log.config.flag("message.downconversion.enable"):
+            return key, refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
+        records = data.records
+        assert not isinstance(records, list), "a log is read into one buffer"
+        try:
+            if any(header.compression is Codec.ZSTD for header, _, _ in batches(records)):
+                return key, refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            data.records = down_converted(records, 0 if version < _FIRST_VERSION_OF_TIMESTAMPS else 1, fetch_offset)
+        except WireError as error:
+            logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
+            return key, refused(key.partition, ErrorCode.CORRUPT_MESSAGE)
     return key, data
 
 
