@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml uv.lock
 	@if command -v uv >/dev/null; then uv=uv; else \
 		test -x .uv/bin/uv || { $(PYTHON) -m venv .uv && .uv/bin/pip install -q --disable-pip-version-check uv; }; uv=.uv/bin/uv; fi; \
 	echo "setting up $(VENV) (the first time takes a minute or two)"; \
-	$$uv sync --quiet --locked --all-extras --python "$$(command -v $(PYTHON))"
+	$$uv sync --quiet --locked --all-extras --compile-bytecode --python "$$(command -v $(PYTHON))"
 	@touch $(STAMP)
 
 demo: setup

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+_STALL_S: Final = 30
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,13 @@ def ids_in_topic(bootstrap: str, topic: str, on_progress: Callable[[int], None])
         consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
         ids: list[int] = []
         left = {number for number, end in ends.items() if end > 0}
+        last_progress = time.monotonic()
         while left:
-            messages = consumer.consume(10_000, 20)
-            if not messages:
-                raise TimeoutError(f"partitions {sorted(left)} gave nothing for 20 s")
+            messages = consumer.consume(10_000, 0.2)
+            if messages:
+                last_progress = time.monotonic()
+            elif time.monotonic() - last_progress > _STALL_S:
+                raise TimeoutError(f"partitions {sorted(left)} gave nothing for {_STALL_S} s")
             for message in messages:
                 if message.error() is not None:
                     raise RuntimeError(f"reading the topic failed: {message.error()}")
