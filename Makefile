@@ -19,6 +19,7 @@ $(STAMP): pyproject.toml uv.lock
 		test -x .uv/bin/uv || { $(PYTHON) -m venv .uv && .uv/bin/pip install -q --disable-pip-version-check uv; }; uv=.uv/bin/uv; fi; \
 	echo "setting up $(VENV) (the first time takes a minute or two)"; \
 	$$uv sync --quiet --locked --all-extras --compile-bytecode --python "$$(command -v $(PYTHON))"
+	@$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
 demo: setup
