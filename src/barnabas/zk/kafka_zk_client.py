@@ -36,6 +36,7 @@ from barnabas.zk.znodes import (
     ConfigEntityChangeNotificationZNode,
     ConfigEntityTypeZNode,
     ConfigEntityZNode,
+    ConsumerOffsetZNode,
     ControllerEpochZNode,
     ControllerRegistration,
     ControllerZNode,
@@ -856,6 +857,20 @@ class KafkaZkClient:
             await self.make_sure_persistent_path_exists(ConfigEntityChangeNotificationZNode.path)
             answer = await self._request(op)
         if isinstance(answer, ZooKeeperError):
+            raise answer
+
+    # --- offsets of old consumers -----------------------------------------------------------------------------
+
+    async def get_consumer_offset(self, group: str, topic_partition: TopicPartition) -> int | None:
+        data, _ = await self.get_data_and_stat(ConsumerOffsetZNode.path(group, topic_partition))
+        return ConsumerOffsetZNode.decode(data)
+
+    async def set_or_create_consumer_offset(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
+        path, data = ConsumerOffsetZNode.path(group, topic_partition), ConsumerOffsetZNode.encode(offset)
+        (answer,) = await self._requests([SetData(path, data)])
+        if isinstance(answer, NoNode):
+            await self.create_recursive(path, data)
+        elif isinstance(answer, ZooKeeperError):
             raise answer
 
     # --- features ---------------------------------------------------------------------------------------------

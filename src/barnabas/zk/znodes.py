@@ -540,6 +540,22 @@ class ConsumerPathZNode:
     path: Final = "/consumers"
 
 
+class ConsumerOffsetZNode:
+    """An offset that was committed by version 0 of OffsetCommit."""
+
+    @staticmethod
+    def path(group: str, topic_partition: TopicPartition) -> str:
+        return f"{ConsumerPathZNode.path}/{group}/offsets/{topic_partition.topic}/{topic_partition.partition}"
+
+    @staticmethod
+    def encode(offset: int) -> bytes:
+        return str(offset).encode()
+
+    @staticmethod
+    def decode(data: bytes | None) -> int | None:
+        return None if data is None else int(data)
+
+
 class ClusterZNode:
     path: Final = "/cluster"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, require_cluster
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     require_cluster(context, Operation.ALTER)
+    if not broker.controller.is_active:
+        return _not_controller(broker, request)
     response = await broker.controller.elect_leaders(request)
     if context.version == 0:
         response.error_code = ErrorCode.NONE  # version 0 has errors of partitions only
@@ -22,18 +25,32 @@ async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestC
 
 
 def failed(request: ElectLeadersRequest, error: KafkaError, context: RequestContext) -> ElectLeadersResponse:
+    asked = {topic.topic: topic.partitions for topic in request.topic_partitions or ()}
+    return _refused(asked, error, ErrorCode.NONE if context.version == 0 else error.code)
+
+
+def _not_controller(broker: Broker, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Said of each partition, as Kafka does: of all that are known here where none was named."""
+    if request.topic_partitions is None:
+        asked = {name: sorted(topic.partitions) for name, topic in broker.metadata.image.topics.items()}
+    else:
+        asked = {topic.topic: topic.partitions for topic in request.topic_partitions}
+    return _refused(asked, KafkaError(ErrorCode.NOT_CONTROLLER), ErrorCode.NONE)
+
+
+def _refused(asked: Mapping[str, Sequence[int]], error: KafkaError, top_level: ErrorCode) -> ElectLeadersResponse:
     return ElectLeadersResponse(
-        error_code=ErrorCode.NONE if context.version == 0 else error.code,
+        error_code=top_level,
         replica_election_results=[
             ElectLeadersResponse.ReplicaElectionResult(
-                topic=topic.topic,
+                topic=topic,
                 partition_result=[
                     ElectLeadersResponse.PartitionResult(
                         partition_id=partition, error_code=error.code, error_message=error.message
                     )
-                    for partition in topic.partitions
+                    for partition in partitions
                 ],
             )
-            for topic in request.topic_partitions or ()
+            for topic, partitions in asked.items()
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
@@ -10,9 +11,12 @@ from barnabas.coordinator.offsets_records import NO_TIMESTAMP, OffsetAndMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.zk.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
 
 _BY_DEFAULT: Final = -1
 """The retention that stands for the broker's own, and the timestamp that stands for now."""
@@ -43,20 +47,37 @@ async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestC
                     now_ms if given_ms == _BY_DEFAULT else given_ms,
                     NO_TIMESTAMP if retention_ms == _BY_DEFAULT else now_ms + retention_ms,
                 )
-    if offsets:
-        # Version 0 knew neither members nor generations.
-        member_id, generation_id = (
-            ("", -1) if context.version == 0 else (request.member_id, request.generation_id_or_member_epoch)
-        )
+    if context.version == 0:
+        for key, committed in offsets.items():
+            outcome[key] = await _commit_to_zookeeper(broker, request.group_id, key, committed)
+    elif offsets:
         try:
             outcome.update(
                 await broker.groups.commit_offsets(
-                    request.group_id, member_id, request.group_instance_id, generation_id, offsets
+                    request.group_id,
+                    request.member_id,
+                    request.group_instance_id,
+                    request.generation_id_or_member_epoch,
+                    offsets,
                 )
             )
         except KafkaError as error:
             outcome.update(dict.fromkeys(offsets, error.code))
     return _response(request, outcome)
+
+
+async def _commit_to_zookeeper(
+    broker: Broker, group_id: str, key: TopicPartition, committed: OffsetAndMetadata
+) -> ErrorCode:
+    """Version 0 is of the time before groups had coordinators: any broker takes its offsets, and keeps no metadata."""
+    if len(committed.metadata) > broker.config.number("offset.metadata.max.bytes"):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    try:
+        await broker.zk.set_or_create_consumer_offset(group_id, key, committed.offset)
+    except ZooKeeperError as error:
+        logger.warning("[broker %d] offset of %s for %r: %s", broker.broker_id, key, group_id, error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.NONE
 
 
 def failed(request: OffsetCommitRequest, error: KafkaError, context: RequestContext) -> OffsetCommitResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,9 +12,12 @@ from barnabas.coordinator.group_coordinator import FetchedOffset
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from barnabas.zk.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _FIRST_VERSION_WITH_TOP_ERROR: Final = 2
@@ -26,7 +30,10 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
     if request.topics is not None:
         asked = [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
     try:
-        fetched = _fetch(broker, request.group_id, asked, context, require_stable=request.require_stable)
+        if context.version == 0:
+            fetched = await _fetch_from_zookeeper(broker, request.group_id, asked or [], context)
+        else:
+            fetched = _fetch(broker, request.group_id, asked, context, require_stable=request.require_stable)
     except KafkaError as error:
         return failed(request, error, context)
     topics: dict[str, list[OffsetFetchResponse.OffsetFetchResponsePartition]] = {}
@@ -93,6 +100,32 @@ def _fetch(
     fetched = broker.groups.fetch_offsets(group_id, seen, require_stable=require_stable)
     refused = FetchedOffset(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return {key: fetched.get(key, refused) for key in asked} if hidden else fetched
+
+
+async def _fetch_from_zookeeper(
+    broker: Broker, group_id: str, asked: Sequence[TopicPartition], context: RequestContext
+) -> dict[TopicPartition, FetchedOffset]:
+    """What version 0 of OffsetCommit has written; any broker can tell."""
+    if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics = broker.metadata.image.topics
+    fetched = {}
+    for key in asked:
+        offset: int | None = None
+        code = ErrorCode.NONE
+        if not _may_see(context, key.topic):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif key.topic in topics and key.partition in topics[key.topic].partitions:
+            try:
+                offset = await broker.zk.get_consumer_offset(group_id, key)
+            except (ZooKeeperError, ValueError) as error:
+                logger.warning("[broker %d] offset of %s for %r: %s", broker.broker_id, key, group_id, error)
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if offset is not None:
+            fetched[key] = FetchedOffset(offset)
+        else:
+            fetched[key] = FetchedOffset(error=code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return fetched
 
 
 def _may_see(context: RequestContext, topic: str) -> bool:
