@@ -219,7 +219,15 @@ class Admin:
             ],
             timeout_ms=OPERATION_TIMEOUT_MS,
         )
-        answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
+        # A broker that is not the controller says so of each partition.
+        answer = await self._to(
+            self.cluster.controller,
+            request,
+            lambda a: [
+                a.error_code,
+                *(each.error_code for topic in a.replica_election_results for each in topic.partition_result),
+            ],
+        )
         error = _outcome(answer.error_code, None)
         if error is not None:
             raise error
