@@ -71,6 +71,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_limits",
         "_reading_paused",
         "_router",
+        "_routes",
         "_story",
         "_story_ended",
         "_transport",
@@ -90,6 +91,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     ) -> None:
         self._broker = broker
         self._router = router
+        self._routes = router.routes
         self._limits = limits
         self.listener = listener
         self.authorizer = authorizer
@@ -266,15 +268,18 @@ class BrokerConnection(asyncio.BufferedProtocol):
         except WireError as error:
             self._refuse(f"its request header cannot be read ({error})")
             return
-        route = self._router.routes.get(header.api_key)
+        api_key, version = header.api_key, header.api_version
+        route = self._routes.get(api_key)
         if route is None:
-            self._refuse(f"it sent a request with API key {header.api_key}, which this broker does not offer")
+            self._refuse(f"it sent a request with API key {api_key}, which this broker does not offer")
             return
-        version = header.api_version
         self.requests += 1
         if not route.min_version <= version <= route.max_version:
-            if header.api_key == ApiKey.API_VERSIONS:
-                self._write(encode_response(self._router.unsupported_version(), 0, header.correlation_id))
+            if api_key == ApiKey.API_VERSIONS:
+                assert self._transport is not None
+                self._transport.writelines(
+                    encode_response(self._router.unsupported_version(), 0, header.correlation_id)
+                )
             else:
                 self._refuse(
                     f"it sent {route.name} in version {version}; versions {route.min_version} to "
@@ -312,16 +317,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 logger.exception("[broker %d] cannot encode %r", self._broker.broker_id, response)
                 self._refuse(f"the response to its {context.api_name} cannot be written ({failure})")
                 return
-            self._write(parts)
+            transport = self._transport
+            assert transport is not None
+            if len(parts) == 1:
+                transport.write(parts[0])
+            else:
+                transport.writelines(parts)
         if not self._driving:
             self._run_waiting()
-
-    def _write(self, parts: list[Any]) -> None:
-        assert self._transport is not None
-        if len(parts) == 1:
-            self._transport.write(parts[0])
-        else:
-            self._transport.writelines(parts)
 
     def _failed(self, context: RequestContext, error: BaseException) -> Any:
         """The response that tells the caller of `error`, or None where there is none to send."""
