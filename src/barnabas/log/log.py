@@ -795,12 +795,14 @@ class Log:
 
     def update_high_watermark(self, high_watermark: int) -> int:
         """Sets it, kept within log start and log end; returns what it is then."""
-        bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
-        if bounded != self.high_watermark:
-            self.high_watermark = bounded
-            self.producers.on_high_watermark(bounded)
-            self._note_first_unstable()
-        return bounded
+        if not self.log_start_offset <= high_watermark <= self.log_end_offset:
+            high_watermark = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
+        if high_watermark != self.high_watermark:
+            self.high_watermark = high_watermark
+            if self._first_unstable is not None:
+                self.producers.on_high_watermark(high_watermark)
+                self._note_first_unstable()
+        return high_watermark
 
     def maybe_increment_high_watermark(self, high_watermark: int) -> int | None:
         """Raises it, never lowers it; returns the old one when it rose."""

@@ -56,14 +56,10 @@ class Purgatory(Generic[K]):
         self._sequence = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._delayed = 0
+        self.delayed = 0
+        """How many operations wait now."""
         self._dead = 0
         self._shut_down = False
-
-    @property
-    def delayed(self) -> int:
-        """How many operations wait now."""
-        return self._delayed
 
     def watched(self, key: K) -> bool:
         return key in self._watchers
@@ -82,12 +78,12 @@ class Purgatory(Generic[K]):
         watched = list(keys)
         for key in watched:
             self._watchers.setdefault(key, []).append(operation)
-        self._delayed += 1
+        self.delayed += 1
         self._begin_timeout(loop, operation, loop.time() + timeout_ms / 1000)
         try:
             await done
         finally:
-            self._delayed -= 1
+            self.delayed -= 1
             self._dead += 1
             operation.completed = True
             for key in watched:
@@ -96,7 +92,7 @@ class Purgatory(Generic[K]):
                     watchers.remove(operation)
                     if not watchers:
                         del self._watchers[key]
-            if self._dead > _DEAD_MAX and self._dead > self._delayed:
+            if self._dead > _DEAD_MAX and self._dead > self.delayed:
                 self._sweep()
 
     def check_and_complete(self, key: K) -> int:

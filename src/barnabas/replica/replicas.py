@@ -96,6 +96,7 @@ class Replicas:
         self.follower_fetches: Purgatory[TopicPartition] = Purgatory()
         self.consumer_fetches: Purgatory[TopicPartition] = Purgatory()
         self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
+        self._awaiting_high_watermark = self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
         self.fetch_sessions = FetchSessions(
             runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
         )
@@ -187,10 +188,9 @@ class Replicas:
         self._alter_partition.submit(partition.topic_partition, partition.topic_id, proposed.sent, answered)
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        key = partition.topic_partition
-        self.consumer_fetches.check_and_complete(key)
-        self.delayed_produce.check_and_complete(key)
-        self.delayed_delete_records.check_and_complete(key)
+        for purgatory in self._awaiting_high_watermark:
+            if purgatory.delayed:
+                purgatory.check_and_complete(partition.topic_partition)
 
     # What a fetcher needs (`fetchers.Follower`)
 
@@ -407,7 +407,7 @@ class Replicas:
             result.pending = True
         if high_watermark_raised:
             self.high_watermark_moved(partition)
-        if not info.duplicate:
+        if self.follower_fetches.delayed and not info.duplicate:
             self.follower_fetches.check_and_complete(topic_partition)
         return result
 

@@ -20,12 +20,13 @@ from barnabas.wire.messages import APIS
 from barnabas.wire.varint import read_unsigned
 
 _HEADER_START: Final = struct.Struct(">hhi")
+_HEADER: Final = struct.Struct(">hhih")
+"""With the length of the client id."""
 _SHORT: Final = struct.Struct(">h")
 _SIZE: Final = struct.Struct(">i")
 _RESPONSE_START: Final = struct.Struct(">ii")
 _CORRELATION_BYTES: Final = 4
-_HEADER_BYTES: Final = 10
-"""With the length of the client id."""
+_HEADER_BYTES: Final = _HEADER.size
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
 
@@ -62,9 +63,15 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     An unknown API is `UnsupportedVersionError`; so is an unknown version, except of ApiVersions: a client may ask in a
     version of the future, and be told what the broker knows (KIP-511).
     """
-    if len(frame) < _HEADER_START.size:
-        raise WireError(f"a frame of {len(frame)} bytes has no room for a request header")
-    api_key, version, correlation_id = _HEADER_START.unpack_from(frame)
+    frame_bytes = len(frame)
+    length: int | None
+    if frame_bytes >= _HEADER_BYTES:
+        api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
+    elif frame_bytes >= _HEADER_START.size:
+        api_key, version, correlation_id = _HEADER_START.unpack_from(frame)
+        length = None
+    else:
+        raise WireError(f"a frame of {frame_bytes} bytes has no room for a request header")
     api = APIS.get(api_key)
     if api is None:
         raise UnsupportedVersionError(f"there is no API with the key {api_key}")
@@ -72,13 +79,12 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
         raise UnsupportedVersionError(f"{api.name} has no version {version}")
     if api_key == _CONTROLLED_SHUTDOWN and version == 0:
         return RequestHeader(api_key, version, correlation_id, None), _HEADER_START.size
-    if len(frame) < _HEADER_BYTES:
+    if length is None:
         raise WireError("a request header ends before its client id")
-    (length,) = _SHORT.unpack_from(frame, _HEADER_START.size)
     position = _HEADER_BYTES
     client_id: str | None = None
     if length >= 0:
-        if len(frame) < position + length:
+        if frame_bytes < position + length:
             raise WireError(f"a client id of {length} bytes reaches beyond its frame")
         # Malformed UTF-8 is replaced, as Java's String does: a client id in Latin-1 is no reason to hang up.
         client_id = str(frame[position : position + length], "utf-8", "replace")
