@@ -23,7 +23,6 @@ from barnabas.cli.demo.pipeline import draw_delays, topic_to_parquet
 from barnabas.cli.demo.report import DemoReport, Event
 from barnabas.cli.demo.stream import FlightStream
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.model.ids import TopicPartition
 from barnabas.spark.session import SparkUnavailable, java_home
 
 TOPIC: Final = "flights"
@@ -104,7 +103,7 @@ def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
     _step(2, f"Topic {TOPIC}: {PARTITIONS} partitions, replication factor 3, min.insync.replicas=2")
     _create_topic(cluster)
     created = cluster.metadata_when(TOPIC, _all_in_sync, "every replica in sync")
-    _say("leaders " + _leaders(created))
+    _say("leader and ISR of each partition: " + _leaders(created))
 
     _step(3, "Every flight that left New York City in 2013, one JSON record each, idempotent, acks=all")
     flights = read_flights()
@@ -184,9 +183,10 @@ def _without(seen: ClusterMetadata, broker: int) -> bool:
 
 
 def _leaders(seen: ClusterMetadata) -> str:
-    return "  ".join(
-        f"{TopicPartition(TOPIC, number)}→{p.leader} {list(p.isr)}"
-        for number, p in sorted(seen.topics[TOPIC].partitions.items())
+    """Each partition's leader and, in brackets, its ISR."""
+    return ", ".join(
+        f"{number}→{partition.leader} [{' '.join(map(str, partition.isr))}]"
+        for number, partition in sorted(seen.topics[TOPIC].partitions.items())
     )
 
 
