@@ -6,7 +6,9 @@ import asyncio
 import json
 import subprocess
 import uuid
+from functools import partial
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from cluster import Cluster, until
 from confluent_kafka import Consumer, Message, Producer
@@ -153,16 +155,18 @@ def test_aiokafka_produces_and_consumes(cluster: Cluster) -> None:
     assert asyncio.run(story()) == set(range(200))
 
 
+def run_kcat(kcat: str, cluster: Cluster, *arguments: str, text: str = "") -> str:
+    done = subprocess.run(
+        [kcat, "-b", cluster.bootstrap, *arguments], input=text, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_kcat_produces_lists_and_reads_with_and_without_a_group(cluster: Cluster, kcat: str) -> None:
     topic = new_topic(cluster, 1)
 
-    def run(*arguments: str, text: str = "") -> str:
-        done = subprocess.run(
-            [kcat, "-b", cluster.bootstrap, *arguments], input=text, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    run = partial(run_kcat, kcat, cluster)
     run("-P", "-t", topic, "-K", ":", text="a:1\nb:2\nc:3\n")
     listed = json.loads(run("-L", "-J"))
     assert len(listed["brokers"]) == 3
@@ -170,3 +174,13 @@ def test_kcat_produces_lists_and_reads_with_and_without_a_group(cluster: Cluster
     assert run("-C", "-t", topic, "-e", "-q", "-f", "%p %o %k %s\n") == "0 0 a 1\n0 1 b 2\n0 2 c 3\n"
     grouped = run("-G", f"group-of-{topic}", "-X", "auto.offset.reset=earliest", "-c", "3", "-q", topic)
     assert grouped.splitlines() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("version", ["0.8.2", "0.9.0", "0.10.0", "0.11.0"])
+def test_a_client_of_that_age_reads_what_it_and_a_new_one_wrote(cluster: Cluster, kcat: str, version: str) -> None:
+    topic = new_topic(cluster, 1)
+    old = ("-X", "api.version.request=false", "-X", f"broker.version.fallback={version}")
+    run_kcat(kcat, cluster, *old, "-P", "-t", topic, "-K", ":", "-z", "snappy", text="a:1\nb:2\n")
+    run_kcat(kcat, cluster, "-P", "-t", topic, "-K", ":", "-z", "lz4", text="c:3\nd:4\n")
+    read_by_old = run_kcat(kcat, cluster, *old, "-C", "-t", topic, "-o", "1", "-e", "-q", "-f", "%o %k %s\n")
+    assert read_by_old == "1 b 2\n2 c 3\n3 d 4\n"
