@@ -78,7 +78,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timer_number = 0
         self._running = False
         self._closed = False
-        self._stopping = False
 
     # ---- time
 
@@ -174,12 +173,6 @@ class SimLoop(asyncio.AbstractEventLoop):
                 continue
             self.callbacks += 1
             handle._run()
-
-    def stop(self) -> None:
-        self._stopping = True
-
-    def run_forever(self) -> None:
-        raise NotImplementedError("a simulated run ends when its story does: run_until_complete")
 
     def is_running(self) -> bool:
         return self._running

@@ -88,6 +88,7 @@ class World:
         async def main(runtime: Runtime) -> None:
             broker = Broker(runtime, config)
             process.remains.append(broker)
+            broker.failed.add_done_callback(lambda failed: self.broken.append(f"{process} failed: {failed.result()!r}"))
             try:
                 await broker.startup()
             except Exception as error:
