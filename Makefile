@@ -1,6 +1,9 @@
 # Every target sets up what it needs: git, make and Python >= 3.11 are enough (Java 17 for Spark and Apache Kafka).
 SHELL := /bin/bash
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+# A distribution's interpreter is built with profile-guided optimisation, a self-built one mostly is not: a fifth of the
+# broker's CPU (measured: 59 against 75 µs for one small produce request). So /usr/bin comes first, then PATH.
+CANDIDATES := $(foreach minor,13 12 11,/usr/bin/python3.$(minor)) python3.13 python3.12 python3.11 python3
+PYTHON ?= $(shell for p in $(CANDIDATES); do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +19,10 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "barnabas needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	@if command -v uv >/dev/null; then uv=uv; else \
-		test -x .uv/bin/uv || { $(PYTHON) -m venv .uv && .uv/bin/pip install -q --disable-pip-version-check uv; }; uv=.uv/bin/uv; fi; \
+		for p in $(PYTHON) $(CANDIDATES); do test -x .uv/bin/pip && break; \
+			$$p -c 'import ensurepip, venv' 2>/dev/null && $$p -m venv .uv; done; \
+		test -x .uv/bin/pip || { echo "barnabas needs uv, or a Python with venv (python3-venv) to fetch it" >&2; exit 1; }; \
+		test -x .uv/bin/uv || .uv/bin/pip install -q --disable-pip-version-check uv; uv=.uv/bin/uv; fi; \
 	echo "setting up $(VENV) (the first time takes a minute or two)"; \
 	$$uv sync --quiet --locked --all-extras --compile-bytecode --python "$$(command -v $(PYTHON))"
 	@$(BIN)/python -m compileall -q src
