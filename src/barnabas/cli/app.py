@@ -157,7 +157,8 @@ def _told(error: Exception) -> int:
         complain(str(error))
         return 2
     elif isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
-        complain(f"{str(error).rstrip('.')}.")  # WireError, ConnectionLost: their text is a sentence's beginning
+        # WireError, ConnectionLost: their text is a sentence's beginning. Some of others' have none: then their name.
+        complain(f"{str(error).rstrip('.') or type(error).__name__}.")
     elif isinstance(error, OSError):
         complain(f"{error}.")
     else:

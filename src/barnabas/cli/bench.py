@@ -112,7 +112,7 @@ def make_topic(subject: Running, name: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": subject.bootstrap})
     topic = NewTopic(name, num_partitions=1, replication_factor=1, config={"file.delete.delay.ms": "1000"})
-    admin.create_topics([topic])[name].result(30)
+    admin.create_topics([topic], operation_timeout=60, request_timeout=60)[name].result(90)
     deadline = time.monotonic() + 30
     while True:
         partitions = admin.list_topics(name, timeout=10).topics[name].partitions
