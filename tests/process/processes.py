@@ -12,15 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from barnabas.cli.apache import free_port
+
 T = TypeVar("T")
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def eventually(fact: Callable[[], T], *, within: float = 30.0, what: str = "") -> T:

@@ -21,8 +21,9 @@ from kazoo.exceptions import (
 )
 from kazoo.recipe.cache import TreeCache
 from kazoo.security import make_digest_acl
-from processes import Process, eventually, free_port
+from processes import Process, eventually
 
+from barnabas.cli.apache import free_port
 from barnabas.zk.ops import (
     NOTIFICATION_XID,
     SET_WATCHES_XID,

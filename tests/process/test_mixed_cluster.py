@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from processes import Process, answers, eventually, free_port
+from processes import Process, answers, eventually
 
-from barnabas.cli.apache import ApacheCluster
+from barnabas.cli.apache import ApacheCluster, free_port
 
 pytestmark = pytest.mark.apache
 

@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.cli.apache import ApacheCluster
+from barnabas.cli.output import Format, print_json
 from barnabas.wire import frames
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.records import Record, build_batch
@@ -384,9 +385,9 @@ def measure_start(directory: Path, rounds: int, brokers: int) -> list[Figure]:
 # ------------------------------------------------------------------------------------------------ the command
 
 
-def _report(figures: list[Figure], output: str) -> None:
-    if output == "json":
-        print(json.dumps([figure.as_json() for figure in figures], indent=1))
+def _report(figures: list[Figure], output: Format) -> None:
+    if output is Format.json:
+        print_json([figure.as_json() for figure in figures])
         return
     table = Table("figure", "unit", "Barnabas", "Apache Kafka", "ratio", "aim", "")
     for figure in figures:
@@ -410,7 +411,7 @@ Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved pairs;
 Directory = Annotated[
     Path | None, typer.Option("--dir", help="Where both keep their logs; a temporary one by default.")
 ]
-Format = Annotated[str, typer.Option("--format", help="text or json")]
+Output = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
 
 
 @contextlib.contextmanager
@@ -427,27 +428,27 @@ def _place(directory: Path | None) -> Iterator[Path]:
 
 
 @app.command("produce")
-def produce_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
     """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_produce(subjects, rounds)
-    _report(figures, format)
+    _report(figures, output)
 
 
 @app.command("consume")
-def consume_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
     """Reading a topic from its start: broker CPU per GB, throughput."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_consume(subjects, rounds)
-    _report(figures, format)
+    _report(figures, output)
 
 
 @app.command("latency")
-def latency_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
     """Single-record requests: broker CPU each, requests per second, p50 and p99."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_latency(subjects, rounds)
-    _report(figures, format)
+    _report(figures, output)
 
 
 @app.command("start")
@@ -455,16 +456,16 @@ def start_command(
     rounds: Rounds = 5,
     brokers: Annotated[int, typer.Option("-n", min=1)] = 1,
     directory: Directory = None,
-    format: Format = "text",
+    output: Output = Format.text,
 ) -> None:
     """From nothing to a broker that answers, coordination included."""
     with _place(directory) as place:
         figures = measure_start(place, rounds, brokers)
-    _report(figures, format)
+    _report(figures, output)
 
 
 @app.command("all")
-def all_command(rounds: Rounds = 5, directory: Directory = None, format: Format = "text") -> None:
+def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
     """Everything above, one after the other."""
     with _place(directory) as place:
         with both(place) as subjects:
@@ -473,4 +474,4 @@ def all_command(rounds: Rounds = 5, directory: Directory = None, format: Format 
             figures += measure_consume(subjects, rounds)
         figures += measure_start(place / "start", rounds, 1)
         figures += measure_start(place / "start3", rounds, 3)
-    _report(figures, format)
+    _report(figures, output)

@@ -12,7 +12,9 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.replica.delayed_produce import Appended
 from barnabas.replica.replicas import ACKS_ALL
+from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -26,11 +28,8 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 _FIRST_VERSION_OF_BATCHES: Final = 3
 _FIRST_VERSION_OF_ZSTD: Final = 7
 _FIRST_VERSION_WITH_LEADERS: Final = 10
-_BATCH_HEADER_BYTES: Final = 61
-_MAGIC_AT: Final = 16
-_ATTRIBUTES_LOW_AT: Final = 22
-_ZSTD: Final = 4
-_TRANSACTIONAL: Final = 0x10
+_ATTRIBUTES_LOW_AT: Final = ATTRIBUTES_AT + 1
+_ZSTD: Final = int(Codec.ZSTD)
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 
 
@@ -75,20 +74,20 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
         )
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
-    if len(records) < _BATCH_HEADER_BYTES:
+    if len(records) < HEADER_BYTES:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, "The record batch ends inside its header")
-    if records[_MAGIC_AT] != 2:
+    if records[MAGIC_AT] != 2:
         return KafkaError(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
         )
     attributes = records[_ATTRIBUTES_LOW_AT]
-    if attributes & 7 == _ZSTD and version < _FIRST_VERSION_OF_ZSTD:
+    if attributes & COMPRESSION_MASK == _ZSTD and version < _FIRST_VERSION_OF_ZSTD:
         return KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
-    if attributes & _TRANSACTIONAL and not (
+    if attributes & TRANSACTIONAL and not (
         request.transactional_id is not None
         and authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     ):
