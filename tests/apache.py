@@ -18,13 +18,17 @@ from barnabas.cli.apache import (
     tool_command,
     zookeeper_server,
 )
+from barnabas.cli.apache_zookeeper import ServerTls, ZooKeeperEnsemble, four_letter_word
 
 zookeeper = zookeeper_server
 
 __all__ = [
     "ApacheCluster",
+    "ServerTls",
+    "ZooKeeperEnsemble",
     "classpath",
     "cluster_view",
+    "four_letter_word",
     "free_port",
     "java",
     "require",

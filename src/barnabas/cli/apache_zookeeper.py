@@ -1,0 +1,199 @@
+"""Apache ZooKeeper 3.8 alone, from the same jars: one server or an ensemble, with TLS and SASL where asked for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from barnabas.cli.apache import classpath, free_port, java
+
+_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """PEM files of a server: its key with its certificate, and whom it trusts. `client_auth`: none, want or need."""
+
+    key_store: Path
+    trust_store: Path
+    client_auth: str = "need"
+
+
+def four_letter_word(address: str, word: str, timeout: float = 2.0) -> str:
+    """What the server at ``host:port`` answers to ``srvr``, ``mntr`` and the like. Raises `OSError`."""
+    host, _, port = address.rpartition(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout) as connection:
+        connection.sendall(word.encode())
+        while part := connection.recv(65536):
+            answer += part
+    return answer.decode()
+
+
+class ZooKeeperEnsemble:
+    """Real ZooKeeper servers, numbered from 1; ended with the ``with`` block.
+
+    `sasl_users` (passwords by name) turns the scheme ``sasl`` on (DIGEST-MD5); `tls` adds a secure port to each server.
+    `config` is added to every ``zoo.cfg``, `properties` to every JVM's system properties. All four-letter words answer.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        servers: int = 1,
+        *,
+        tick_ms: int = 500,
+        tls: ServerTls | None = None,
+        sasl_users: Mapping[str, str] | None = None,
+        config: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        timeout: float = 60,
+    ) -> None:
+        self.directory = Path(directory)
+        self.numbers = tuple(range(1, servers + 1))
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._ports = {number: free_port() for number in self.numbers}
+        self._secure_ports = {number: free_port() for number in self.numbers} if tls is not None else {}
+        self._timeout = timeout
+        self._properties = dict(properties or {})
+        self._config = {
+            "tickTime": str(tick_ms),
+            "initLimit": "20",
+            "syncLimit": "10",
+            "maxClientCnxns": "0",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            "extendedTypesEnabled": "true",
+            "clientPortAddress": "127.0.0.1",
+        }
+        if servers > 1:
+            peers = {number: (free_port(), free_port()) for number in self.numbers}
+            self._config |= {f"server.{number}": f"127.0.0.1:{a}:{b}" for number, (a, b) in peers.items()}
+        if tls is not None:
+            self._config |= {
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "secureClientPortAddress": "127.0.0.1",
+                "ssl.keyStore.location": str(tls.key_store),
+                "ssl.keyStore.type": "PEM",
+                "ssl.trustStore.location": str(tls.trust_store),
+                "ssl.trustStore.type": "PEM",
+                "ssl.clientAuth": tls.client_auth,
+            }
+        self._sasl_users = dict(sasl_users or {})
+        if self._sasl_users:
+            self._config["authProvider.sasl"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+        self._config |= dict(config or {})
+
+    def address(self, number: int) -> str:
+        return f"127.0.0.1:{self._ports[number]}"
+
+    @property
+    def connect(self) -> str:
+        """Every server's ``host:port``."""
+        return ",".join(self.address(number) for number in self.numbers)
+
+    @property
+    def secure_connect(self) -> str:
+        """Every server's ``host:port`` under TLS."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._secure_ports.values())
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, numbers: Iterable[int] | None = None) -> None:
+        """Starts these servers (by default all) and returns when they serve."""
+        chosen = tuple(self.numbers if numbers is None else numbers)
+        for number in chosen:
+            self._launch(number)
+        deadline = time.monotonic() + self._timeout
+        for number in chosen:
+            while not self.serves(number):
+                ended = self.processes[number].poll()
+                if ended is not None:
+                    raise RuntimeError(f"ZooKeeper server {number} ended with {ended}:\n{self._tail(number)}")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"ZooKeeper server {number} was not ready in time:\n{self._tail(number)}")
+                time.sleep(0.05)
+
+    def _home(self, number: int) -> Path:
+        return self.directory / f"zookeeper-{number}"
+
+    def _tail(self, number: int) -> str:
+        log = self._home(number) / "server.log"
+        return "\n".join(log.read_text().splitlines()[-15:]) if log.exists() else "(no log)"
+
+    def _launch(self, number: int) -> None:
+        home = self._home(number)
+        (home / "data").mkdir(parents=True, exist_ok=True)
+        (home / "data" / "myid").write_text(f"{number}\n")
+        values = {"dataDir": str(home / "data"), "clientPort": str(self._ports[number]), **self._config}
+        if self._secure_ports:
+            values["secureClientPort"] = str(self._secure_ports[number])
+        (home / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        (home / "log4j.properties").write_text(
+            "log4j.rootLogger=INFO, out\nlog4j.appender.out=org.apache.log4j.FileAppender\n"
+            f"log4j.appender.out.File={home}/server.log\n"
+            "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+            "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+        )
+        properties = {"log4j.configuration": f"file:{home}/log4j.properties", **self._properties}
+        if self._sasl_users:
+            users = " ".join(f'user_{name}="{password}"' for name, password in self._sasl_users.items())
+            jaas = home / "jaas.conf"
+            jaas.write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required {users}; }};\n")
+            properties["java.security.auth.login.config"] = str(jaas)
+        with open(home / "stdout.log", "ab") as out:
+            self.processes[number] = subprocess.Popen(
+                [
+                    *(java(), *_JVM, *(f"-D{key}={value}" for key, value in properties.items())),
+                    *("-cp", classpath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg")),
+                ],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home,
+            )  # fmt: skip
+
+    def serves(self, number: int) -> bool:
+        """Whether the server answers and, in an ensemble, has a leader."""
+        return self.mode(number) is not None
+
+    def mode(self, number: int) -> str | None:
+        """``leader``, ``follower`` or ``standalone``; None while the server does not serve."""
+        try:
+            lines = four_letter_word(self.address(number), "srvr").splitlines()
+        except OSError:
+            return None
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith("Mode:")), None)
+
+    def kill(self, number: int) -> None:
+        """``kill -9``."""
+        self.processes[number].kill()
+        self.processes[number].wait()
+
+    def pause(self, number: int) -> None:
+        os.kill(self.processes[number].pid, signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        os.kill(self.processes[number].pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
