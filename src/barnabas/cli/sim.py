@@ -24,7 +24,7 @@ def _run(task: tuple[int, bool]) -> dict[str, Any]:
 
     seed, twice = task
     outcome = run_seed(seed)
-    wrong = list(outcome.wrong)
+    wrong = [str(each) for each in outcome.violations]
     if twice:
         again = run_seed(seed)
         if again.event_hash != outcome.event_hash:
@@ -94,16 +94,16 @@ def replay_command(
             {
                 "seed": seed,
                 "good": outcome.good,
-                "wrong": outcome.wrong,
+                "violations": [each.as_json() for each in outcome.violations],
                 "event_hash": outcome.event_hash,
-                "plan": [str(action) for action in outcome.plan.actions],
-                "timeline": outcome.timeline,
+                "plan": outcome.plan.as_json(),
+                "trace": [each.as_json() for each in outcome.trace],
             }
         )
     else:
         print(outcome.plan)
         print()
-        print("\n".join(outcome.timeline))
+        print("\n".join(map(str, outcome.trace)))
         print(f"\n{outcome.acknowledged} records acknowledged; event hash {outcome.event_hash}")
-        print("\n".join(f"WRONG  {each}" for each in outcome.wrong) or "everything held")
+        print("\n".join(f"WRONG  {each}" for each in outcome.violations) or "everything held")
     raise typer.Exit(0 if outcome.good else 1)

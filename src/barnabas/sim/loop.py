@@ -140,7 +140,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     # ---- running
 
-    def run_until_complete(self, future: Any) -> Any:
+    def run_until_complete(self, future: Any, *, until_ns: int | None = None) -> Any:
+        """The outcome of `future`; None where `until_ns` came first."""
         waited: asyncio.Future[Any] = asyncio.ensure_future(future, loop=self)
         self._running = True
         previous = asyncio._get_running_loop()
@@ -148,6 +149,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         try:
             while not waited.done():
                 self._turn(waited)
+                if until_ns is not None and self.now_ns > until_ns:
+                    return None
         finally:
             asyncio._set_running_loop(previous)
             self._running = False

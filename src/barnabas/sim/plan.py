@@ -1,92 +1,149 @@
-"""What will be done to a cluster in one run: a list of timed actions, drawn from the seed before anything happens.
+"""What will be done in one run: an explicit list of timed actions, drawn from the seed before anything happens.
 
-A plan is a value: it can be printed, shortened and run again without the seed that drew it.
+A plan is a value and all there is to a run: faults, clients and administrators alike are `Action`s, so a plan can be
+printed, written to a file, made smaller and run again without the draw that made it. What an action leaves to chance
+while it is carried out (which page of a file survives, how long one piece of a stream takes) comes from streams named
+after the plan's seed and the action's `number`; numbers stay when other actions are dropped, so that a smaller plan
+keeps as much of the larger run as it can.
+
+`actions` begin `at_ns` after the cluster is up and its topics are in sync. One with a `duration_ns` is undone that much
+later (a link healed, a killed broker started again); one without has no end of its own. After `length_ns` everything
+that is still in force is undone, every broker is started, and the cluster has to recover. Which names there are, and
+what arguments each takes, is in `barnabas.sim.actions`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
-from barnabas.sim.chance import Chance
-
-
-class Kind(StrEnum):
-    KILL_CONTROLLER = "kill the controller"
-    KILL = "kill"
-    LOSE_POWER = "lose power"
-    SHUT_DOWN = "shut down under control"
-    START = "start"
-    PARTITION = "cut off"
-    HEAL = "heal all links"
+Argument: TypeAlias = str | int | float | bool | list[str] | list[int] | None
+MS: Final = 1_000_000
+SECOND: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """At `at_ms` of virtual time after the workload began; `node` is empty where the kind needs none."""
+    """`name` is done with `arguments` at `at_ns`, and undone `duration_ns` later (0: it has no end)."""
 
-    at_ms: int
-    kind: Kind
-    node: str = ""
-    others: tuple[str, ...] = ()
+    number: int
+    at_ns: int
+    name: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    duration_ns: int = 0
+
+    @property
+    def until_ns(self) -> int:
+        return self.at_ns + self.duration_ns
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "at_ns": self.at_ns,
+            "name": self.name,
+            "arguments": dict(self.arguments),
+            "duration_ns": self.duration_ns,
+        }
+
+    @staticmethod
+    def from_json(read: Mapping[str, Any]) -> Action:
+        return Action(
+            int(read["number"]),
+            int(read["at_ns"]),
+            str(read["name"]),
+            dict(read.get("arguments", {})),
+            int(read.get("duration_ns", 0)),
+        )
 
     def __str__(self) -> str:
-        target = f" {self.node}" if self.node else ""
-        return f"{self.at_ms:>6} ms  {self.kind}{target}" + (f" from {', '.join(self.others)}" if self.others else "")
+        said = " ".join(f"{key}={_short(value)}" for key, value in self.arguments.items())
+        lasts = f" for {self.duration_ns / MS:.0f} ms" if self.duration_ns else ""
+        return f"{self.at_ns / MS:>9.1f} ms  {self.name} {said}".rstrip() + lasts
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic that is there before the first action."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`brokers` of them, `partitions` in the one topic, a workload of `length_ms`; then all is healed and started."""
+    """`config` are the brokers' own settings, over the simulator's defaults."""
 
     seed: int
+    profile: str
     brokers: int
-    partitions: int
-    length_ms: int
-    records: int
+    length_ns: int
+    topics: tuple[TopicPlan, ...]
     actions: tuple[Action, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def with_actions(self, actions: tuple[Action, ...]) -> Plan:
+        return replace(self, actions=actions)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "profile": self.profile,
+            "brokers": self.brokers,
+            "length_ns": self.length_ns,
+            "config": dict(self.config),
+            "topics": [
+                {
+                    "name": each.name,
+                    "partitions": each.partitions,
+                    "replication_factor": each.replication_factor,
+                    "configs": dict(each.configs),
+                }
+                for each in self.topics
+            ],
+            "actions": [each.as_json() for each in self.actions],
+        }
+
+    @staticmethod
+    def from_json(read: Mapping[str, Any]) -> Plan:
+        return Plan(
+            int(read["seed"]),
+            str(read.get("profile", "file")),
+            int(read["brokers"]),
+            int(read["length_ns"]),
+            tuple(
+                TopicPlan(
+                    str(each["name"]),
+                    int(each["partitions"]),
+                    int(each["replication_factor"]),
+                    dict(each.get("configs", {})),
+                )
+                for each in read["topics"]
+            ),
+            tuple(Action.from_json(each) for each in read["actions"]),
+            dict(read.get("config", {})),
+        )
+
+    def dumps(self) -> str:
+        return json.dumps(self.as_json(), indent=1)
+
+    @staticmethod
+    def loads(text: str) -> Plan:
+        return Plan.from_json(json.loads(text))
 
     def __str__(self) -> str:
-        head = f"seed {self.seed}: {self.brokers} brokers, {self.partitions} partitions, {self.length_ms} ms"
-        return "\n".join([head, *map(str, self.actions)])
+        topics = ", ".join(
+            f"{each.name} ({each.partitions} partitions, {each.replication_factor} replicas"
+            + "".join(f", {key}={value}" for key, value in each.configs.items())
+            + ")"
+            for each in self.topics
+        )
+        head = f"seed {self.seed}, profile {self.profile}: {self.brokers} brokers, {self.length_ns / SECOND:.1f} s"
+        return "\n".join([head, f"topics: {topics}", *map(str, self.actions)])
 
 
-_FULL_ISR_MS = 14_000
-"""By then an expired session's broker is back in every ISR."""
-
-
-def draw(seed: int) -> Plan:
-    """Two to six faults, the first the controller's death. Never more than one broker down, so that ISRs recover.
-
-    Power is lost only by a broker among three that are in sync, and as the last fault. A member of an ISR that lost its
-    page cache is elected all the same if the others can't be reached meanwhile, in Kafka's ZooKeeper mode as here: that
-    loss is what KIP-966 was written about, and no fault of ours.
-    """
-    chance = Chance(seed, "plan")
-    length_ms = chance.whole(20_000, 40_000)
-    names = [f"broker-{number}" for number in range(3)]
-    actions: list[Action] = []
-    at_ms = chance.whole(500, 5_000)
-    for number in range(chance.whole(2, 6)):
-        if at_ms > length_ms - 8_000:
-            break
-        kinds = [Kind.KILL, Kind.KILL_CONTROLLER, Kind.SHUT_DOWN, Kind.PARTITION, Kind.LOSE_POWER]
-        kind = Kind.KILL_CONTROLLER if number == 0 else chance.one_of(kinds)
-        lasts_ms = chance.whole(20, 9_000)
-        if kind is Kind.PARTITION:
-            node = chance.one_of(names)
-            everyone = [other for other in [*names, "zookeeper"] if other != node]
-            others = everyone if chance.happens(0.5) else [chance.one_of(everyone)]
-            actions.append(Action(at_ms, kind, node, tuple(others)))
-            actions.append(Action(at_ms + lasts_ms, Kind.HEAL))
-        else:
-            if kind is Kind.LOSE_POWER:
-                at_ms += _FULL_ISR_MS
-                length_ms = max(length_ms, at_ms + lasts_ms + 5_000)
-            node = "" if kind is Kind.KILL_CONTROLLER else chance.one_of(names)
-            actions.append(Action(at_ms, kind, node))
-            actions.append(Action(at_ms + lasts_ms, Kind.START))
-            if kind is Kind.LOSE_POWER:
-                break
-        at_ms += lasts_ms + chance.whole(500, 6_000)
-    return Plan(seed, 3, chance.whole(1, 4), length_ms, chance.whole(200, 800), tuple(actions))
+def _short(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

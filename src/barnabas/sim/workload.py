@@ -13,10 +13,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
+from barnabas.sim.draw import TOPIC
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import batches, check_crc, records_of
 
-TOPIC = "orders"
 _FETCH_VERSION = 12
 
 
@@ -40,12 +40,12 @@ async def create_topic(cluster: ClusterClient, partitions: int, replication_fact
 
 
 async def produce(
-    runtime: Runtime, cluster: ClusterClient, history: History, records: int, length_ms: int, chance: Chance
+    runtime: Runtime, cluster: ClusterClient, history: History, records: int, length_ns: int, chance: Chance
 ) -> None:
-    """`records` distinct values over about `length_ms`, idempotent, acks=all; waits for every answer."""
+    """`records` distinct values over about `length_ns`, idempotent, acks=all; waits for every answer."""
     producer = Producer(cluster)
     pending: list[tuple[bytes, asyncio.Future[object]]] = []
-    pause_ns = length_ms * 1_000_000 // records
+    pause_ns = length_ns // records
     for number in range(records):
         value = b"order %d" % number
         history.sent.append(value)

@@ -16,6 +16,7 @@ from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.loop import NS, SimLoop
 from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node
+from barnabas.sim.trace import Happening, Trace, Violation
 from barnabas.zk.errors import NoNode
 from barnabas.zk.server import CoordinatorServer
 
@@ -37,9 +38,8 @@ class World:
         self.hash = EventHash()
         self.loop = SimLoop(chance.stream("loop"), self.hash)  # type: ignore[abstract]
         self.network = SimulatedNetwork(self.loop, chance.stream("network"), self.hash)
-        self.timeline: list[str] = []
-        self.broken: list[str] = []
-        """What a checker found wrong while the run went on."""
+        self.trace = Trace(lambda: self.loop.now_ns, self.hash)
+        self.violations: list[Violation] = []
         self.nodes = {
             name: Node(self.loop, self.network, chance.stream("nodes"), name)
             for name in [ZOOKEEPER, CLIENT, *(f"broker-{number}" for number in range(brokers))]
@@ -51,9 +51,16 @@ class World:
 
     # ---- telling
 
-    def note(self, text: str) -> None:
-        self.timeline.append(f"{self.loop.now_ns / NS:10.6f} s  {text}")
-        self.hash.event(self.loop.now_ns, "note", text.encode())
+    def note(self, words: str, node: str = "") -> None:
+        self.trace.note(words, node)
+
+    def violated(self, invariant: str, sentence: str, partition: str = "", node: str = "") -> None:
+        """An invariant does not hold, now."""
+        self.violations.append(Violation(invariant, sentence, self.loop.now_ns, partition, node))
+        self.trace.tell(
+            node, Happening.VIOLATION, f"{invariant} is broken: {sentence}",
+            invariant=invariant, partition=partition, sentence=sentence,
+        )  # fmt: skip
 
     # ---- processes
 
@@ -88,7 +95,9 @@ class World:
         async def main(runtime: Runtime) -> None:
             broker = Broker(runtime, config)
             process.remains.append(broker)
-            broker.failed.add_done_callback(lambda failed: self.broken.append(f"{process} failed: {failed.result()!r}"))
+            broker.failed.add_done_callback(
+                lambda failed: self.violated("S4", f"{process} failed: {failed.result()!r}")
+            )
             try:
                 await broker.startup()
             except Exception as error:
@@ -128,7 +137,7 @@ class World:
         while not task.done() and self.loop.now_ns < deadline_ns and process.alive:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         if task.done() and not task.cancelled() and task.exception() is not None:
-            self.broken.append(f"{name} failed to shut down: {task.exception()!r}")
+            self.violated("S4", f"{name} failed to shut down: {task.exception()!r}", node=name)
         if process.alive:
             self.note(f"{name} is down" if task.done() else f"{name} did not end within {timeout_s} s")
             node.exited()

@@ -1,0 +1,74 @@
+"""The names an action of a plan may have, and what each means: faults of 36 kinds, clients, and administrators.
+
+Where an argument is a `node`, it is a node's name (``broker-1``, ``zookeeper``) or a role that is looked up when the
+action begins: ``controller``, ``leader:topic-0``, ``follower:topic-0`` (the first of the ISR that does not lead).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FAULTS: Final[dict[str, str]] = {
+    # processes
+    "kill": "node. kill -9; the page cache stays. Started again when the action is over",
+    "power-loss": "node. The page cache goes, peers are not told. Started again when the action is over",
+    "pause": "node. Stopped as by SIGSTOP until the action is over",
+    "bounce": "node. kill -9 and a start, both within the session timeout",
+    "slow-start": "node. Killed; when it starts again, every callback of its first seconds is late",
+    "shutdown": "node. Controlled shutdown. Started again when the action is over",
+    "twin": "node. A second process with the same broker id tries to start on a machine of its own",
+    "slow-cpu": "node, lag_ns. Every callback is late by up to this much",
+    # network; `links` are "a>b", one way each
+    "partition": "node, others. No byte in either direction",
+    "one-way": "node, others. No byte from node to the others",
+    "delay": "links, delay_ns. Added to every byte's way",
+    "jitter": "links, jitter_ns. Mean of an exponential delay, drawn per delivery",
+    "reset": "links. All connections between the two are reset",
+    "half-open": "links. Connections of the two lose their peer; nobody is told, new ones work",
+    "slow-reader": "node. It reads nothing from its connections",
+    "fragment": "links. Every write arrives in pieces of a few bytes",
+    "clog": "links, wave_ns. Cut and healed in waves",
+    "refuse": "links. New connections are refused",
+    "lose-reply": "node, api, count. The next replies to that API that leave node are lost with their connection",
+    # disks
+    "eio-read": "node. Reads of log files fail",
+    "eio-write": "node, after. Writes fail from the n-th on",
+    "eio-fsync": "node. fsync fails once, and the pages it was to write are lost",
+    "enospc": "node, free. So many bytes are left; the write that needs more is cut short",
+    "torn-sector": "node. Power is lost, and of the last page only some sectors were written",
+    "lost-pages": "node. Power is lost, and any subset of the unsynced pages",
+    "lost-rename": "node. Power is lost, and with it every name that was not synced",
+    "bit-rot": "node. One bit of a closed part of a log is another",
+    "slow-fsync": "node, takes_ns. fsync takes so long",
+    "dir-gone": "node. The log directory's device is gone: every operation fails",
+    # clocks
+    "clock-jump": "node, by_ms. The wall clock jumps, and jumps back when the action is over",
+    "clock-drift": "node, parts_per_million. The wall clock goes too fast or slow",
+    # ZooKeeper
+    "zk-loss": "node, applied. The node's connection is lost with its request applied or not",
+    "zk-expire": "node. The server ends the node's session",
+    "zk-stale": "node. The node's front end is behind; reads are old until it asks for sync",
+    "zk-late": "node, by_ns. Ephemeral znodes of ended sessions go late, and so do watches",
+    "zk-auth-fail": "node. New sessions are refused as if authentication had failed",
+}
+
+CLIENTS: Final[dict[str, str]] = {
+    "produce": "client, topic, records, acks, idempotent. Distinct values over the action's duration",
+    "consume": "client, topic, isolation. Follows every partition to its end",
+    "group": "client, group, topics. A member of a consumer group that commits what it has read",
+}
+
+ADMINISTRATION: Final[dict[str, str]] = {
+    "create-topic": "topic, partitions, replication_factor",
+    "delete-topic": "topic",
+    "recreate-topic": "topic, partitions. Deleted and created again at once",
+    "add-partitions": "topic, partitions",
+    "reassign": "topic, partition, replicas",
+    "cancel-reassignment": "topic, partition",
+    "elect": "topic, unclean. Preferred or unclean election of every partition",
+    "config": "topic, key, value",
+    "delete-records": "topic, partition. Up to half of what is there",
+    "rolling-restart": "pause_ns. Each broker in turn: controlled shutdown, start",
+}
+
+ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
