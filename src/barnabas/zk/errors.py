@@ -123,18 +123,24 @@ class NotEmpty(_Coded):
 
 
 class SessionExpired(_Coded):
+    """The session is over, and with it everything that rests on it."""
+
     code = ErrorCode.SESSION_EXPIRED
+
+
+class AuthFailed(SessionExpired):
+    """The server refused who we say we are: for this client the session is over."""
+
+    code = ErrorCode.AUTH_FAILED
 
 
 class InvalidACL(_Coded):
     code = ErrorCode.INVALID_ACL
 
 
-class AuthFailed(_Coded):
-    code = ErrorCode.AUTH_FAILED
-
-
 class SessionMoved(_Coded):
+    """Another connection has taken the session up: the operation was not done."""
+
     code = ErrorCode.SESSION_MOVED
 
 

@@ -674,6 +674,28 @@ class Auth(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class Sasl(Operation["bytes | None"]):
+    """One token of a SASL conversation; the result is the server's next token. The client's first one is empty."""
+
+    token: bytes
+    op_code: ClassVar[OpCode] = OpCode.SASL
+
+    def encode(self) -> bytes:
+        return encode_buffer(self.token)
+
+    @classmethod
+    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Sasl, int]:
+        token, position = read_buffer(buffer, position)
+        return cls(token or b""), position
+
+    def decode_result(self, buffer: Bytes, position: int) -> tuple[bytes | None, int]:
+        return read_buffer(buffer, position)
+
+    def encode_result(self, result: bytes | None) -> bytes:
+        return encode_buffer(result)
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class WhoAmI(Operation["list[tuple[str, str]]"]):
     """The identities (scheme, user) of this connection."""
 
