@@ -16,42 +16,17 @@ class AppendOrigin(Enum):
     REPLICATION = "replication"
 
 
-class AppendInfo:
+class AppendInfo(NamedTuple):
     """What an append did. A repeated batch has its first offsets and `duplicate`, and nothing was written."""
 
-    __slots__ = (
-        "duplicate",
-        "first_offset",
-        "last_offset",
-        "log_append_time",
-        "log_start_offset",
-        "max_timestamp",
-        "record_count",
-        "size",
-    )
-
-    def __init__(
-        self,
-        first_offset: int,
-        last_offset: int,
-        log_append_time: int,
-        log_start_offset: int,
-        max_timestamp: int,
-        size: int,
-        record_count: int,
-        duplicate: bool = False,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.log_append_time = log_append_time
-        self.log_start_offset = log_start_offset
-        self.max_timestamp = max_timestamp
-        self.size = size
-        self.record_count = record_count
-        self.duplicate = duplicate
-
-    def __repr__(self) -> str:
-        return f"AppendInfo({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    log_start_offset: int
+    max_timestamp: int
+    size: int
+    record_count: int
+    duplicate: bool = False
 
 
 class LogOffsetMetadata(NamedTuple):
