@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 
 import pytest
 
@@ -55,10 +54,10 @@ class Play:
                 case 1:
                     self.node.kill()
                 case 2:
-                    self.node.failing["fsync"] = errno.EIO
+                    self.node.disk.fsync_failures = 1_000_000
                     await asyncio.sleep(0.1)
                     self.node.lose_power()
-                    self.node.failing.clear()
+                    self.node.disk.repair()
             self.coordinator = None
             await asyncio.sleep(0.05)
             self.start()

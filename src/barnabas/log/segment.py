@@ -383,6 +383,9 @@ class Segment:
         if located is not None:
             self.size = located[0]
             self.file.truncate(self.size)
+            # The recovery point is not above the cut now, so no later flush would look at this segment again: were the
+            # old length to come back after a power loss, nobody would check what stands there.
+            self.file.fsync()
         if self.size == 0:
             self.created_ms = now_ms
             return

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from barnabas.runtime.doors import Bytes
 from barnabas.sim.chance import Chance
 
 PAGE: Final = 4096
+SECTOR: Final = 512
+
+
+Guard = Callable[[str, str], None]
+"""Asked before every operation with its name and path; raises where it is to fail."""
 
 
 class Inode:
@@ -25,36 +31,68 @@ class Inode:
 
     def __init__(self) -> None:
         self.cached = bytearray()
-        self.durable = b""
+        self.durable = bytearray()
         self.dirty: dict[int, None] = {}
 
     def touch(self, start: int, end: int) -> None:
         for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
             self.dirty[page] = None
 
-    def sync(self) -> None:
-        if self.dirty or len(self.durable) != len(self.cached):
-            self.durable = bytes(self.cached)
-            self.dirty.clear()
+    @property
+    def is_synced(self) -> bool:
+        return not self.dirty and len(self.durable) == len(self.cached)
 
-    def lose_power(self, chance: Chance) -> None:
-        if not self.dirty and len(self.durable) == len(self.cached):
+    def sync(self) -> None:
+        cached, durable = self.cached, self.durable
+        if len(durable) > len(cached):
+            del durable[len(cached) :]
+        elif len(durable) < len(cached):
+            durable.extend(bytes(len(cached) - len(durable)))
+        for page in self.dirty:
+            start = page * PAGE
+            durable[start : start + PAGE] = cached[start : start + PAGE]
+        self.dirty.clear()
+
+    def lose_dirty_pages(self) -> None:
+        """A failed fsync, as Linux has it: the pages count as clean from now on, and never reach the platter."""
+        self.dirty.clear()
+
+    def lose_power(self, chance: Chance, loss: Loss) -> None:
+        cached = self.cached
+        if bytes(self.durable) == bytes(cached):
+            self.dirty.clear()
             return
         image = bytearray(self.durable)
-        # The size is metadata of its own: any length between the durable and the cached one may have been written.
-        low, high = sorted((len(self.durable), len(self.cached)))
-        size = chance.whole(low, high)
+        # The size is metadata of its own: of a file that grew, any length between the two may have been written.
+        durable_size, size = len(self.durable), len(cached)
+        size = chance.whole(durable_size, size) if size > durable_size else chance.one_of((durable_size, size))
         image.extend(bytes(max(0, size - len(image))))
         for page in self.dirty:
-            if chance.happens(0.5):
-                piece = self.cached[page * PAGE : (page + 1) * PAGE]
-                if chance.happens(0.1):
-                    piece = piece[: chance.whole(0, len(piece))]  # a torn page
+            if chance.happens(loss.page_survives):
+                piece = cached[page * PAGE : (page + 1) * PAGE]
+                if chance.happens(loss.torn):
+                    piece = piece[: chance.whole(0, len(piece) // SECTOR) * SECTOR]
+                    loss.torn_pages += 1
                 image[page * PAGE : page * PAGE + len(piece)] = piece
+            else:
+                loss.lost_pages += 1
         del image[size:]
         self.cached = image
-        self.durable = bytes(image)
+        self.durable = bytearray(image)
         self.dirty.clear()
+
+
+@dataclass(slots=True)
+class Loss:
+    """How unkind a power loss is, and what it did: pages and names that never reached the platter."""
+
+    page_survives: float = 0.5
+    torn: float = 0.1
+    name_survives: float | None = None
+    """The chance of each unsynced change of a name, in any order; None: a prefix of them, as journals keep order."""
+    lost_pages: int = 0
+    torn_pages: int = 0
+    lost_names: int = 0
 
 
 class Volume:
@@ -71,6 +109,10 @@ class Volume:
         self._pending: list[tuple[str, str, Inode | None]] = []
         self._locks: dict[str, object] = {}
         self.capacity = capacity
+        self.free: int | None = None
+        """So many bytes may still be written, where a disk is to be full."""
+        self.overflowed = False
+        self.refused_writes = 0
 
     # ---- names
 
@@ -99,9 +141,16 @@ class Volume:
         else:
             self._durable_names[path] = inode
 
-    def lose_power(self, chance: Chance) -> None:
-        """Only what was synced is sure to be there afterwards; file systems keep namespace changes in their order."""
-        for change in self._pending[: chance.whole(0, len(self._pending))]:
+    def lose_power(self, chance: Chance, loss: Loss | None = None) -> Loss:
+        """Only what was synced is sure to be there afterwards; what was not may be there in part."""
+        loss = Loss() if loss is None else loss
+        if loss.name_survives is None:
+            kept = chance.whole(0, len(self._pending))
+            surviving = self._pending[:kept]
+        else:
+            surviving = [each for each in self._pending if chance.happens(loss.name_survives)]
+        loss.lost_names += len(self._pending) - len(surviving)
+        for change in surviving:
             self._apply(change)
         self._pending.clear()
         self.names = dict(self._durable_names)
@@ -109,8 +158,13 @@ class Volume:
         for inode in self.names.values():
             if id(inode) not in seen:
                 seen[id(inode)] = None
-                inode.lose_power(chance)
+                inode.lose_power(chance, loss)
         self.release_locks()
+        return loss
+
+    def durable_files(self, prefix: str) -> dict[str, bytes]:
+        """What is certainly on the platter below `prefix`."""
+        return {name: bytes(inode.durable) for name, inode in self._durable_names.items() if name.startswith(prefix)}
 
     def release_locks(self) -> None:
         self._locks.clear()
@@ -146,11 +200,12 @@ class SimLock:
 class SimFile:
     """`guard` is asked before every operation; it raises where the process is dead or the disk is to fail."""
 
-    __slots__ = ("_guard", "_inode", "path")
+    __slots__ = ("_guard", "_inode", "_volume", "path")
 
-    def __init__(self, path: str, inode: Inode, guard: Callable[[str, str], None]) -> None:
+    def __init__(self, path: str, inode: Inode, volume: Volume, guard: Guard) -> None:
         self.path = path
         self._inode = inode
+        self._volume = volume
         self._guard = guard
 
     def pread(self, length: int, position: int) -> bytes:
@@ -165,11 +220,30 @@ class SimFile:
     def pwrite(self, data: Bytes, position: int) -> None:
         self._guard("write", self.path)
         cached = self._inode.cached
+        if self._volume.free is not None:
+            data = self._as_much_as_fits(data, position)
         if position > len(cached):
             cached.extend(bytes(position - len(cached)))
         cached[position : position + len(data)] = data
         if len(data):
             self._inode.touch(position, position + len(data))
+        if self._volume.overflowed:
+            self._volume.overflowed = False
+            raise OSError(errno.ENOSPC, "no space left on device", self.path)
+
+    def _as_much_as_fits(self, data: Bytes, position: int) -> Bytes:
+        volume = self._volume
+        assert volume.free is not None
+        grows = position + len(data) - len(self._inode.cached)
+        if grows <= 0:
+            return data
+        if grows <= volume.free:
+            volume.free -= grows
+            return data
+        fits = max(0, len(data) - (grows - volume.free))
+        volume.free, volume.overflowed = 0, True
+        volume.refused_writes += 1
+        return memoryview(data)[:fits]
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         self.pwrite(b"".join(buffers), position)
@@ -189,7 +263,11 @@ class SimFile:
         self._inode.touch(max(0, size - 1), size)
 
     def fsync(self) -> None:
-        self._guard("fsync", self.path)
+        try:
+            self._guard("fsync", self.path)
+        except OSError:
+            self._inode.lose_dirty_pages()
+            raise
         self._inode.sync()
 
     def fileno(self) -> int:
@@ -202,7 +280,7 @@ class SimFile:
 class SimDisk:
     """One process's view of its machine's volume."""
 
-    def __init__(self, volume: Volume, guard: Callable[[str, str], None]) -> None:
+    def __init__(self, volume: Volume, guard: Guard) -> None:
         self._volume = volume
         self._guard = guard
 
@@ -215,7 +293,7 @@ class SimDisk:
             self._want_directory(_parent(path))
             inode = Inode()
             self._volume.link(path, inode)
-        return SimFile(path, inode, self._guard)
+        return SimFile(path, inode, self._volume, self._guard)
 
     def _want_directory(self, path: str) -> None:
         if path not in self._volume.directories:

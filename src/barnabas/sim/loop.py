@@ -26,12 +26,24 @@ NS: Final = 1_000_000_000
 class Incarnation:
     """One life of a process on a node, from its start to its death. Its callbacks run in `context`."""
 
-    __slots__ = ("alive", "context", "name", "number", "remains", "tasks")
+    __slots__ = (
+        "_held", "alive", "busy_until_ns", "chance", "context", "hindered", "name", "number", "paused", "remains",
+        "stall_ns", "stalls", "tasks",
+    )  # fmt: skip
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
         self.alive = True
+        self.hindered = False
+        """Paused, busy or slow: its callbacks may not run at once."""
+        self.paused = False
+        self.busy_until_ns = 0
+        self.stall_ns = 0
+        """Now and then a callback takes up to so long, and all later ones wait for it."""
+        self.stalls = 0
+        self.chance: Chance | None = None
+        self._held: list[asyncio.Handle] = []
         self.context = contextvars.copy_context()
         self.context.run(current_incarnation.set, self)
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -40,6 +52,53 @@ class Incarnation:
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.number}"
+
+    def pause(self) -> None:
+        """As SIGSTOP: nothing runs; what arrives waits in the kernel."""
+        self.paused = self.hindered = True
+
+    def resume(self, loop: SimLoop) -> None:
+        self.paused = False
+        held, self._held = self._held, []
+        for number, handle in enumerate(held):
+            # One after the other: bytes that arrived in an order keep it.
+            loop.call_at_ns(loop.now_ns + number, _run_unless_cancelled, handle, context=self.context)
+
+    def busy_for(self, loop: SimLoop, ns: int) -> None:
+        """The process does something else for so long, as while it waits for a disk."""
+        self.busy_until_ns = max(self.busy_until_ns, loop.now_ns) + ns
+        self.hindered = True
+
+    def stall(self, stall_ns: int, chance: Chance) -> None:
+        self.stall_ns = stall_ns
+        self.chance = chance
+        self.hindered = True
+
+    def hold(self, handle: asyncio.Handle, loop: SimLoop) -> bool:
+        """Whether `handle` has to wait; then this has seen to it that it runs later, behind those before it."""
+        if self.paused:
+            self._held.append(handle)
+            return True
+        now_ns = loop.now_ns
+        if self.busy_until_ns > now_ns:
+            loop.call_at_ns(self.busy_until_ns, _run_unless_cancelled, handle, context=self.context)
+            self.busy_until_ns += 1
+            return True
+        if self.stall_ns and self.chance is not None:
+            if self.chance.happens(_STALLS):
+                self.stalls += 1
+                self.busy_until_ns = now_ns + self.chance.whole(0, self.stall_ns)
+        else:
+            self.hindered = False
+        return False
+
+
+_STALLS: Final = 0.005
+
+
+def _run_unless_cancelled(handle: asyncio.Handle) -> None:
+    if not handle.cancelled():
+        handle._run()
 
 
 current_incarnation: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("incarnation", default=None)
@@ -174,6 +233,10 @@ class SimLoop(asyncio.AbstractEventLoop):
             owner = handle.owner
             if handle.cancelled() or (owner is not None and not owner.alive):
                 continue
+            if owner is not None and owner.hindered:
+                has_waited = handle._callback is _run_unless_cancelled  # type: ignore[union-attr]
+                if (owner.paused or not has_waited) and owner.hold(handle, self):
+                    continue
             self.callbacks += 1
             handle._run()
 

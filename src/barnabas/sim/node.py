@@ -10,7 +10,7 @@ from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Runtime
 from barnabas.runtime.real import uuid_from
 from barnabas.sim.chance import Chance
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.disk import Loss, SimDisk, Volume
 from barnabas.sim.loop import Incarnation, SimLoop
 from barnabas.sim.network import SimNetwork, SimulatedNetwork
 
@@ -24,9 +24,18 @@ class SimClock:
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
         self.skew_ms = 0
+        self.drift_ppm = 0
+        self._drifting_since_ns = 0
 
     def now_ms(self) -> int:
-        return EPOCH_MS + self._loop.now_ns // 1_000_000 + self.skew_ms
+        drifted = (self._loop.now_ns - self._drifting_since_ns) // 1000 * self.drift_ppm // 1_000_000_000
+        return EPOCH_MS + self._loop.now_ns // 1_000_000 + self.skew_ms + drifted
+
+    def drift(self, parts_per_million: int) -> None:
+        """From now on the wall clock gains so many microseconds a second; what it gained before stays."""
+        self.skew_ms = self.now_ms() - EPOCH_MS - self._loop.now_ns // 1_000_000
+        self.drift_ppm = parts_per_million
+        self._drifting_since_ns = self._loop.now_ns
 
     def monotonic_ms(self) -> int:
         return self._loop.now_ns // 1_000_000
@@ -53,6 +62,53 @@ class ProcessDied(OSError):
     """What a door says to code of a process that is dead already."""
 
 
+class DiskFaults:
+    """What is wrong with a machine's disk below `prefix`. `struck` counts how often an operation met it.
+
+    `on_error` hears of every error a process was given (its path), before it is raised.
+    """
+
+    def __init__(self) -> None:
+        self.prefix = "/"
+        self.read_fails = False
+        self.writes_left: int | None = None
+        """So many writes succeed still; then each fails."""
+        self.fsync_failures = 0
+        """So many fsyncs fail, and what they were to write is lost."""
+        self.fsync_takes_ns = 0
+        self.gone = False
+        self.struck = 0
+        self.on_error: Callable[[str, str], None] = lambda operation, path: None
+
+    @property
+    def armed(self) -> bool:
+        return bool(
+            self.gone or self.read_fails or self.fsync_failures or self.fsync_takes_ns or self.writes_left is not None
+        )
+
+    def repair(self) -> None:
+        self.read_fails = self.gone = False
+        self.fsync_failures = 0
+        self.writes_left = None
+        self.fsync_takes_ns = 0
+
+    def strike(self, operation: str, path: str, process: Incarnation, loop: SimLoop) -> None:
+        if operation == "fsync" and self.fsync_takes_ns:
+            self.struck += 1
+            process.busy_for(loop, self.fsync_takes_ns)
+        fails = self.gone or (operation == "read" and self.read_fails)
+        if operation == "fsync" and self.fsync_failures:
+            self.fsync_failures -= 1  # the next one may succeed: what matters is that nobody trusts it
+            fails = True
+        if operation == "write" and self.writes_left is not None:
+            fails = fails or self.writes_left <= 0
+            self.writes_left = max(0, self.writes_left - 1)
+        if fails:
+            self.struck += 1
+            self.on_error(operation, path)
+            raise OSError(errno.EIO, "input/output error", path)
+
+
 class Node:
     """One machine. `begin` starts a process from a story; `kill` and `lose_power` end it without notice."""
 
@@ -61,8 +117,7 @@ class Node:
         self.volume = Volume()
         self.clock = SimClock(loop)
         self.process: Incarnation | None = None
-        self.failing: dict[str, int] = {}
-        """Operation ("write", "fsync", "read") to the errno with which it fails from now on."""
+        self.disk = DiskFaults()
         self._loop = loop
         self._network = network
         self._chance = chance.stream(name)
@@ -91,13 +146,13 @@ class Node:
         return process
 
     def _guard(self, process: Incarnation) -> Callable[[str, str], None]:
-        failing = self.failing
+        faults = self.disk
 
         def guard(operation: str, path: str) -> None:
             if not process.alive:
                 raise ProcessDied(errno.EIO, f"{process} is dead", path)
-            if failing and operation in failing:
-                raise OSError(failing[operation], "injected fault", path)
+            if faults.armed and path.startswith(faults.prefix):
+                faults.strike(operation, path, process, self._loop)
 
         return guard
 
@@ -105,10 +160,10 @@ class Node:
         """``kill -9``: the page cache stays, connections are reset."""
         self._end(silently=False)
 
-    def lose_power(self) -> None:
+    def lose_power(self, loss: Loss | None = None, chance: Chance | None = None) -> Loss:
         """The page cache goes, and nobody is told."""
         self._end(silently=True)
-        self.volume.lose_power(self._chance)
+        return self.volume.lose_power(self._chance if chance is None else chance, loss)
 
     def _end(self, *, silently: bool) -> None:
         process = self.process
