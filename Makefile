@@ -11,7 +11,7 @@ STAMP := $(VENV)/.complete
 PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 
-.PHONY: setup demo test check bench fmt sim clean
+.PHONY: setup demo test check bench fmt sim mutants clean
 
 setup: $(STAMP)
 
@@ -49,6 +49,10 @@ fmt: setup
 
 sim: setup
 	$(BIN)/barnabas sim run --seeds $(SEEDS)
+
+# Historical bugs, put back one by one, and whether the simulator finds them; ONLY=B20,B27 for a share. See docs/recall.md.
+mutants: setup
+	$(BIN)/python tests/mutants --only "$(ONLY)"
 
 clean:
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report

@@ -1,0 +1,105 @@
+"""``make mutants``: puts each historical bug back, lets the simulation look for it, and writes ``docs/recall.md``.
+
+What is known already is not done again, unless the mutant changed or ``--again`` is given. ``ONLY=B20,B27`` names a
+share. A find is confirmed by running the same plan on the code as it is, where everything has to hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from mutants.copies import PACKAGE, DoesNotApply, fingerprint, make_copy
+from mutants.plays import PLAYS
+from mutants.recall import RESULTS, read_results, write_recall
+from mutants.table import MUTANTS, Mutant
+
+CPU_SECONDS = 600
+CATCH = Path(__file__).with_name("catch.py")
+
+
+def run_catch(mutant: Mutant | None, task: dict[str, Any], package: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
+        make_copy(mutant, Path(directory), package)
+        done = subprocess.run(
+            [sys.executable, "-P", str(CATCH), json.dumps(task)],
+            env={**os.environ, "PYTHONPATH": directory, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def hunt(mutant: Mutant, package: Path, cpu_seconds: float) -> dict[str, Any]:
+    plans = [PLAYS[mutant.bug].as_json()] if mutant.bug in PLAYS else []
+    runs, cpu_s = 0, 0.0
+    alarms: list[str] = []
+    while True:
+        task = {"profiles": mutant.profiles, "plans": plans, "cpu_seconds": cpu_seconds - cpu_s, "skip": runs}
+        found = run_catch(mutant, task, package)
+        if "error" in found:
+            return found
+        runs += found["runs"]
+        cpu_s += found["cpu_s"]
+        if "invariant" in found:
+            plan = found.pop("plan")
+            sound = run_catch(None, {"profiles": [], "plans": [plan], "cpu_seconds": 60, "skip": 0}, package)
+            if "invariant" in sound:
+                alarms.append(f"{plan['profile']} {plan['seed']}: {sound['invariant']}: {sound['sentence']}")
+                if cpu_s < cpu_seconds:
+                    continue
+                del found["invariant"]
+        return {**found, "runs": runs, "cpu_s": round(cpu_s, 1), "false_alarms": alarms}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
+    parser.add_argument("--only", default="", help="bugs, separated by commas; all by default")
+    parser.add_argument("--again", action="store_true", help="also what is known already")
+    parser.add_argument("--cpu-seconds", type=float, default=CPU_SECONDS, help="for one mutant")
+    parser.add_argument("--package", type=Path, default=PACKAGE, help="the barnabas to mutate")
+    parser.add_argument("--until", default="", help="HH:MM, no new mutant after that time of day")
+    arguments = parser.parse_args()
+    wanted = [each for each in arguments.only.split(",") if each]
+    unknown = set(wanted) - {mutant.bug for mutant in MUTANTS}
+    if unknown:
+        parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
+    results = read_results()
+    for mutant in MUTANTS:
+        if wanted and mutant.bug not in wanted:
+            continue
+        if arguments.until and time.strftime("%H:%M") >= arguments.until:
+            break
+        known = results.get(mutant.bug)
+        if known is not None and known["fingerprint"] == fingerprint(mutant) and not arguments.again:
+            continue
+        try:
+            found = hunt(mutant, arguments.package, arguments.cpu_seconds)
+        except DoesNotApply as error:
+            found = {"error": str(error)}
+        results[mutant.bug] = {"fingerprint": fingerprint(mutant), **found}
+        RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+        what = found.get("invariant") or found.get("error") or "survived"
+        print(f"{mutant.bug}  {what}  {found.get('runs', 0)} runs, {found.get('cpu_s', 0)} CPU s", flush=True)
+        if "invariant" in found:
+            print(f"     {found['profile']} {found['seed']}: {found['sentence'][:200]}", flush=True)
+        for alarm in found.get("false_alarms", ()):
+            print(f"     FALSE ALARM on the code as it is: {alarm[:200]}", flush=True)
+    write_recall(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""``docs/recall.md``: which historical bugs the simulation catches, how soon, and which checker fires."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mutants.table import ABSENT, MUTANTS
+
+RESULTS = Path(__file__).with_name("results.json")
+RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
+
+_HEAD = """\
+# Recall: which old bugs the simulator finds
+
+Kafka and its kin had these bugs. Each is put back into a copy of Barnabas by a small edit (a *mutant*, in
+`tests/mutants/table.py`), and the simulator looks for it: plans are drawn, seed after seed, from the profile that the
+bug's history suggests, until an invariant breaks. A find counts when the same plan holds on the code as it is.
+
+`make mutants` runs what is not known yet, `make mutants ONLY=B20` one of them, and writes this page. A mutant has ten
+CPU minutes. *play* in the profile's place: a hand-written plan provokes it.
+How to write one: [simulator.md](simulator.md).
+"""
+
+
+def read_results() -> dict[str, dict[str, Any]]:
+    results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return results
+
+
+def is_caught(result: dict[str, Any]) -> bool:
+    return "invariant" in result
+
+
+def write_recall(results: dict[str, dict[str, Any]]) -> None:
+    tried = [mutant for mutant in MUTANTS if mutant.bug in results and "error" not in results[mutant.bug]]
+    caught = [mutant for mutant in tried if is_caught(results[mutant.bug])]
+    lines = [_HEAD]
+    if tried:
+        share = 100 * len(caught) / len(tried)
+        runs = median(results[mutant.bug]["runs"] for mutant in caught) if caught else 0
+        lines.append(
+            f"Of {len(tried)} mutants {len(caught)} are caught ({share:.0f} %), in {runs:g} runs at the median. "
+            f"{len(ABSENT)} of the 92 bugs have nothing to be put back into; they are listed below.\n"
+        )
+    lines += [
+        "| bug | source | mutant | profile | runs | CPU s | checker |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for mutant in MUTANTS:
+        result = results.get(mutant.bug)
+        profile, runs, cpu, checker = " ".join(mutant.profiles), "", "", "not run yet"
+        if result is not None and "error" in result:
+            checker = f"does not apply: {result['error']}"
+        elif result is not None:
+            runs, cpu = str(result["runs"]), f"{result['cpu_s']:.0f}"
+            if is_caught(result):
+                profile, checker = result["profile"], ", ".join(result["invariants"])
+            else:
+                checker = "**not caught**"
+        lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
+    lines += ["", "## Not mutated", "", "| bug | why |", "| --- | --- |"]
+    lines += [f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())]
+    RECALL.write_text("\n".join(lines) + "\n")
