@@ -6,7 +6,17 @@ import copy
 from typing import Any, TypeVar
 
 from barnabas.zk.errors import ErrorCode, NoNode, ZooKeeperError, error_of
-from barnabas.zk.ops import REPLY_HEADER_SIZE, Create, Exists, GetChildren, Multi, Operation
+from barnabas.zk.ops import (
+    REPLY_HEADER_SIZE,
+    Create,
+    Exists,
+    GetChildren,
+    GetEphemerals,
+    Multi,
+    MultiRead,
+    Operation,
+    Sync,
+)
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741
 
@@ -35,7 +45,8 @@ def outcome(operation: Operation[Any], code: int, packet: bytes, chroot: str) ->
     """What `operation` returns, or its error.
 
     A missing znode is no error to `Exists`: its result is None. `GetChildren` returns the names alone. A multi that
-    failed is the error of the operation that failed, with its index. Raises `JuteError`.
+    failed is the error of the operation that failed, with its index; the reads of a `MultiRead` fail each for itself.
+    Raises `JuteError`.
     """
     if code != 0:
         error = error_of(code, getattr(operation, "path", None))
@@ -46,6 +57,8 @@ def outcome(operation: Operation[Any], code: int, packet: bytes, chroot: str) ->
     if not isinstance(operation, Multi):
         return _own(operation, result, chroot), None
     for index, part in enumerate(result):
+        if isinstance(operation, MultiRead):
+            break
         if isinstance(part, ZooKeeperError) and part.code != ErrorCode.OK:
             part.op_index = index
             return None, part
@@ -53,10 +66,16 @@ def outcome(operation: Operation[Any], code: int, packet: bytes, chroot: str) ->
 
 
 def _own(operation: Operation[Any], result: Any, chroot: str) -> Any:
+    if isinstance(result, ZooKeeperError):
+        return result
     if isinstance(operation, Create):
         if isinstance(result, tuple):
             return relative(result[0], chroot), result[1]
         return relative(result, chroot)
     if isinstance(operation, GetChildren):
         return result[0]
+    if isinstance(operation, GetEphemerals):
+        return [relative(path, chroot) for path in result]
+    if isinstance(operation, Sync):
+        return relative(result, chroot)
     return result

@@ -10,11 +10,15 @@ also what is submitted later, until the new session has begun. In between the ``
 one after the other; then a new session is made, for as long as it takes, and the ``after_initializing_session`` hooks
 run. Hooks are awaited in a story of their own: connections come and go meanwhile, so a hook may use the client, and a
 story that a hook waits for (the controller's event that is being processed) gets its ``SessionExpired`` at once and
-ends. Nothing here ever waits for a hook's owner to read from ZooKeeper.
+ends. Nothing here ever waits for a hook's owner to read from ZooKeeper. A server that does not believe who we are ends
+the session in the same way (``AuthFailed``), with the ``on_auth_failure`` hooks first; it is tried again and again.
 
 Watches are one-shot, as ZooKeeper's. A read of a path sets one when a handler is registered for that path, as Kafka's
 ``ZooKeeperClient`` does it; the handler is told the kind of event only and reads again. Handlers are called while the
-bytes are taken in, before the answers that came after the event.
+bytes are taken in, before the answers that came after the event. Handlers outlive sessions, their watches do not: after
+a new session their owner reads again, in its ``after_initializing_session`` hook. Persistent watches (`add_watch`) are
+set again on every connection, by every session; their watchers are told when there is a new one, because what happened
+in between is not.
 """
 
 from __future__ import annotations
@@ -23,57 +27,65 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final
 
-from barnabas.model.errors import ConfigError
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
-from barnabas.zk.chroot import absolute, below, outcome, relative
-from barnabas.zk.errors import ConnectionLoss, NodeExists, SessionExpired, ZooKeeperError
-from barnabas.zk.jute import JuteError
+from barnabas.zk.chroot import absolute, outcome, relative
+from barnabas.zk.connect_string import parse_connect
+from barnabas.zk.connection import ClientConnection, ClientSecurity, Request
+from barnabas.zk.errors import (
+    AuthFailed,
+    ConnectionLoss,
+    NodeExists,
+    SessionExpired,
+    SessionMoved,
+    ZooKeeperError,
+)
+from barnabas.zk.handlers import (
+    Hook,
+    PersistentWatcher,
+    StateChangeHandler,
+    ZNodeChangeHandler,
+    ZNodeChildChangeHandler,
+)
+from barnabas.zk.operations import ZooKeeperOperations
 from barnabas.zk.ops import (
-    AUTH_XID,
-    NOTIFICATION_XID,
-    PING_XID,
-    REPLY_HEADER_SIZE,
-    SET_WATCHES_XID,
-    Check,
+    AddWatch,
+    AddWatchMode,
     CloseSession,
-    ConnectRequest,
-    ConnectResponse,
     Create,
-    Delete,
     EventType,
     Exists,
-    GetChildren,
-    GetData,
-    Multi,
+    KeeperState,
     Operation,
-    Ping,
-    SetData,
-    SetWatches,
-    Stat,
-    Sync,
+    RemoveWatches,
+    WatcherType,
     WatchEvent,
-    decode_reply_header,
-    encode_request,
-    framed,
 )
+from barnabas.zk.session import ClientSession
+
+__all__ = [
+    "ClientSecurity",
+    "ConnectionState",
+    "Hook",
+    "PersistentWatcher",
+    "StateChangeHandler",
+    "ZNodeChangeHandler",
+    "ZNodeChildChangeHandler",
+    "ZooKeeperAuthFailed",
+    "ZooKeeperClient",
+    "ZooKeeperTimeout",
+    "parse_connect",
+]
 
 logger = logging.getLogger(__name__)
-
-Hook: TypeAlias = Callable[[], "Awaitable[None] | None"]
 
 QUEUE_MAX: Final = 20_000
 """Requests that may wait to be sent. Reads of many znodes go through `handle_requests`, which never needs as many."""
 OUTSTANDING_MAX: Final = 1_000
 """Requests that `handle_requests` submits before it waits for the first answers."""
-FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Longest packet taken from a server: children of a znode may be many more bytes than ``jute.maxbuffer``."""
-SET_WATCHES_BYTES_MAX: Final = 128 * 1024
-"""Watches are set again in packets of about this length, so that none exceeds the server's ``jute.maxbuffer``."""
 RECONNECT_BACKOFF_MS: Final = 50
 RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 CLOSE_TIMEOUT_MS: Final = 3_000
@@ -95,6 +107,21 @@ class ZooKeeperTimeout(ZooKeeperError):
         )
 
 
+class ZooKeeperAuthFailed(AuthFailed):
+    """The server refused the credentials with which the client was started."""
+
+    def __init__(self, connect: str, cause: str) -> None:
+        super().__init__(None)
+        self.connect = connect
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"ZooKeeper at {self.connect} refused this client: {self.cause}. "
+            "Check barnabas.zookeeper.sasl.username, its password and barnabas.zookeeper.auth."
+        )
+
+
 class ConnectionState(Enum):
     CONNECTING = "CONNECTING"
     CONNECTED = "CONNECTED"
@@ -103,270 +130,7 @@ class ConnectionState(Enum):
     CLOSED = "CLOSED"
 
 
-def _nothing() -> None:
-    """A handler for what does not matter to its owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class ZNodeChangeHandler:
-    """Told when the znode at `path` is made, deleted or rewritten."""
-
-    path: str
-    handle_creation: Callable[[], None] = _nothing
-    handle_deletion: Callable[[], None] = _nothing
-    handle_data_change: Callable[[], None] = _nothing
-
-
-@dataclass(frozen=True, slots=True)
-class ZNodeChildChangeHandler:
-    """Told when a child of `path` comes or goes."""
-
-    path: str
-    handle_child_change: Callable[[], None] = _nothing
-
-
-@dataclass(frozen=True, slots=True)
-class StateChangeHandler:
-    """Told of an expired session: before a new one is made, and after. Hooks may be coroutine functions."""
-
-    name: str
-    before_initializing_session: Hook = _nothing
-    after_initializing_session: Hook = _nothing
-    on_auth_failure: Hook = _nothing
-
-
-def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
-    """Hosts and chroot of ``zookeeper.connect``, ``h1:p1,h2:p2/chroot``. Raises `ConfigError`."""
-    addresses, slash, rest = connect.strip().partition("/")
-    chroot = f"/{rest.strip('/')}" if slash and rest.strip("/") else ""
-    hosts: list[tuple[str, int]] = []
-    for address in filter(None, (part.strip() for part in addresses.split(","))):
-        if address.startswith("["):
-            host, bracket, port = address[1:].partition("]")
-            port = port.removeprefix(":") if bracket else "?"
-        elif address.count(":") > 1:
-            host, port = address, ""
-        else:
-            host, _, port = address.partition(":")
-        port = port or "2181"
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigError(
-                f"Invalid value {connect!r} for configuration zookeeper.connect: {address!r} is not host:port."
-            )
-        hosts.append((host, int(port)))
-    if not hosts:
-        raise ConfigError(
-            f"Invalid value {connect!r} for configuration zookeeper.connect: it takes host:port[,host:port..][/chroot]."
-        )
-    return hosts, chroot
-
-
-class _Session:
-    """What lives as long as the server's session: its identity, and the watches that stand at the server."""
-
-    __slots__ = ("child_watches", "data_watches", "exist_watches", "expired", "id", "last_zxid", "password", "timeout")
-
-    def __init__(self, timeout_ms: int) -> None:
-        self.id = 0
-        self.password = bytes(16)
-        self.timeout = timeout_ms
-        self.last_zxid = 0
-        self.expired = False
-        # Dicts, because the order in which they are set again must not depend on hashes.
-        self.data_watches: dict[str, None] = {}
-        self.exist_watches: dict[str, None] = {}
-        self.child_watches: dict[str, None] = {}
-
-    def watched(self, op: Operation[Any], path: str, missing: bool) -> None:
-        """A read that set a watch was answered: note which one the server now holds. `path` is absolute."""
-        if isinstance(op, GetChildren):
-            self.child_watches[path] = None
-        elif missing:
-            self.exist_watches[path] = None
-        else:
-            self.data_watches[path] = None
-
-    def fired(self, kind: int, path: str) -> None:
-        """An event came: the watch that made it is gone at the server."""
-        if kind == EventType.NODE_CHILDREN_CHANGED:
-            self.child_watches.pop(path, None)
-            return
-        self.data_watches.pop(path, None)
-        self.exist_watches.pop(path, None)
-        if kind == EventType.NODE_DELETED:
-            self.child_watches.pop(path, None)
-
-
-class _Request:
-    """One operation on its way: queued, then sent, then answered."""
-
-    __slots__ = ("chroot", "future", "op", "path", "watch")
-
-    def __init__(self, op: Operation[Any], chroot: str, future: asyncio.Future[Any]) -> None:
-        self.op = op
-        self.path: str | None = getattr(op, "path", None)
-        self.chroot = chroot
-        self.future = future
-        self.watch = False
-
-
-class _Connection(asyncio.Protocol):
-    """One TCP connection to one server: the handshake, then packets matched to requests in order."""
-
-    def __init__(self, client: ZooKeeperClient, session: _Session) -> None:
-        self.client = client
-        self.session = session
-        self.transport: asyncio.Transport | None = None
-        self.greeted = False
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.in_flight: deque[tuple[int, _Request]] = deque()
-        self.next_xid = 1
-        self.last_received_ms = client.runtime.clock.monotonic_ms()
-        self.last_sent_ms = self.last_received_ms
-        self.why = "the server closed the connection"
-        self._buffer = bytearray()
-        self._timer: asyncio.TimerHandle | None = None
-
-    # --- asyncio.Protocol ---
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are not asyncio's subclasses
-        session = self.session
-        self._write(framed(ConnectRequest(session.timeout, session.id, session.password, session.last_zxid).encode()))
-        self._tick()
-
-    def data_received(self, data: bytes) -> None:
-        self.last_received_ms = self.client.runtime.clock.monotonic_ms()
-        buffer = self._buffer
-        buffer += data
-        position = 0
-        while len(buffer) - position >= 4 and not self.closed.done():
-            length = int.from_bytes(buffer[position : position + 4], "big", signed=True)
-            if not 0 <= length <= FRAME_BYTES_MAX:
-                self.drop(f"the server sent a packet of {length} bytes")
-                return
-            if len(buffer) - position - 4 < length:
-                break
-            packet = bytes(buffer[position + 4 : position + 4 + length])
-            position += 4 + length
-            try:
-                self._packet(packet)
-            except JuteError as error:
-                self.drop(f"the server sent what cannot be read: {error}")
-                return
-        del buffer[:position]
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if error is not None:
-            self.why = str(error) or type(error).__name__
-        self._end()
-
-    # --- packets ---
-
-    def _write(self, frame: bytes) -> None:
-        assert self.transport is not None
-        self.last_sent_ms = self.client.runtime.clock.monotonic_ms()
-        self.transport.write(frame)
-
-    def _packet(self, packet: bytes) -> None:
-        if not self.greeted:
-            self._greeting(packet)
-            return
-        xid, zxid, code = decode_reply_header(packet)
-        if xid == NOTIFICATION_XID:
-            event, _ = WatchEvent.decode(packet, REPLY_HEADER_SIZE)
-            self.client._fired(self.session, event.type, event.path)
-            return
-        if zxid > 0:
-            self.session.last_zxid = zxid
-        if xid in (PING_XID, SET_WATCHES_XID, AUTH_XID):
-            if xid == AUTH_XID and code != 0:
-                self.client._auth_failed(self.session)
-            return
-        if not self.in_flight:
-            raise JuteError(f"an answer with xid {xid} to no request")
-        sent_xid, request = self.in_flight.popleft()
-        if sent_xid != xid:
-            self.in_flight.appendleft((sent_xid, request))
-            raise JuteError(f"an answer with xid {xid} where {sent_xid} was due")
-        self.client._answered(self.session, request, code, packet)
-        self.client._send_queued()
-
-    def _greeting(self, packet: bytes) -> None:
-        greeting = ConnectResponse.decode(packet)
-        self.greeted = True
-        session = self.session
-        if greeting.expired:
-            self.client._expired(session)
-            self.drop("the session has expired")
-            return
-        session.timeout, session.id, session.password = greeting.timeout_ms, greeting.session_id, greeting.password
-        for set_watches in self._set_watches():
-            self._write(encode_request(SET_WATCHES_XID, set_watches))
-        if not self.ready.done():
-            self.ready.set_result(None)
-        self.client._connected(self)
-
-    def _set_watches(self) -> list[SetWatches]:
-        """What sets the session's watches again; the server fires those whose znode changed meanwhile."""
-        session = self.session
-        requests = []
-        chunk: tuple[list[str], list[str], list[str]] = ([], [], [])
-        length = 0
-        for kind, paths in enumerate((session.data_watches, session.exist_watches, session.child_watches)):
-            for path in paths:
-                chunk[kind].append(path)
-                length += len(path) + 4
-                if length >= SET_WATCHES_BYTES_MAX:
-                    requests.append(SetWatches(session.last_zxid, *chunk))
-                    chunk, length = ([], [], []), 0
-        if length:
-            requests.append(SetWatches(session.last_zxid, *chunk))
-        return requests
-
-    def send(self, request: _Request) -> None:
-        xid = self.next_xid
-        self.next_xid = xid + 1 if xid < 0x7FFF_FFFF else 1
-        self.in_flight.append((xid, request))
-        self._write(encode_request(xid, self.client._prepared(request)))
-
-    # --- liveness ---
-
-    def _tick(self) -> None:
-        """Pings an idle server, and gives up one that has been silent for two thirds of the session timeout."""
-        if self.closed.done():
-            return
-        now_ms = self.client.runtime.clock.monotonic_ms()
-        timeout_ms = self.session.timeout
-        if now_ms - self.last_received_ms > timeout_ms * 2 // 3:
-            self.drop(f"the server was silent for {now_ms - self.last_received_ms} ms")
-            return
-        interval_ms = max(1, timeout_ms // 6)
-        if self.greeted and now_ms - self.last_sent_ms >= interval_ms:
-            self._write(encode_request(PING_XID, Ping()))
-        self._timer = asyncio.get_running_loop().call_later(interval_ms / 1000, self._tick)
-
-    def drop(self, why: str) -> None:
-        """Ends the connection at once; unsent bytes are lost."""
-        self.why = why
-        if self.transport is not None:
-            self.transport.abort()
-        self._end()
-
-    def _end(self) -> None:
-        if self.closed.done():
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self.closed.set_result(None)
-        if not self.ready.done():
-            self.ready.set_result(None)
-        lost, self.in_flight = self.in_flight, deque()
-        self.client._disconnected(self, [request for _, request in lost])
-
-
-class ZooKeeperClient:
+class ZooKeeperClient(ZooKeeperOperations):
     """See the module's text. `start` it, then any number of stories may use it."""
 
     def __init__(
@@ -378,6 +142,7 @@ class ZooKeeperClient:
         connection_timeout_ms: int,
         max_in_flight: int = 10,
         name: str = "",
+        security: ClientSecurity | None = None,
         on_failure: Callable[[str, BaseException], None] | None = None,
     ) -> None:
         self.runtime = runtime
@@ -387,27 +152,37 @@ class ZooKeeperClient:
         self.connection_timeout_ms = connection_timeout_ms
         self.max_in_flight = max_in_flight
         self.name = name
+        self.security = security if security is not None else ClientSecurity()
         self.disconnects = 0
         self.expires = 0
+        self.auth_failures = 0
+        self.requests = 0
+        """Requests that were answered; their latencies in ms, from sent to answered, are summed up beside it."""
+        self.latency_total_ms = 0
+        self.latency_max_ms = 0
         self.server: tuple[str, int] | None = None
         """The server that is connected, or was last."""
+        self.own_sessions: dict[int, None] = {}
+        """The ids of all sessions that this client ever had."""
         self._on_failure = on_failure if on_failure is not None else self._report
         self._tasks = Tasks(self._on_failure)
-        self._session = _Session(session_timeout_ms)
-        self._connection: _Connection | None = None
+        self._auth: dict[tuple[str, bytes], None] = dict.fromkeys(self.security.auth)
+        self._session = ClientSession(session_timeout_ms)
+        self._connection: ClientConnection | None = None
         self._state = ConnectionState.CONNECTING
         self._changed = Condition()
-        self._queued: deque[_Request] = deque()
+        self._queued: deque[Request] = deque()
         self._node_change_handlers: dict[str, ZNodeChangeHandler] = {}
         self._node_child_change_handlers: dict[str, ZNodeChildChangeHandler] = {}
         self._state_change_handlers: dict[str, StateChangeHandler] = {}
+        self._persistent_watchers: dict[str, PersistentWatcher] = {}
         self._stories: list[asyncio.Task[None]] = []
         self._last_error = "no attempt was made yet"
 
     # --- life -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connects. Raises `ZooKeeperTimeout` when no server answered within the connection timeout."""
+        """Connects. Raises `ZooKeeperTimeout` (no server answered in time) or `ZooKeeperAuthFailed` (one refused)."""
         self._stories.append(
             self._tasks.begin(self._keep_session(), f"zookeeper session of {self.name or self.connect}")
         )
@@ -416,17 +191,19 @@ class ZooKeeperClient:
             if not await within(connected, self.connection_timeout_ms):
                 raise ZooKeeperTimeout(self.connect, self.connection_timeout_ms, self._last_error)
             await connected
-        except BaseException:
+        except BaseException as error:
             connected.cancel()
             await ended(connected)
             await self.close()
+            if isinstance(error, AuthFailed):
+                raise ZooKeeperAuthFailed(self.connect, self._last_error) from None
             raise
 
     async def wait_until_connected(self) -> None:
-        """Returns when there is a connection. Raises `SessionExpired` when the session is over."""
+        """Returns when there is a connection. Raises `SessionExpired` or `AuthFailed` when the session is over."""
         while self._state is not ConnectionState.CONNECTED:
             if self._state is not ConnectionState.CONNECTING:
-                raise SessionExpired(None)
+                raise self._over(None)
             await self._changed
 
     async def close(self) -> None:
@@ -436,9 +213,9 @@ class ZooKeeperClient:
         connection = self._connection
         self._set_state(ConnectionState.CLOSED)
         self._fail(self._taken_queue(), SessionExpired)
-        if connection is not None and connection.greeted and not connection.closed.done():
-            request = _Request(CloseSession(), "", asyncio.get_running_loop().create_future())
-            connection.send(request)
+        if connection is not None and connection.usable:
+            request = Request(CloseSession(), "", asyncio.get_running_loop().create_future())
+            connection.send([request])
             await within(request.future, CLOSE_TIMEOUT_MS)
             request.future.cancel()
         self._abort()
@@ -458,6 +235,7 @@ class ZooKeeperClient:
         self._node_change_handlers.clear()
         self._node_child_change_handlers.clear()
         self._state_change_handlers.clear()
+        self._persistent_watchers.clear()
         if self._connection is not None:
             self._connection.drop("the client was closed")
 
@@ -476,6 +254,31 @@ class ZooKeeperClient:
     @property
     def negotiated_timeout_ms(self) -> int:
         return self._session.timeout
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that are sent and not answered."""
+        return 0 if self._connection is None else len(self._connection.in_flight)
+
+    def status(self) -> dict[str, Any]:
+        """What there is to be seen, as plain values."""
+        server = self.server if self._state is ConnectionState.CONNECTED else None
+        return {
+            "state": self._state.value,
+            "server": None if server is None else f"{server[0]}:{server[1]}",
+            "session_id": f"0x{self._session.id & (1 << 64) - 1:x}",
+            "session_timeout_ms": self._session.timeout,
+            "outstanding_requests": self.outstanding,
+            "queued_requests": len(self._queued),
+            "watches": self._session.watch_count,
+            "requests": self.requests,
+            "latency_ms_avg": round(self.latency_total_ms / self.requests, 3) if self.requests else 0.0,
+            "latency_ms_max": self.latency_max_ms,
+            "disconnects": self.disconnects,
+            "expires": self.expires,
+            "auth_failures": self.auth_failures,
+            "last_error": None if self._state is ConnectionState.CONNECTED else self._last_error,
+        }
 
     # --- handlers ---------------------------------------------------------------------------------------------
 
@@ -499,58 +302,56 @@ class ZooKeeperClient:
     def unregister_state_change_handler(self, name: str) -> None:
         self._state_change_handlers.pop(name, None)
 
+    async def add_watch(self, path: str, watcher: PersistentWatcher, *, recursive: bool = False) -> None:
+        """A watch that stays: on a znode and its children, or (`recursive`) on every znode of the tree below it.
+
+        One watcher a path; a second call replaces it. Whenever there is a new connection the watcher gets an event of
+        the type ``NONE``: something may have happened that nobody tells, so it reads again.
+        """
+        self._persistent_watchers[path] = watcher
+        mode = AddWatchMode.PERSISTENT_RECURSIVE if recursive else AddWatchMode.PERSISTENT
+        await self.submit(AddWatch(path, mode))
+
+    async def remove_watches(self, path: str, kind: WatcherType = WatcherType.ANY) -> None:
+        """Takes the session's watches on a znode away. Raises `NoWatcher` where there is none."""
+        await self.submit(RemoveWatches(path, kind))
+        if kind is not WatcherType.DATA and kind is not WatcherType.CHILDREN:
+            self._persistent_watchers.pop(path, None)
+
+    async def add_auth(self, scheme: str, auth: bytes) -> None:
+        """A further identity, for this connection and all later ones. Raises `AuthFailed` where it is refused."""
+        self._auth[scheme, auth] = None
+        while True:
+            await self.wait_until_connected()
+            connection = self._connection
+            assert connection is not None
+            accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            connection.authenticate(scheme, auth, accepted)
+            if await accepted:
+                return
+            if self._state is ConnectionState.AUTH_FAILED:
+                del self._auth[scheme, auth]  # or no session would ever be let in again
+
     # --- requests ---------------------------------------------------------------------------------------------
-
-    async def create(
-        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        """Returns the path, which a sequential znode's number has been added to."""
-        made: str = await self.submit(Create(path, data, ephemeral=ephemeral, sequential=sequential))
-        return made
-
-    async def get(self, path: str) -> tuple[bytes | None, Stat]:
-        found: tuple[bytes | None, Stat] = await self.submit(GetData(path))
-        return found
-
-    async def exists(self, path: str) -> Stat | None:
-        found: Stat | None = await self.submit(Exists(path))
-        return found
-
-    async def children(self, path: str) -> list[str]:
-        """Names in no order."""
-        found: list[str] = await self.submit(GetChildren(path, True))
-        return found
-
-    async def set(self, path: str, data: bytes | None, version: int = -1) -> Stat:
-        stat: Stat = await self.submit(SetData(path, data, version))
-        return stat
-
-    async def delete(self, path: str, version: int = -1) -> None:
-        await self.submit(Delete(path, version))
-
-    async def multi(self, ops: Sequence[Create | SetData | Delete | Check]) -> list[Any]:
-        """All or nothing; the results in the order of `ops`. The error says by `op_index` which of them failed."""
-        results: list[Any] = await self.submit(Multi(list(ops)))
-        return results
-
-    async def sync(self, path: str) -> None:
-        """Waits until the connected server knows all that the leader knew."""
-        await self.submit(Sync(path))
 
     def submit(self, op: Operation[Any]) -> asyncio.Future[Any]:
         """Queues one operation behind those submitted before; the future has its result or `ZooKeeperError`."""
         return self._submit(op, self.chroot)
 
     def _submit(self, op: Operation[Any], chroot: str) -> asyncio.Future[Any]:
-        request = _Request(op, chroot, asyncio.get_running_loop().create_future())
+        request = Request(op, chroot, asyncio.get_running_loop().create_future())
         if self._state in (ConnectionState.CONNECTING, ConnectionState.CONNECTED):
             if len(self._queued) >= QUEUE_MAX:
                 raise RuntimeError(f"more than {QUEUE_MAX} requests wait for ZooKeeper; use handle_requests")
             self._queued.append(request)
             self._send_queued()
         else:
-            self._fail([request], SessionExpired)
+            self._fail([request], self._over)
         return request.future
+
+    def _over(self, path: str | None) -> ZooKeeperError:
+        """Why nothing can be asked any more."""
+        return AuthFailed(path) if self._state is ConnectionState.AUTH_FAILED else SessionExpired(path)
 
     async def make_chroot(self) -> None:
         """Makes the chroot, with its parents, where it does not exist."""
@@ -559,7 +360,8 @@ class ZooKeeperClient:
             path += f"/{name}"
             while True:
                 try:
-                    await self._submit(Create(path), "")
+                    if await self._submit(Exists(path), "") is None:
+                        await self._submit(Create(path), "")
                 except NodeExists:
                     break
                 except ConnectionLoss:
@@ -581,104 +383,149 @@ class ZooKeeperClient:
 
     def _send_queued(self) -> None:
         connection = self._connection
-        if connection is None or not connection.greeted or connection.closed.done():
+        if connection is None or not connection.usable:
             return
-        while self._queued and len(connection.in_flight) < self.max_in_flight:
-            request = self._queued.popleft()
+        queued = self._queued
+        room = self.max_in_flight - len(connection.in_flight)
+        sending: list[Request] = []
+        while queued and len(sending) < room:
+            request = queued.popleft()
             if not request.future.cancelled():
-                connection.send(request)
+                sending.append(request)
+        if sending:
+            connection.send(sending)
 
-    def _prepared(self, request: _Request) -> Operation[Any]:
-        """The operation as it is sent. Here, as late as can be, it is decided whether it sets a watch."""
-        operation = below(request.op, request.chroot)
-        if isinstance(operation, GetChildren):
-            operation.watch = request.watch = operation.watch and request.path in self._node_child_change_handlers
-        elif isinstance(operation, GetData | Exists):
-            operation.watch = request.watch = request.path in self._node_change_handlers
-        return operation
-
-    def _answered(self, session: _Session, request: _Request, code: int, packet: bytes) -> None:
-        result, error = outcome(request.op, code, packet, request.chroot)
-        if request.watch and error is None:
-            assert request.path is not None
-            session.watched(request.op, absolute(request.path, request.chroot), missing=result is None)
-        if request.future.done():
-            return
-        if error is None:
-            request.future.set_result(result)
-        else:
-            request.future.set_exception(error)
-            request.future.exception()  # whoever submitted it may have gone; that is no unhandled error
-
-    def _fail(self, requests: list[_Request], kind: Callable[[str | None], ZooKeeperError]) -> None:
+    def _fail(self, requests: list[Request], kind: Callable[[str | None], ZooKeeperError]) -> None:
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(kind(request.path))
-                request.future.exception()
+                request.future.exception()  # whoever submitted it may have gone; that is no unhandled error
 
-    def _taken_queue(self) -> list[_Request]:
+    def _taken_queue(self) -> list[Request]:
         queued, self._queued = list(self._queued), deque()
         return queued
-
-    # --- what a connection tells ------------------------------------------------------------------------------
 
     def _set_state(self, state: ConnectionState) -> None:
         if self._state is not state and self._state is not ConnectionState.CLOSED:
             self._state = state
             self._changed.notify()
 
-    def _connected(self, connection: _Connection) -> None:
+    # --- what a connection tells (`ConnectionOwner`) ----------------------------------------------------------
+
+    def connected(self, connection: ClientConnection) -> None:
+        session = connection.session
         logger.info(
             "%s connected to ZooKeeper at %s, session 0x%x, timeout %d ms",
             self.name,
             self.server,
-            connection.session.id & (1 << 64) - 1,
-            connection.session.timeout,
+            session.id & (1 << 64) - 1,
+            session.timeout,
         )
+        self.own_sessions[session.id] = None
         self._set_state(ConnectionState.CONNECTED)
+        for path, watcher in list(self._persistent_watchers.items()):
+            self._tell(path, watcher, WatchEvent(EventType.NONE, KeeperState.SYNC_CONNECTED, path))
         self._send_queued()
 
-    def _disconnected(self, connection: _Connection, lost: list[_Request]) -> None:
-        if self._state is ConnectionState.CONNECTED:
+    def disconnected(self, connection: ClientConnection, lost: list[Request]) -> None:
+        if self._state is ConnectionState.CONNECTED and connection.session is self._session:
             self.disconnects += 1
             self._set_state(ConnectionState.CONNECTING)
-        self._fail(lost, SessionExpired if connection.session.expired else ConnectionLoss)
+        over = connection.session.expired or self._closed()
+        self._fail(lost, self._over if over else ConnectionLoss)
 
-    def _expired(self, session: _Session) -> None:
+    def expired(self, session: ClientSession) -> None:
         if session.expired:
             return
         session.expired = True
         self.expires += 1
         logger.warning("%s: ZooKeeper session 0x%x has expired", self.name, session.id & (1 << 64) - 1)
+        self._last_error = "the session expired"
         self._set_state(ConnectionState.EXPIRED)
         self._fail(self._taken_queue(), SessionExpired)
 
-    def _auth_failed(self, session: _Session) -> None:
+    def auth_failed(self, session: ClientSession, why: str) -> None:
         session.expired = True
+        self.auth_failures += 1
+        logger.error("%s: not authenticated at ZooKeeper %s: %s", self.name, self.server, why)
+        self._last_error = why
         self._set_state(ConnectionState.AUTH_FAILED)
-        self._fail(self._taken_queue(), SessionExpired)
+        self._fail(self._taken_queue(), AuthFailed)
 
-    def _fired(self, session: _Session, kind: int, path: str) -> None:
-        session.fired(kind, path)
-        path = relative(path, self.chroot)
+    def watches_node(self, path: str) -> bool:
+        return path in self._node_change_handlers
+
+    def watches_children(self, path: str) -> bool:
+        return path in self._node_child_change_handlers
+
+    def answered(self, connection: ClientConnection, request: Request, code: int, packet: bytes) -> None:
+        result, error = outcome(request.op, code, packet, request.chroot)
+        latency_ms = connection.last_received_ms - request.sent_ms
+        self.requests += 1
+        self.latency_total_ms += latency_ms
+        if latency_ms > self.latency_max_ms:
+            self.latency_max_ms = latency_ms
+        if error is None:
+            self._note_watch(connection.session, request, result)
+            if not request.future.done():
+                request.future.set_result(result)
+            return
+        if isinstance(error, SessionMoved):
+            # Not done: the session is another connection's, and this one is about to be closed.
+            connection.drop("another connection has taken the session up")
+            return
+        self._fail([request], lambda path: error)
+
+    def _note_watch(self, session: ClientSession, request: Request, result: Any) -> None:
+        op = request.op
+        if request.watch:
+            assert request.path is not None
+            session.watched(op, absolute(request.path, request.chroot), missing=result is None)
+        elif isinstance(op, AddWatch):
+            session.watch_added(op, absolute(op.path, request.chroot))
+        elif isinstance(op, RemoveWatches):
+            session.watches_removed(op, absolute(op.path, request.chroot))
+
+    def drained(self, connection: ClientConnection) -> None:
+        self._send_queued()
+
+    def fired(self, session: ClientSession, event: WatchEvent) -> None:
+        one_shot = session.fired(event.type, event.path)
+        path = relative(event.path, self.chroot)
+        if one_shot:
+            handle = self._handler(event.type, path)
+            if handle is not None:
+                try:
+                    handle()
+                except Exception as error:  # the handler's owner decides what that means; the connection goes on
+                    self._on_failure(f"watch handler of {path}", error)
+        for watched in session.persistent_watches_of(event.type, event.path):
+            watched = relative(watched, self.chroot)
+            watcher = self._persistent_watchers.get(watched)
+            if watcher is not None:
+                self._tell(watched, watcher, event._replace(path=path))
+
+    def _handler(self, kind: int, path: str) -> Callable[[], None] | None:
         if kind == EventType.NODE_CHILDREN_CHANGED:
             child_handler = self._node_child_change_handlers.get(path)
-            handle = child_handler.handle_child_change if child_handler is not None else None
-        else:
-            handler = self._node_change_handlers.get(path)
-            handle = None
-            if handler is not None:
-                if kind == EventType.NODE_CREATED:
-                    handle = handler.handle_creation
-                elif kind == EventType.NODE_DELETED:
-                    handle = handler.handle_deletion
-                elif kind == EventType.NODE_DATA_CHANGED:
-                    handle = handler.handle_data_change
-        if handle is not None:
-            try:
-                handle()
-            except Exception as error:  # the handler's owner decides what that means; the connection goes on
-                self._on_failure(f"watch handler of {path}", error)
+            return None if child_handler is None else child_handler.handle_child_change
+        handler = self._node_change_handlers.get(path)
+        if handler is None:
+            return None
+        match kind:
+            case EventType.NODE_CREATED:
+                return handler.handle_creation
+            case EventType.NODE_DELETED:
+                return handler.handle_deletion
+            case EventType.NODE_DATA_CHANGED:
+                return handler.handle_data_change
+        return None
+
+    def _tell(self, path: str, watcher: PersistentWatcher, event: WatchEvent) -> None:
+        try:
+            watcher(event)
+        except Exception as error:
+            self._on_failure(f"watcher of {path}", error)
 
     # --- stories ----------------------------------------------------------------------------------------------
 
@@ -692,7 +539,8 @@ class ZooKeeperClient:
             if not first:
                 while self._state is ConnectionState.CONNECTING and not session.expired:
                     await self._changed
-                await self._call_hooks("after_initializing_session")
+                if not session.expired:
+                    await self._call_hooks("after_initializing_session")
             first = False
             while not session.expired and not self._closed():
                 await self._changed
@@ -703,7 +551,7 @@ class ZooKeeperClient:
                 await self._call_hooks("on_auth_failure")
                 await asyncio.sleep(RECONNECT_BACKOFF_MAX_MS / 1000)
             await self._call_hooks("before_initializing_session")
-            self._session = _Session(self.session_timeout_ms)
+            self._session = session.successor(self.session_timeout_ms)
             self._set_state(ConnectionState.CONNECTING)
 
     async def _call_hooks(self, which: str) -> None:
@@ -716,7 +564,7 @@ class ZooKeeperClient:
             except Exception as error:
                 self._on_failure(f"{which} of {handler.name}", error)
 
-    async def _keep_connected(self, session: _Session) -> None:
+    async def _keep_connected(self, session: ClientSession) -> None:
         """Connects this session again and again, to one server after the other, until it is over."""
         order = list(range(len(self.hosts)))
         self.runtime.entropy.shuffle(order)
@@ -732,13 +580,19 @@ class ZooKeeperClient:
                 await asyncio.sleep((backoff_ms + self.runtime.entropy.randrange(0, backoff_ms)) / 1000)
                 backoff_ms = min(2 * backoff_ms, RECONNECT_BACKOFF_MAX_MS)
 
-    async def _connect_once(self, session: _Session, host: str, port: int) -> bool:
-        """One connection from its beginning to its end; whether it was ever taken up by the server."""
+    async def _connect_once(self, session: ClientSession, host: str, port: int) -> bool:
+        """One connection from its beginning to its end; whether it served the session for longer than a moment."""
         timeout_ms = max(1, session.timeout // len(self.hosts))
         self.server = (host, port)
+        clock = self.runtime.clock
+        nonce = self.runtime.entropy.token(16).hex() if self.security.sasl is not None else ""
         try:
             connection = await self.runtime.network.connect(
-                lambda: _Connection(self, session), host, port, timeout_ms=timeout_ms
+                lambda: ClientConnection(self, session, clock, self.security, self._auth, nonce),
+                host,
+                port,
+                timeout_ms=timeout_ms,
+                tls=self.security.tls,
             )
         except OSError as error:
             self._last_error = f"{host}:{port}: {error or type(error).__name__}"
@@ -746,8 +600,7 @@ class ZooKeeperClient:
         self._connection = connection
         try:
             if not await within(connection.ready, timeout_ms):
-                connection.drop("the server did not take up the session")
-            greeted = connection.greeted
+                connection.drop("the server did not take up the session in time")
             await connection.closed
         finally:
             connection.drop(connection.why)
@@ -755,7 +608,7 @@ class ZooKeeperClient:
         if not session.expired and not self._closed():
             self._last_error = f"{host}:{port}: {connection.why}"
             logger.info("%s lost ZooKeeper at %s:%d: %s", self.name, host, port, connection.why)
-        return greeted
+        return clock.monotonic_ms() - connection.opened_ms > RECONNECT_BACKOFF_MAX_MS
 
     def _report(self, name: str, error: BaseException) -> None:
         logger.error("%s: %s failed", self.name, name, exc_info=error)
