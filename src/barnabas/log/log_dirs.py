@@ -71,11 +71,15 @@ class LogDirs:
         self._locks: dict[str, Lock] = {}
         self._was_clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
+        self._log_counts = dict.fromkeys(self._dirs, 0)
         self._topic_configs: dict[str, Config] = {}
         self._deleted: list[tuple[int, Log]] = []
+        self._deleted_from: dict[str, None] = {}
         self._loaded = False
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
         """Told, once a directory, which partitions went offline with it."""
+        self.on_log_start_moved: Callable[[TopicPartition], None] = lambda partition: None
+        """Told of each log whose start retention moved."""
 
     # Directories
 
@@ -100,7 +104,7 @@ class LogDirs:
     def _dir_failed(self, log_dir: LogDir) -> None:
         gone = [partition for partition, log in self._logs.items() if log.log_dir is log_dir]
         for partition in gone:
-            self._logs.pop(partition).close_files()
+            self._without(partition).close_files()
         self._deleted = [(due_ms, log) for due_ms, log in self._deleted if log.log_dir is not log_dir]
         self._release(log_dir.path)
         logger.error("log directory %s is offline, with %d partitions", log_dir.path, len(gone))
@@ -241,7 +245,7 @@ class LogDirs:
                     f"{partition} is in two log directories, {other.log_dir.path} and {path}. Delete the copy in the "
                     "directory that failed last."
                 )
-            self._logs[partition] = log
+            self._with(partition, log)
             if not clean and loaded % 100 == 0:
                 logger.info("recovered %d of %d logs in %s", loaded, len(partitions), path)
             await asyncio.sleep(0)  # sessions and timers go on while many logs are loaded
@@ -334,19 +338,27 @@ class LogDirs:
             except LogDirFailure as failure:
                 last = failure
                 continue
-            self._logs[partition] = log
+            self._with(partition, log)
             return log
         raise last or KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "All log directories are offline")
 
     def _by_number_of_logs(self) -> list[str]:
-        counts = dict.fromkeys(self.online_paths, 0)
-        for log in self._logs.values():
-            if log.log_dir.path in counts:
-                counts[log.log_dir.path] += 1
-        return sorted(counts, key=lambda path: counts[path])
+        return sorted(self.online_paths, key=lambda path: self._log_counts[path])
+
+    def _with(self, partition: TopicPartition, log: Log) -> None:
+        self._logs[partition] = log
+        self._log_counts[log.log_dir.path] += 1
+
+    def _without(self, partition: TopicPartition) -> Log:
+        log = self._logs.pop(partition)
+        self._log_counts[log.log_dir.path] -= 1
+        return log
 
     def delete_async(self, partition: TopicPartition) -> bool:
-        """Takes the partition's log away: its directory is renamed now and removed later. False where there is none."""
+        """Takes the partition's log away: its directory is renamed now and removed later. False where there is none.
+
+        Once all that are to be deleted are, `checkpoint_deletions` takes them out of the checkpoints.
+        """
         log = self._logs.get(partition)
         if log is None:
             if self.offline_paths:
@@ -359,11 +371,17 @@ class LogDirs:
         log.close_files()
         suffix = f".{self._runtime.entropy.uuid().hex()}{DELETE_SUFFIX}"
         log.rename_directory(f"{str(partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}")
-        del self._logs[partition]
+        self._without(partition)
         due_ms = self._runtime.clock.monotonic_ms() + log.settings.file_delete_delay_ms
         self._deleted.append((due_ms, log))
-        self._checkpoint_dir(log.log_dir)
+        self._deleted_from[log.log_dir.path] = None
         return True
+
+    def checkpoint_deletions(self) -> None:
+        deleted_from, self._deleted_from = self._deleted_from, {}
+        for path in deleted_from:
+            if self._dirs[path].online:
+                self._checkpoint_dir(self._dirs[path])
 
     # Checkpoints
 
@@ -471,7 +489,15 @@ class LogDirs:
 
     async def delete_old_segments(self) -> None:
         """Retention, for all logs that compaction does not own alone."""
-        await self._each_log(lambda log: log.delete_old_segments(now_ms=self._runtime.clock.now_ms()))
+
+        def delete(log: Log) -> int:
+            start = log.log_start_offset
+            deleted = log.delete_old_segments(now_ms=self._runtime.clock.now_ms())
+            if log.log_start_offset != start:
+                self.on_log_start_moved(log.topic_partition)
+            return deleted
+
+        await self._each_log(delete)
 
     async def flush_dirty_logs(self) -> None:
         """Flushes what `flush.ms` asks for, and segments rolled a while ago."""

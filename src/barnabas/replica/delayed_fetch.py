@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from barnabas.replica.fetch_session import Session
 
 NO_DIVERGING_EPOCH: Final = FetchResponse.EpochEndOffset()
 NO_CURRENT_LEADER: Final = FetchResponse.LeaderIdAndEpoch()
@@ -75,27 +78,63 @@ Read = Callable[[FetchParams, Sequence[FetchedPartition], bool], int]
 """Reads the partitions given, within the request's bounds; returns how many bytes. The flag: from the purgatory."""
 
 
-class DelayedFetch(DelayedOperation[TopicPartition]):
-    """Complete when `min_bytes` are there, or a partition has something else to tell."""
+FetchKey = TopicPartition | int
+"""What a fetch waits at: a partition, or the id of the session whose partitions rest."""
 
-    __slots__ = ("_available", "_by_key", "_fetched", "_params", "_read")
 
-    def __init__(self, params: FetchParams, fetched: list[FetchedPartition], read: Read) -> None:
+class DelayedFetch(DelayedOperation[FetchKey]):
+    """Complete when `min_bytes` are there, or a partition has something else to tell.
+
+    A follower's fetch of a `session` also takes up the partitions that rested when it came and were stirred since.
+    """
+
+    __slots__ = ("_available", "_by_key", "_fetched", "_params", "_read", "_session")
+
+    def __init__(
+        self, params: FetchParams, fetched: list[FetchedPartition], read: Read, session: Session | None = None
+    ) -> None:
         super().__init__()
         self._params = params
         self._fetched = fetched
         self._read = read
+        self._session = session
         self._available = sum(each.available_bytes for each in fetched)
         self._by_key = {each.key.topic_partition: each for each in fetched if each.key.topic is not None}
 
     @property
-    def keys(self) -> list[TopicPartition]:
-        return list(self._by_key)
+    def keys(self) -> list[FetchKey]:
+        return [*self._by_key, *(() if self._session is None else (self._session.session_id,))]
 
-    def try_complete(self, key: TopicPartition | None) -> bool:
+    def try_complete(self, key: FetchKey | None) -> bool:
         if key is None:
             return False  # the caller has just read all of them
-        fetched = self._by_key[key]
+        if isinstance(key, int):
+            return self._take_up_stirred()
+        return self._moved(self._by_key[key])
+
+    def _take_up_stirred(self) -> bool:
+        assert self._session is not None
+        complete = False
+        taken = []
+        for cached in self._session.stirred.values():
+            if cached.key.topic is None or cached.partition is None:
+                continue
+            fetched = self._by_key.get(cached.key.topic_partition)
+            if fetched is None:
+                fetched = FetchedPartition(cached.key, cached.request)
+                fetched.partition = cached.partition
+                self._by_key[cached.key.topic_partition] = fetched
+                self._fetched.append(fetched)
+                taken.append(cached)
+            complete |= self._moved(fetched)
+        if not complete:
+            # Nobody watches these by name: at rest, the next move of each is told to the session again.
+            for cached in taken:
+                assert cached.partition is not None
+                cached.partition.rest(self._session.replica_id, cached)
+        return complete
+
+    def _moved(self, fetched: FetchedPartition) -> bool:
         partition = fetched.partition
         fetched.stale = True
         if partition is None or partition.log is None:

@@ -5,17 +5,21 @@ request with epoch 0 begins a session, each further one counts its epoch up by o
 session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
 again.
 
-Follower: `FetchSession` turns the wanted state of all partitions into the next request, and goes back to a full one
-after any doubt.
+Follower: `FetchSession` holds the wanted state of all partitions, turns what changed of it into the next request, and
+goes back to a full one after any doubt.
+
+A follower's fetch costs what has changed, not what it follows. A partition of which the follower in sync has all rests:
+the leader does not look at it again before something about it moves (`Partition.stir`), or the follower asks for
+something else. Apache Kafka's leader reads every partition of the session at every fetch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.model.errors import ErrorCode
-from barnabas.model.ids import NO_EPOCH, NO_OFFSET, ZERO_UUID, Uuid
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, Uuid
 from barnabas.replica.delayed_fetch import (
     NO_CURRENT_LEADER,
     NO_DIVERGING_EPOCH,
@@ -25,6 +29,9 @@ from barnabas.replica.delayed_fetch import (
 from barnabas.runtime.doors import Clock, Entropy
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
+if TYPE_CHECKING:
+    from barnabas.replica.partition import Partition
+
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -32,6 +39,8 @@ EVICTION_MS: Final = 120_000
 """``min.incremental.fetch.session.eviction.ms``: a session that was used later defends its place by its size."""
 
 _SessionKey = tuple[Uuid | str, int]
+PartitionKey = tuple[Uuid, int]
+"""Topic id and partition."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -48,13 +57,33 @@ def _key(topic_id: Uuid, topic: str | None, partition: int) -> _SessionKey:
 class CachedPartition:
     """What a session remembers of a partition: the fetcher's last request, and the last answer's offsets."""
 
-    __slots__ = ("high_watermark", "key", "local_log_start_offset", "request")
+    __slots__ = ("high_watermark", "key", "local_log_start_offset", "partition", "request", "session")
 
-    def __init__(self, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+    def __init__(self, session: Session, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+        self.session = session
         self.key = key
         self.request = request
+        self.partition: Partition | None = None
+        """Where it rests, or rested last."""
         self.high_watermark = NO_OFFSET
         self.local_log_start_offset = NO_OFFSET
+
+    @property
+    def last_fetch_ms(self) -> int:
+        """When the fetcher asked last, for this or anything else of its session; monotonic."""
+        return self.session.last_used_ms
+
+    def rest(self, partition: Partition) -> None:
+        """The follower has all of it: no fetch looks at it before it is stirred."""
+        if self.session.stirred.pop(_key(*self.key), None) is not None:
+            self.partition = partition
+            partition.rest(self.session.replica_id, self)
+
+    def stir(self) -> None:
+        """Something about it moved: the next fetch looks at it again."""
+        cache_key = _key(*self.key)
+        if self.session.partitions.get(cache_key) is self:
+            self.session.stirred[cache_key] = self
 
     def has_news(self, data: FetchResponse.PartitionData) -> bool:
         """Whether `data` has to be sent; notes what is sent. After an error the offsets are told again."""
@@ -79,17 +108,70 @@ class CachedPartition:
 class Session:
     """One incremental session of one fetcher."""
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "partitions", "privileged", "session_id", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "partitions",
+        "replica_epoch",
+        "replica_id",
+        "session_id",
+        "stirred",
+        "unnamed",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, *, privileged: bool, uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(
+        self, session_id: int, *, replica_id: int, replica_epoch: int, uses_topic_ids: bool, now_ms: int
+    ) -> None:
         self.session_id = session_id
-        self.privileged = privileged
-        """A follower's: it makes way for no consumer's."""
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[_SessionKey, CachedPartition] = {}
+        self.stirred: dict[_SessionKey, CachedPartition] = {}
+        """Those that the next fetch has to look at; the others rest. A consumer's never rest."""
+        self.unnamed: dict[_SessionKey, CachedPartition] = {}
+        """Those whose topic id this broker has not heard of."""
+
+    @property
+    def privileged(self) -> bool:
+        """A follower's: it makes way for no consumer's."""
+        return self.replica_id >= 0
+
+    def cache(self, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+        """Takes up what the fetcher asks for now."""
+        cache_key = _key(*key)
+        cached = self.partitions.get(cache_key)
+        if cached is None:
+            cached = self.partitions[cache_key] = CachedPartition(self, key, request)
+            if key.topic is None:
+                self.unnamed[cache_key] = cached
+        else:
+            cached.request = request
+        self.stirred[cache_key] = cached
+
+    def forget(self, cache_key: _SessionKey) -> None:
+        self.partitions.pop(cache_key, None)
+        self.stirred.pop(cache_key, None)
+        self.unnamed.pop(cache_key, None)
+
+    def name(self, topic_names: Mapping[Uuid, str]) -> None:
+        """Looks whether the broker has meanwhile heard of topics."""
+        for cache_key, cached in list(self.unnamed.items()):
+            topic = topic_names.get(cached.key.topic_id)
+            if topic is not None:
+                cached.key = cached.key._replace(topic=topic)
+                del self.unnamed[cache_key]
+
+    def stir_all(self) -> None:
+        self.stirred = dict(self.partitions)
+
+    def cached(self, key: TopicIdPartition) -> CachedPartition | None:
+        return self.partitions.get(_key(*key))
 
 
 class FetchContext:
@@ -114,6 +196,11 @@ class FetchContext:
     def session_id(self) -> int:
         return INVALID_SESSION_ID if self._session is None else self._session.session_id
 
+    @property
+    def follower_session(self) -> Session | None:
+        """The session where it is a follower's, whose partitions may rest."""
+        return self._session if self._session is not None and self._session.privileged else None
+
     def response(self, answers: Iterable[tuple[TopicIdPartition, FetchResponse.PartitionData]]) -> FetchResponse:
         """The response that holds what the fetcher does not know yet; partitions with data go to the session's end,
         so that a small limit does not starve those behind them (KAFKA-12330)."""
@@ -129,6 +216,8 @@ class FetchContext:
                     news = cached.has_news(data)
                     if news and data.records is not None and len(data.records) > 0:
                         session.partitions[cache_key] = session.partitions.pop(cache_key)
+                        if cache_key in session.stirred:
+                            session.stirred[cache_key] = session.stirred.pop(cache_key)
                     if not news and not self.full:
                         continue
             topic_key: Uuid | str = key.topic_id if key.topic_id != ZERO_UUID else key.topic or ""
@@ -164,9 +253,10 @@ class FetchSessions:
         version: int,
         topic_names: Mapping[Uuid, str],
         *,
-        from_follower: bool,
+        replica_id: int = NO_BROKER,
+        replica_epoch: int = NO_EPOCH,
     ) -> FetchContext:
-        """Finds or begins the session of `request` (``FetchManager.newContext``)."""
+        """Finds or begins the session of `request` (``FetchManager.newContext``); a follower says who it is."""
         uses_topic_ids = version >= 13
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -176,10 +266,10 @@ class FetchSessions:
             if epoch == FINAL_EPOCH or version < 7:
                 return FetchContext(fetches)
             now_ms = self._clock.monotonic_ms()
-            session = self._begin(len(fetches), uses_topic_ids, from_follower, now_ms)
+            session = self._begin(len(fetches), uses_topic_ids, replica_id, replica_epoch, now_ms)
             if session is not None:
                 for key, partition in fetches:
-                    session.partitions[_key(*key)] = CachedPartition(key, partition)
+                    session.cache(key, partition)
             return FetchContext(fetches, session=session)
         found = self._sessions.get(session_id)
         if found is None:
@@ -195,31 +285,37 @@ class FetchSessions:
         self._sessions[session_id] = found
         found.last_used_ms = self._clock.monotonic_ms()
         found.epoch = next_epoch(found.epoch)
-        fetches = [(cached.key, cached.request) for cached in found.partitions.values()]
+        if found.replica_epoch != replica_epoch:
+            # The follower has registered anew: the leader has to hear that of each partition.
+            found.replica_epoch = replica_epoch
+            found.stir_all()
+        looked_at = found.stirred if found.privileged else found.partitions
+        fetches = [(cached.key, cached.request) for cached in looked_at.values()]
         return FetchContext(fetches, session=found, full=False)
 
     def _update(self, session: Session, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         for key, partition in _asked(request, topic_names):
-            cache_key = _key(*key)
-            cached = session.partitions.get(cache_key)
-            if cached is None:
-                session.partitions[cache_key] = CachedPartition(key, partition)
-            else:
-                cached.request = partition
+            session.cache(key, partition)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
-                session.partitions.pop(_key(forgotten.topic_id, forgotten.topic, number), None)
-        for cached in session.partitions.values():
-            if cached.key.topic is None and cached.key.topic_id in topic_names:
-                # The broker has meanwhile heard of the topic.
-                cached.key = cached.key._replace(topic=topic_names[cached.key.topic_id])
+                session.forget(_key(forgotten.topic_id, forgotten.topic, number))
+        if session.unnamed:
+            session.name(topic_names)
 
-    def _begin(self, size: int, uses_topic_ids: bool, privileged: bool, now_ms: int) -> Session | None:
-        if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, privileged, now_ms)):
+    def _begin(
+        self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
+    ) -> Session | None:
+        if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, replica_id >= 0, now_ms)):
             return None
         while (session_id := self._entropy.randrange(1, 1 << 31)) in self._sessions:
             pass
-        session = Session(session_id, privileged=privileged, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        session = Session(
+            session_id,
+            replica_id=replica_id,
+            replica_epoch=replica_epoch,
+            uses_topic_ids=uses_topic_ids,
+            now_ms=now_ms,
+        )
         self._sessions[session_id] = session
         return session
 
@@ -272,35 +368,62 @@ def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
 class FetchSession:
     """The fetcher's side (``FetchSessionHandler``), with topic ids throughout.
 
-    `build` is called with the wanted state of every partition to be fetched; `handle` with the response to the request
-    that came of it. In between nothing else may be sent.
+    `want` and `drop` say what is to be fetched, `build` makes the next request of it, and `handle` takes the response
+    to that request. In between nothing else may be sent.
     """
 
-    __slots__ = ("_epoch", "_session_id", "_told")
+    __slots__ = ("_changed", "_dropped", "_epoch", "_session_id", "_told", "wanted")
 
     def __init__(self) -> None:
         self._session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        self._told: dict[tuple[Uuid, int], tuple[int, int, int, int, int]] = {}
+        self.wanted: dict[PartitionKey, FetchRequest.FetchPartition] = {}
+        """All that is to be fetched; changed by `want` and `drop` alone."""
+        self._changed: dict[PartitionKey, None] = {}
+        self._dropped: dict[PartitionKey, None] = {}
+        self._told: dict[PartitionKey, FetchRequest.FetchPartition] = {}
+        """What the leader knows that is wanted."""
 
-    def build(
-        self, wanted: Mapping[tuple[Uuid, int], FetchRequest.FetchPartition]
-    ) -> tuple[list[FetchRequest.FetchTopic], list[FetchRequest.ForgottenTopic], int, int]:
+    def want(self, key: PartitionKey, partition: FetchRequest.FetchPartition) -> None:
+        """From now on `key` is fetched as `partition` says, which nobody changes any more."""
+        self.wanted.pop(key, None)  # to the end of the line: a full request asks for it last
+        self.wanted[key] = partition
+        self._changed[key] = None
+        self._dropped.pop(key, None)
+
+    def drop(self, key: PartitionKey) -> None:
+        """From now on `key` is not fetched."""
+        if self.wanted.pop(key, None) is not None:
+            self._changed.pop(key, None)
+            if key in self._told:
+                self._dropped[key] = None
+
+    def asked(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
+        """What the leader fetches of `key` as it knows from the last request: the very object that was wanted."""
+        return self._told.get(key)
+
+    def build(self) -> tuple[list[FetchRequest.FetchTopic], list[FetchRequest.ForgottenTopic], int, int]:
         """The topics to ask for and to forget, the session's id and epoch."""
-        state = {key: _state(each) for key, each in wanted.items()}
         forgotten: dict[Uuid, FetchRequest.ForgottenTopic] = {}
         if self._epoch == INITIAL_EPOCH:
-            changed = wanted
+            asked = self.wanted
+            self._told = dict(asked)
         else:
-            changed = {key: each for key, each in wanted.items() if self._told.get(key) != state[key]}
-            for topic_id, number in self._told:
-                if (topic_id, number) not in state:
-                    topic = forgotten.setdefault(topic_id, FetchRequest.ForgottenTopic(topic_id=topic_id))
-                    topic.partitions.append(number)
-        self._told = state
+            asked = {}
+            for key in self._changed:
+                partition = self.wanted[key]
+                if self._told.get(key) != partition:
+                    asked[key] = partition
+                self._told[key] = partition
+            for key in self._dropped:
+                del self._told[key]
+                topic = forgotten.setdefault(key[0], FetchRequest.ForgottenTopic(topic_id=key[0]))
+                topic.partitions.append(key[1])
+        self._changed.clear()
+        self._dropped.clear()
         topics: dict[Uuid, FetchRequest.FetchTopic] = {}
-        for (topic_id, _), each in changed.items():
-            topics.setdefault(topic_id, FetchRequest.FetchTopic(topic_id=topic_id)).partitions.append(each)
+        for (topic_id, _), partition in asked.items():
+            topics.setdefault(topic_id, FetchRequest.FetchTopic(topic_id=topic_id)).partitions.append(partition)
         return list(topics.values()), list(forgotten.values()), self._session_id, self._epoch
 
     def handle(self, response: FetchResponse) -> bool:
@@ -336,13 +459,3 @@ class FetchSession:
     def reset(self) -> None:
         self._session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
-
-
-def _state(each: FetchRequest.FetchPartition) -> tuple[int, int, int, int, int]:
-    return (
-        each.current_leader_epoch,
-        each.fetch_offset,
-        each.last_fetched_epoch,
-        each.log_start_offset,
-        each.partition_max_bytes,
-    )

@@ -1,9 +1,10 @@
 """Followers' fetchers: one story per (leader, fetcher id) that copies all its partitions from that leader.
 
-Each round asks for the partitions that are not paused, waits for the answer, and applies it partition by partition. A
-partition's trouble pauses or stops that partition only (KIP-461). An answer counts for a partition only when the
-partition is still here, at the same leader epoch and the same fetch offset as when it was asked for: in between it may
-have been taken away, led by this broker itself, or cut (KAFKA-10371, KAFKA-7786).
+Each round asks for the partitions that are not paused, of which the session names only those that changed, waits for
+the answer, and applies it partition by partition: it costs what moves, not what is followed. A partition's trouble
+pauses or stops that partition only (KIP-461). An answer counts for a partition only when the partition is still here
+and wanted as it was asked for: in between it may have been taken away, led by this broker itself, or cut (KAFKA-10371,
+KAFKA-7786).
 
 Where logs differ, only leader epochs decide what is cut: the leader names the epoch in which both last agree and its
 end (``DivergingEpoch``), the follower cuts to the smaller of that end and its own, and asks again (KIP-101, KIP-595).
@@ -24,7 +25,7 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
-from barnabas.replica.fetch_session import FetchSession
+from barnabas.replica.fetch_session import FetchSession, PartitionKey
 from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
 from barnabas.runtime import Condition, Runtime, Tasks, ended
 from barnabas.wire.errors import WireError
@@ -49,9 +50,12 @@ class FetchState:
     paused_until_ms: int = 0
     lag: int | None = None
     """How far behind the leader's high watermark; None before the first answer."""
+    wanted: FetchRequest.FetchPartition | None = None
+    """How it is to be fetched; None while it is paused."""
 
-    def ready(self, now_ms: int) -> bool:
-        return self.paused_until_ms <= now_ms
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic_id, self.topic_partition.partition
 
 
 class Follower(Protocol):
@@ -114,6 +118,12 @@ class ReplicaFetcherManager:
         fetcher = self._fetcher_of.get(topic_partition)
         return None if fetcher is None else fetcher.states.get(topic_partition)
 
+    def log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """The log's own retention moved its start, which the leader wants to know."""
+        fetcher = self._fetcher_of.get(topic_partition)
+        if fetcher is not None:
+            fetcher.log_start_moved(topic_partition)
+
     def shutdown_idle_fetchers(self) -> None:
         for key, fetcher in list(self._fetchers.items()):
             if not fetcher.states:
@@ -174,6 +184,8 @@ class ReplicaFetcher:
         self._changed = Condition()
         self.leader_id = leader_id
         self.states: dict[TopicPartition, FetchState] = {}
+        self._by_key: dict[PartitionKey, FetchState] = {}
+        self._paused: dict[TopicPartition, FetchState] = {}
         self.task: asyncio.Task[Any] | None = None
 
     def add(self, partition: Partition) -> None:
@@ -181,20 +193,46 @@ class ReplicaFetcher:
         if log.latest_epoch == NO_EPOCH and log.log_end_offset > log.high_watermark:
             # No epoch tells how far this log agrees with the leader's; up to the high watermark it does.
             log.truncate_to(log.high_watermark, now_ms=self._runtime.clock.now_ms())
-        self.states[partition.topic_partition] = FetchState(
-            partition.topic_partition,
+        topic_partition = partition.topic_partition
+        state = FetchState(
+            topic_partition,
             partition.topic_id,
             partition.leader_epoch,
             log.log_end_offset,
             log.latest_epoch,
         )
+        self.states[topic_partition] = self._by_key[state.key] = state
+        self._want(state, log)
         self._changed.notify()
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        self.states.pop(topic_partition, None)
+        state = self.states.pop(topic_partition, None)
+        if state is not None:
+            del self._by_key[state.key]
+            self._paused.pop(topic_partition, None)
+            self._session.drop(state.key)
+
+    def log_start_moved(self, topic_partition: TopicPartition) -> None:
+        state = self.states[topic_partition]
+        partition = self._follower.follower_partition(topic_partition, state.current_leader_epoch)
+        if state.wanted is not None and partition is not None:
+            self._want(state, partition.local_log())
+
+    def _want(self, state: FetchState, log: Log) -> None:
+        """The next request fetches `state` from where it is now."""
+        state.wanted = FetchRequest.FetchPartition(
+            state.topic_partition.partition,
+            state.current_leader_epoch,
+            state.fetch_offset,
+            state.last_fetched_epoch,
+            log.log_start_offset,
+            self._partition_max_bytes,
+        )
+        self._session.want(state.key, state.wanted)
 
     def stop(self) -> None:
-        self.states.clear()
+        for topic_partition in list(self.states):
+            self.remove(topic_partition)
         if self.task is not None:
             self.task.cancel()
         self._disconnect()
@@ -210,20 +248,11 @@ class ReplicaFetcher:
 
     async def _round(self) -> None:
         now_ms = self._runtime.clock.monotonic_ms()
-        ready = {state.topic_partition: state for state in self.states.values() if state.ready(now_ms)}
-        if not ready:
+        self._resume(now_ms)
+        if not self._session.wanted:
             await self._until_ready(now_ms)
             return
-        asked: dict[tuple[Uuid, int], tuple[FetchState, FetchRequest.FetchPartition]] = {}
-        for state in ready.values():
-            partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
-            if partition is None:
-                self.remove(state.topic_partition)
-                continue
-            asked[(state.topic_id, state.topic_partition.partition)] = (state, self._request(state, partition))
-        if not asked:
-            return
-        topics, forgotten, session_id, epoch = self._session.build({key: each for key, (_, each) in asked.items()})
+        topics, forgotten, session_id, epoch = self._session.build()
         request = FetchRequest(
             replica_state=FetchRequest.ReplicaState(self._follower.broker_id, self._follower.broker_epoch),
             max_wait_ms=self._wait_max_ms,
@@ -242,7 +271,7 @@ class ReplicaFetcher:
             self._disconnect()
             if self.states:
                 logger.info("%s: leader %d does not answer: %s", self._client_id, self.leader_id, error)
-            self._pause(state for state, _ in asked.values())
+            self._pause_all()
             return
         if not self._session.handle(response):
             if response.error_code not in (
@@ -251,25 +280,25 @@ class ReplicaFetcher:
             ):
                 reason = ErrorCode(response.error_code).name if response.error_code else "an answer to something else"
                 logger.info("%s: leader %d: %s", self._client_id, self.leader_id, reason)
-                self._pause(state for state, _ in asked.values())
+                self._pause_all()
             return
-        await self._apply(asked, response)
+        await self._apply(response)
 
-    def _request(self, state: FetchState, partition: Partition) -> FetchRequest.FetchPartition:
-        return FetchRequest.FetchPartition(
-            state.topic_partition.partition,
-            state.current_leader_epoch,
-            state.fetch_offset,
-            state.last_fetched_epoch,
-            partition.local_log().log_start_offset,
-            self._partition_max_bytes,
-        )
+    def _resume(self, now_ms: int) -> None:
+        """Fetches again what has paused long enough."""
+        for state in [each for each in self._paused.values() if each.paused_until_ms <= now_ms]:
+            del self._paused[state.topic_partition]
+            partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
+            if partition is None:
+                self.remove(state.topic_partition)
+            else:
+                self._want(state, partition.local_log())
 
     async def _until_ready(self, now_ms: int) -> None:
         """Waits for a partition to be added or to leave its pause."""
         timer = None
-        if self.states:
-            next_ms = min(state.paused_until_ms for state in self.states.values())
+        if self._paused:
+            next_ms = min(state.paused_until_ms for state in self._paused.values())
             timer = asyncio.get_running_loop().call_later(max(next_ms - now_ms, 1) / 1000, self._changed.notify)
         try:
             await self._changed
@@ -298,33 +327,28 @@ class ReplicaFetcher:
 
     # Applying an answer
 
-    async def _apply(
-        self,
-        asked: dict[tuple[Uuid, int], tuple[FetchState, FetchRequest.FetchPartition]],
-        response: FetchResponse,
-    ) -> None:
+    async def _apply(self, response: FetchResponse) -> None:
         out_of_range = []
         for topic in response.responses:
             for data in topic.partitions:
-                item = asked.get((topic.topic_id, data.partition_index))
-                if item is None:
-                    continue
-                state, request = item
-                if not self._current(state, request.fetch_offset):
+                state = self._by_key.get((topic.topic_id, data.partition_index))
+                if state is None or not self._current(state, self._session.asked(state.key)):
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    out_of_range.append((state, request.fetch_offset))
+                    out_of_range.append((state, state.wanted))
                 elif data.error_code:
                     self._refused(state, ErrorCode(data.error_code))
                 else:
                     self._guarded(state, self._take, data)
-        for state, fetch_offset in out_of_range:
-            await self._out_of_range(state, fetch_offset)
+        for state, asked in out_of_range:
+            await self._out_of_range(state, asked)
 
-    def _current(self, state: FetchState, fetch_offset: int) -> bool:
+    def _current(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> bool:
+        """Whether `state` is still what it was when `asked` was sent."""
         return (
-            self.states.get(state.topic_partition) is state
-            and state.fetch_offset == fetch_offset
+            asked is not None
+            and state.wanted is asked
+            and self.states.get(state.topic_partition) is state
             and self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
         )
 
@@ -338,7 +362,7 @@ class ReplicaFetcher:
         except KafkaError as error:
             if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
                 logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
-                self._pause([state])
+                self._pause(state)
             else:
                 self._failed(state, error)
         except Exception as error:
@@ -373,8 +397,7 @@ class ReplicaFetcher:
                 data.diverging_epoch.end_offset,
             )
             log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
-            state.fetch_offset = log.log_end_offset
-            state.last_fetched_epoch = log.latest_epoch
+            self._restart(state, log)
             return
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         records = data.records
@@ -391,9 +414,14 @@ class ReplicaFetcher:
         state.lag = max(0, data.high_watermark - state.fetch_offset)
         if moved or records:
             self._follower.follower_advanced(partition, moved)
-        if records:
-            # To the end of the line, so that partitions with much to fetch do not starve the others.
-            self.states[state.topic_partition] = self.states.pop(state.topic_partition)
+        asked = state.wanted
+        assert asked is not None, f"{state} was checked"
+        if (
+            records
+            or state.last_fetched_epoch != asked.last_fetched_epoch
+            or log.log_start_offset != asked.log_start_offset
+        ):
+            self._want(state, log)
 
     def _refused(self, state: FetchState, error: ErrorCode) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
@@ -404,14 +432,20 @@ class ReplicaFetcher:
             )
         else:
             logger.debug("%s: %s: %s", self._client_id, state.topic_partition, error.name)
-        self._pause([state])
+        self._pause(state)
 
-    def _pause(self, states: Any) -> None:
-        until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
-        for state in states:
-            state.paused_until_ms = until_ms
+    def _pause(self, state: FetchState) -> None:
+        state.paused_until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
+        state.wanted = None
+        self._paused[state.topic_partition] = state
+        self._session.drop(state.key)
 
-    async def _out_of_range(self, state: FetchState, fetch_offset: int) -> None:
+    def _pause_all(self) -> None:
+        for state in self.states.values():
+            if state.wanted is not None:
+                self._pause(state)
+
+    async def _out_of_range(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> None:
         """The leader's log does not reach to, or begins after, where this one ends.
 
         Ending before: the leader was elected uncleanly, and what it lacks is cut. Beginning after: this replica was
@@ -419,7 +453,7 @@ class ReplicaFetcher:
         """
         try:
             end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)
-            if not self._current(state, fetch_offset):
+            if not self._current(state, asked):
                 return
             if end_offset < self._partition(state).local_log().log_end_offset:
                 self._guarded(state, self._cut, end_offset)
@@ -429,12 +463,12 @@ class ReplicaFetcher:
             logger.info("%s: no offsets for %s: %s", self._client_id, state.topic_partition, error)
             self._disconnect()
             self._session.lost()
-            self._pause([state])
+            self._pause(state)
             return
         except KafkaError as error:
             self._refused(state, error.code)
             return
-        if self._current(state, fetch_offset):
+        if self._current(state, asked):
             self._guarded(state, self._begin_at, start_offset)
 
     def _cut(self, state: FetchState, offset: int) -> None:
@@ -460,6 +494,7 @@ class ReplicaFetcher:
     def _restart(self, state: FetchState, log: Log) -> None:
         state.fetch_offset = log.log_end_offset
         state.last_fetched_epoch = log.latest_epoch
+        self._want(state, log)
 
     async def _leader_offset(self, state: FetchState, timestamp: int) -> int:
         connection = await self._connected()

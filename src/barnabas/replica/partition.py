@@ -70,6 +70,19 @@ class Surroundings(Protocol):
         ...
 
 
+class RestingFetch(Protocol):
+    """What a follower's fetch session holds of a partition that the follower has all of."""
+
+    @property
+    def last_fetch_ms(self) -> int:
+        """When the follower fetched last in that session; monotonic."""
+        ...
+
+    def stir(self) -> None:
+        """The session's next fetch looks at the partition again."""
+        ...
+
+
 class ReadResult:
     """What a fetch from one partition found. The offsets are those before the read, so that they belong together."""
 
@@ -102,6 +115,7 @@ class Partition:
         "partition_epoch",
         "progress",
         "removing_replicas",
+        "resting",
         "topic_partition",
     )
 
@@ -121,6 +135,8 @@ class Partition:
         self.removing_replicas: tuple[int, ...] = ()
         self.isr_state: IsrState = CommittedIsr(frozenset(), -1)
         self.progress: dict[int, Progress] = {}
+        self.resting: dict[int, RestingFetch] = {}
+        """The followers whose fetches pass this partition by until it is stirred."""
 
     def __repr__(self) -> str:
         return (
@@ -332,6 +348,44 @@ class Partition:
             self._surroundings.high_watermark_moved(self)
         return raised
 
+    def has_all(self, follower_id: int, fetch_offset: int) -> bool:
+        """Whether a member of the ISR that fetches from `fetch_offset` has all, and no change of the ISR is in flight:
+        until something moves, its fetches would change nothing here."""
+        progress = self.progress.get(follower_id)
+        return (
+            self.is_leader
+            and progress is not None
+            and self.log is not None
+            and progress.log_end_offset == fetch_offset == self.log.log_end_offset
+            and isinstance(self.isr_state, CommittedIsr)
+            and follower_id in self.isr_state.isr
+        )
+
+    def rest(self, follower_id: int, fetch: RestingFetch) -> None:
+        before = self.resting.get(follower_id)
+        self.resting[follower_id] = fetch
+        if before is not None and before is not fetch:
+            before.stir()
+
+    def touch(self) -> None:
+        """There is something to tell to followers at rest, with their next fetch."""
+        for fetch in self.resting.values():
+            fetch.stir()
+
+    def stir(self) -> list[RestingFetch]:
+        """Ends every rest, before or after whatever moved; returns the fetches that may have something to answer now.
+
+        A follower that rested was caught up at its last fetch, as if that fetch had asked for this partition.
+        """
+        stirred = list(self.resting.items())
+        self.resting.clear()
+        for follower_id, fetch in stirred:
+            progress = self.progress.get(follower_id)
+            if progress is not None:
+                progress.rested_until(fetch.last_fetch_ms)
+            fetch.stir()
+        return [fetch for _, fetch in stirred]
+
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:
         """Raises the high watermark as far as the maximal ISR allows; True when it rose.
 
@@ -450,6 +504,7 @@ class Partition:
             return False
         self.isr_state = CommittedIsr(frozenset(outcome.isr), outcome.partition_epoch)
         self.partition_epoch = outcome.partition_epoch
+        self.touch()  # who is no member any more must not be passed by when it fetches
         logger.info(
             "isr of %s is %s, partition epoch %d", self.topic_partition, sorted(outcome.isr), outcome.partition_epoch
         )
@@ -583,6 +638,7 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"The offset {wanted} for partition {self.topic_partition} is not valid"
             )
         log.maybe_increment_log_start_offset(wanted)
+        self.touch()
         return wanted
 
     # The follower

@@ -31,11 +31,12 @@ from barnabas.replica.delayed_fetch import (
     NO_SNAPSHOT,
     DelayedFetch,
     FetchedPartition,
+    FetchKey,
     FetchParams,
     TopicIdPartition,
 )
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
-from barnabas.replica.fetch_session import FetchSessions, refused
+from barnabas.replica.fetch_session import CachedPartition, FetchSessions, Session, refused
 from barnabas.replica.fetchers import Connect, ReplicaFetcherManager
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
@@ -93,15 +94,18 @@ class Replicas:
         self._had_leader_and_isr = False
         self._shutting_down = False
         self.delayed_produce: Purgatory[TopicPartition] = Purgatory()
-        self.follower_fetches: Purgatory[TopicPartition] = Purgatory()
-        self.consumer_fetches: Purgatory[TopicPartition] = Purgatory()
+        self.follower_fetches: Purgatory[FetchKey] = Purgatory()
+        self.consumer_fetches: Purgatory[FetchKey] = Purgatory()
         self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
+        self._stirred: dict[int, None] = {}
+        """Fetch sessions with partitions that rested, and have something to answer now."""
         self._awaiting_high_watermark = self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
         self.fetch_sessions = FetchSessions(
             runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
         )
         self.fetchers = ReplicaFetcherManager(runtime, config, self, connect, tasks)
         log_dirs.on_dir_failure = self._log_dir_went_offline
+        log_dirs.on_log_start_moved = self._log_start_moved
 
     def startup(self) -> None:
         self._tasks.begin(self._check_isrs(), "isr-expiration")
@@ -117,7 +121,7 @@ class Replicas:
             self.checkpoint_high_watermarks()
 
     @property
-    def _purgatories(self) -> tuple[Purgatory[TopicPartition], ...]:
+    def _purgatories(self) -> tuple[Purgatory[TopicPartition] | Purgatory[FetchKey], ...]:
         return self.follower_fetches, self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
 
     # Partitions
@@ -188,9 +192,29 @@ class Replicas:
         self._alter_partition.submit(partition.topic_partition, partition.topic_id, proposed.sent, answered)
 
     def high_watermark_moved(self, partition: Partition) -> None:
+        if partition.resting:
+            partition.touch()  # followers learn it with their next fetch, which need not come earlier for that
         for purgatory in self._awaiting_high_watermark:
             if purgatory.delayed:
                 purgatory.check_and_complete(partition.topic_partition)
+
+    def _stir(self, partition: Partition) -> None:
+        """Followers for whom `partition` rested look at it again."""
+        for fetch in partition.stir():
+            if isinstance(fetch, CachedPartition):
+                self._stirred[fetch.session.session_id] = None
+
+    def _wake_stirred(self) -> None:
+        stirred, self._stirred = self._stirred, {}
+        for session_id in stirred:
+            self.follower_fetches.check_and_complete(session_id)
+
+    def _log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """Retention did that: who follows has to hear of it, and so has the leader that this broker follows."""
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            partition.touch()
+            self.fetchers.log_start_moved(topic_partition)
 
     # What a fetcher needs (`fetchers.Follower`)
 
@@ -284,6 +308,7 @@ class Replicas:
         now_ms = self._clock.monotonic_ms()
         for partition, _, _ in changes:
             self.fetchers.remove(partition.topic_partition)
+            self._stir(partition)
         for partition, state, topic_id in changes:
             try:
                 if partition.make_leader(state, topic_id, now_ms):
@@ -307,6 +332,7 @@ class Replicas:
                     logger.warning("the leader %d of %s is not alive", state.leader, partition.topic_partition)
                     continue
                 self.fetchers.remove(partition.topic_partition)
+                self._stir(partition)
                 if partition.make_follower(state, topic_id):
                     new_followers.append(partition)
             except KafkaError as error:
@@ -336,6 +362,10 @@ class Replicas:
             response.partition_errors.append(
                 StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
             )
+        try:
+            self._log_dirs.checkpoint_deletions()
+        except LogDirFailure as failure:
+            self.log_dir_failed(failure)
         self.fetchers.shutdown_idle_fetchers()
         return response
 
@@ -352,6 +382,7 @@ class Replicas:
             if delete:
                 if partition is not None:
                     del self._partitions[topic_partition]
+                    self._stir(partition)
                     partition.forget()
                 for checkpointed in self._checkpointed.values():
                     checkpointed.pop(topic_partition, None)
@@ -365,6 +396,7 @@ class Replicas:
     def _wake_all(self, topic_partition: TopicPartition) -> None:
         for purgatory in self._purgatories:
             purgatory.check_and_complete(topic_partition)
+        self._wake_stirred()
 
     # Appending
 
@@ -407,8 +439,12 @@ class Replicas:
             result.pending = True
         if high_watermark_raised:
             self.high_watermark_moved(partition)
-        if self.follower_fetches.delayed and not info.duplicate:
-            self.follower_fetches.check_and_complete(topic_partition)
+        if not info.duplicate:
+            if partition.resting:
+                self._stir(partition)
+                self._wake_stirred()
+            if self.follower_fetches.delayed:
+                self.follower_fetches.check_and_complete(topic_partition)
         return result
 
     async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
@@ -441,25 +477,46 @@ class Replicas:
     # Fetching
 
     async def fetch(
-        self, params: FetchParams, fetches: Sequence[tuple[TopicIdPartition, FetchRequest.FetchPartition]]
+        self,
+        params: FetchParams,
+        fetches: Sequence[tuple[TopicIdPartition, FetchRequest.FetchPartition]],
+        session: Session | None = None,
     ) -> list[tuple[TopicIdPartition, FetchResponse.PartitionData]]:
-        """Reads, and waits up to `max_wait_ms` when there is less than `min_bytes` and nothing else to tell."""
+        """Reads, and waits up to `max_wait_ms` when there is less than `min_bytes` and nothing else to tell.
+
+        `session` is a follower's, if it has one: `fetches` are the partitions of it that do not rest, those that are
+        stirred while it waits are in the answer too, and those that the follower has all of rest from then on.
+        """
         fetched = [FetchedPartition(key, request) for key, request in fetches]
         size = self._read(params, fetched, False)
         if (
             params.max_wait_ms > 0
-            and fetched
+            and (fetched or session is not None)
             and size < params.min_bytes
             and not any(each.diverging or (each.data is not None and each.data.error_code) for each in fetched)
         ):
-            operation = DelayedFetch(params, fetched, self._read)
+            operation = DelayedFetch(params, fetched, self._read, session)
             purgatory = self.follower_fetches if params.from_follower else self.consumer_fetches
             await purgatory.wait(operation, operation.keys, params.max_wait_ms)
         answers = []
         for each in fetched:
             assert each.data is not None
             answers.append((each.key, each.data))
+            if session is not None and not each.data.records and not each.data.error_code:
+                self._let_rest(session, each, each.data.high_watermark)
         return answers
+
+    def _let_rest(self, session: Session, fetched: FetchedPartition, told_high_watermark: int) -> None:
+        partition = fetched.partition
+        if (
+            partition is not None
+            and not fetched.diverging
+            and partition.has_all(session.replica_id, fetched.request.fetch_offset)
+            and partition.local_log().high_watermark == told_high_watermark
+        ):
+            cached = session.cached(fetched.key)
+            if cached is not None:
+                cached.rest(partition)
 
     def _read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
         """Reads each partition in turn until `max_bytes`; the first batch found is returned even where it is larger."""
@@ -624,6 +681,7 @@ class Replicas:
         partition = self._partitions.pop(topic_partition, None)
         self._offline[topic_partition] = None
         if partition is not None:
+            self._stir(partition)
             partition.forget()
         self._wake_all(topic_partition)
 

@@ -116,6 +116,8 @@ def test_a_deleted_partition_leaves_its_name_at_once_and_its_files_later(tmp_pat
     append(dirs.get_or_create(A), "x")
     assert dirs.delete_async(A)
     assert not dirs.delete_async(A)
+    dirs.checkpoint_deletions()
+    assert "a 0" not in (tmp_path / "recovery-point-offset-checkpoint").read_text()
     (renamed,) = tmp_path.glob("a-0*")
     assert re.fullmatch(r"a-0\.[0-9a-f]{32}-delete", renamed.name)
     again = dirs.get_or_create(A)

@@ -73,6 +73,8 @@ class Controller:
 class Peer:
     """One broker without its sockets."""
 
+    fetch_wait_max_ms = 60_000
+
     def __init__(self, broker_id: int, directory: Path, peers: dict[int, Peer], **topic_values: str) -> None:
         self.broker_id = broker_id
         self.unreachable = False
@@ -81,7 +83,7 @@ class Peer:
             {
                 "log.dirs": str(directory / str(broker_id)),
                 "replica.fetch.backoff.ms": "20",
-                "replica.fetch.wait.max.ms": "60000",
+                "replica.fetch.wait.max.ms": str(self.fetch_wait_max_ms),
                 "replica.lag.time.max.ms": "60000",
             }
         )
@@ -101,6 +103,7 @@ class Peer:
             )
         )
         self.controller = Controller()
+        self.broker_epoch = 100 + broker_id
         self.replicas = Replicas(
             real_runtime(),
             broker_id,
@@ -111,7 +114,7 @@ class Peer:
             alter_partition=self.controller,
             connect=lambda endpoint, client_id: Call(peers, endpoint),  # type: ignore[arg-type,return-value]
             inter_broker_listener="PLAINTEXT",
-            broker_epoch=lambda: 100 + broker_id,
+            broker_epoch=lambda: self.broker_epoch,
         )
         peers[broker_id] = self
 
@@ -119,7 +122,11 @@ class Peer:
         self.requests.append(request)
         if isinstance(request, FetchRequest):
             context = self.replicas.fetch_sessions.context(
-                request, version, {TOPIC_ID: TOPIC_PARTITION.topic}, from_follower=True
+                request,
+                version,
+                {TOPIC_ID: TOPIC_PARTITION.topic},
+                replica_id=request.replica_state.replica_id,
+                replica_epoch=request.replica_state.replica_epoch,
             )
             if context.error:
                 return context.response(())
@@ -131,7 +138,7 @@ class Peer:
                 request.max_bytes,
                 FetchIsolation.LOG_END,
             )
-            return context.response(await self.replicas.fetch(params, context.fetches))
+            return context.response(await self.replicas.fetch(params, context.fetches, context.follower_session))
         assert isinstance(request, ListOffsetsRequest)
         asked = request.topics[0].partitions[0]
         _, offset, epoch = self.partition.offset_for_timestamp(
@@ -195,10 +202,21 @@ async def until(fact: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def play(tmp_path: Path, story: Callable[[Peer, Peer], Coroutine[Any, Any, None]], **topic_values: str) -> None:
+class ImpatientPeer(Peer):
+    """Its fetches wait for so little that a test sees many which find nothing."""
+
+    fetch_wait_max_ms = 20
+
+
+def play(
+    tmp_path: Path,
+    story: Callable[[Peer, Peer], Coroutine[Any, Any, None]],
+    kind: type[Peer] = Peer,
+    **topic_values: str,
+) -> None:
     async def whole() -> None:
         peers: dict[int, Peer] = {}
-        one, two = (Peer(each, tmp_path, peers, **topic_values) for each in (1, 2))
+        one, two = (kind(each, tmp_path, peers, **topic_values) for each in (1, 2))
         for peer in (one, two):
             await peer.log_dirs.load()
         try:
@@ -224,6 +242,36 @@ def test_acks_all_is_answered_when_the_follower_has_the_records(tmp_path: Path) 
         assert len(one.requests) == 2, "one long poll that the append answered, one that commits and waits"
 
     play(tmp_path, story)
+
+
+def test_a_partition_that_a_follower_has_all_of_rests_until_it_moves(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        await one.append(b"x")
+        # The next two fetches find nothing and tell nothing: one of them takes up the high watermark, then it rests.
+        await until(lambda: 2 in one.partition.resting)
+        last = one.requests[-1]
+        await until(lambda: one.requests[-1] is not last and one.replicas.follower_fetches.delayed == 1)
+        assert one.requests[-1].topics == [], "a fetch of nothing new names nothing"
+        rested_ms = one.partition.progress[2].last_caught_up_ms
+        (result,) = await one.append(b"y")
+        assert result.error is ErrorCode.NONE
+        assert two.end == 2
+        assert one.partition.progress[2].last_caught_up_ms > rested_ms, "it was caught up all the while"
+
+    play(tmp_path, story, ImpatientPeer)
+
+
+def test_a_leader_that_lets_a_follower_rest_hears_of_its_new_registration(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        await until(lambda: 2 in one.partition.resting)
+        two.broker_epoch = 500
+        await until(lambda: one.partition.progress[2].broker_epoch == 500)
+
+    play(tmp_path, story, ImpatientPeer)
 
 
 def test_acks_all_times_out_while_the_follower_is_away(tmp_path: Path) -> None:

@@ -46,7 +46,11 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         replica_id, replica_epoch = request.replica_id, -1
     from_follower = replica_id > _CONSUMER
     session = replicas.fetch_sessions.context(
-        request, version, broker.metadata.image.topic_names, from_follower=from_follower
+        request,
+        version,
+        broker.metadata.image.topic_names,
+        replica_id=replica_id,
+        replica_epoch=replica_epoch,
     )
     if session.error:
         return session.response(())
@@ -66,7 +70,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         else:
             interesting.append(each)
     answers: Answers = []
-    if interesting:
+    if interesting or (session.follower_session is not None and not erroneous):
         max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
         if replica_id != _CONSUMER:
             isolation = FetchIsolation.LOG_END
@@ -85,7 +89,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             fetch_only_leader=from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
             rack_id=request.rack_id,
         )
-        answers = await replicas.fetch(params, interesting)
+        answers = await replicas.fetch(params, interesting, session.follower_session)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
             offsets = {key: asked.fetch_offset for key, asked in interesting}
             answers = [_as_old_clients_understand(broker, key, data, version, offsets[key]) for key, data in answers]
