@@ -34,6 +34,27 @@ class LinkQuality:
     piece: float = 0.05
 
 
+class Link:
+    """What is wrong with the way from one node to another."""
+
+    __slots__ = ("clogged", "cut", "delay_ns", "fragment", "held", "jitter_ns", "refuses")
+
+    def __init__(self) -> None:
+        self.cut = 0
+        """By how many faults at once nothing goes through."""
+        self.clogged = False
+        self.delay_ns = 0
+        self.jitter_ns = 0
+        self.fragment = False
+        self.refuses = False
+        self.held: list[Callable[[], None]] = []
+        """What waits until the link is healed, in its order."""
+
+    @property
+    def blocked(self) -> bool:
+        return self.cut > 0 or self.clogged
+
+
 class SimTransport(asyncio.Transport):
     """One end of a connection."""
 
@@ -48,6 +69,10 @@ class SimTransport(asyncio.Transport):
         self.reading = True
         self._inbox: deque[bytes | None] = deque()
         """What arrived while reading was paused; None is the end of the stream."""
+        self.severed = False
+        """Half-open: the other side is gone, and neither knows; bytes go nowhere."""
+        self.breaks_at_next_write = False
+        """The answer that is to be written next is lost, and the connection with it."""
         self._due_ns = 0
         self._in_flight = 0
         self._paused = False
@@ -83,6 +108,10 @@ class SimTransport(asyncio.Transport):
 
     def write(self, data: Bytes) -> None:
         if self.closing or not self.owner.alive or not len(data):
+            return
+        if self.breaks_at_next_write:
+            self.breaks_at_next_write = False
+            self.network.lose_reply(self)
             return
         # A copy: the caller may use its buffer again as soon as this returns.
         self.network.carry(self, bytes(data))
@@ -129,16 +158,27 @@ class SimTransport(asyncio.Transport):
     def arrive(self, data: bytes | None) -> None:
         if self.closing or self.lost:
             return
+        if data is not None and self.severed:
+            return
         self._inbox.append(data)
         self._drain()
 
     def _drain(self) -> None:
-        while self._inbox and self.reading and not self.closing:
+        network = self.network
+        while self._inbox and self.reading and not self.closing and self.owner.name not in network.slow_readers:
             data = self._inbox.popleft()
             if data is None:
                 self._end_of_stream()
                 return
+            peer = self.peer
+            if peer is not None and peer.owner.alive:
+                peer.delivered(len(data))
             self._feed(data)
+
+    def read_again(self) -> None:
+        """Its node reads its sockets again."""
+        if self._inbox:
+            self._soon(self._drain)
 
     def _feed(self, data: bytes) -> None:
         if not isinstance(self.protocol, asyncio.BufferedProtocol):
@@ -204,16 +244,27 @@ class SimulatedNetwork:
         self._hash = event_hash
         self._listeners: dict[tuple[str, int], SimListener] = {}
         self._open: dict[SimTransport, None] = {}
-        self._cut: dict[tuple[str, str], None] = {}
-        self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self._links: dict[tuple[str, str], Link] = {}
+        self.slow_readers: dict[str, None] = {}
+        self.dark: dict[str, None] = {}
+        """Machines without power, whose peers hear nothing at all."""
+        self.lost_replies = 0
+        self.refused = 0
+        self.fragments = 0
         self._port = 40_000
         self.bytes_carried = 0
 
     # ---- faults
 
+    def link(self, source: str, target: str) -> Link:
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[source, target] = Link()
+        return link
+
     def cut(self, source: str, target: str) -> None:
         """One way: nothing from `source` reaches `target` any more."""
-        self._cut[source, target] = None
+        self.link(source, target).cut += 1
         self._hash.event(self.loop.now_ns, "cut", f"{source}>{target}".encode())
 
     def partition(self, side: Iterable[str], other: Iterable[str]) -> None:
@@ -223,14 +274,72 @@ class SimulatedNetwork:
                 self.cut(a, b)
                 self.cut(b, a)
 
-    def heal(self) -> None:
-        """Every link works again; what was held arrives now, in its order."""
-        self._cut.clear()
-        self._hash.event(self.loop.now_ns, "heal")
-        held, self._held = self._held, {}
-        for deliveries in held.values():
-            for deliver in deliveries:
+    def mend(self, source: str, target: str) -> None:
+        """Undoes one `cut`; what was held arrives once nothing blocks the link any more."""
+        link = self.link(source, target)
+        link.cut = max(0, link.cut - 1)
+        self.release(link)
+
+    def clog(self, source: str, target: str, clogged: bool) -> None:
+        link = self.link(source, target)
+        link.clogged = clogged
+        self._hash.event(self.loop.now_ns, "clog" if clogged else "unclog", f"{source}>{target}".encode())
+        self.release(link)
+
+    def release(self, link: Link) -> None:
+        if not link.blocked and link.held:
+            held, link.held = link.held, []
+            for deliver in held:
                 deliver()
+
+    def heal(self) -> None:
+        """Every link works again, as well as any; what was held arrives now, in its order."""
+        self._hash.event(self.loop.now_ns, "heal")
+        for link in self._links.values():
+            link.cut, link.clogged, link.refuses, link.fragment = 0, False, False, False
+            link.delay_ns = link.jitter_ns = 0
+            self.release(link)
+        for name in list(self.slow_readers):
+            self.read_slowly(name, False)
+
+    def read_slowly(self, name: str, slowly: bool) -> None:
+        """Whether the processes of a node leave what arrives in the kernel's buffers."""
+        if slowly:
+            self.slow_readers[name] = None
+            return
+        self.slow_readers.pop(name, None)
+        for transport in list(self._open):
+            if transport.owner.name == name:
+                transport.read_again()
+
+    def between(self, a: str, b: str) -> list[SimTransport]:
+        """The ends at `a` of all connections between the two nodes."""
+        return [each for each in self._open if each.owner.name == a and each.peer and each.peer.owner.name == b]
+
+    def reset_between(self, a: str, b: str) -> int:
+        """Both sides of every connection between the two learn of a reset."""
+        found = self.between(a, b)
+        for each in found:
+            for end in (each, each.peer):
+                if end is not None and not end.closing and end.protocol is not None:
+                    end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
+        return len(found)
+
+    def sever_between(self, a: str, b: str) -> int:
+        """The connections between the two go nowhere any more, and nobody is told."""
+        found = self.between(a, b)
+        for each in found:
+            each.severed = True
+            if each.peer is not None:
+                each.peer.severed = True
+        return len(found)
+
+    def lose_reply(self, sender: SimTransport) -> None:
+        self.lost_replies += 1
+        peer = sender.peer
+        for end in (sender, peer):
+            if end is not None and not end.closing and end.protocol is not None:
+                end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
 
     # ---- connections
 
@@ -262,7 +371,9 @@ class SimulatedNetwork:
 
         def accept() -> None:
             listener = self._listeners.get((host, port))
-            if listener is None or not listener.owner.alive:
+            refuses = self.link(owner.name, host).refuses
+            if listener is None or not listener.owner.alive or refuses:
+                self.refused += refuses
                 self._after(
                     host, owner.name, lambda: refuse(ConnectionRefusedError(errno.ECONNREFUSED, "refused")), owner
                 )
@@ -296,23 +407,39 @@ class SimulatedNetwork:
     def _after(self, source: str, target: str, deliver: Callable[[], None], receiver: Incarnation) -> None:
         """`deliver` in the receiver's context after the link's delay, or when the link is healed."""
 
+        link = self.link(source, target)
+
         def schedule() -> None:
-            self.loop.call_at_ns(self.loop.now_ns + self._delay_ns(), arrive, context=receiver.context)
+            at_ns = self.loop.now_ns + self._delay_ns(link)
+            self.loop.call_at_ns(at_ns, arrive, context=receiver.context)
 
         def arrive() -> None:
-            if (source, target) in self._cut:
-                self._held.setdefault((source, target), []).append(schedule)
+            if link.blocked:
+                link.held.append(schedule)
             else:
                 deliver()
 
         schedule()
 
-    def _delay_ns(self) -> int:
-        return self.quality.delay_ns + self._chance.exponential_ns(self.quality.jitter_ns)
+    def _delay_ns(self, link: Link) -> int:
+        quality = self.quality
+        delay_ns = quality.delay_ns + link.delay_ns
+        return delay_ns + self._chance.exponential_ns(quality.jitter_ns + link.jitter_ns)
 
     def carry(self, sender: SimTransport, data: bytes | None) -> None:
-        """Takes bytes (None: the end of the stream) from one end towards the other, perhaps in two pieces."""
-        if data is not None and len(data) > 1 and self._chance.happens(self.quality.piece):
+        """Takes bytes (None: the end of the stream) from one end towards the other, perhaps in pieces."""
+        if sender.severed:
+            return
+        if data is None or len(data) < 2:
+            self._carry_piece(sender, data)
+            return
+        assert sender.peer is not None
+        if self.link(sender.owner.name, sender.peer.owner.name).fragment:
+            cuts = sorted({self._chance.whole(1, len(data) - 1) for _ in range(min(len(data) // 3, 12))})
+            self.fragments += len(cuts)
+            for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+                self._carry_piece(sender, data[start:end])
+        elif self._chance.happens(self.quality.piece):
             at = self._chance.whole(1, len(data) - 1)
             self._carry_piece(sender, data[:at])
             self._carry_piece(sender, data[at:])
@@ -324,20 +451,13 @@ class SimulatedNetwork:
         assert receiver is not None
         length = len(data) if data is not None else 0
         sender.sent(length)
-        at_ns = sender.next_delivery_ns(self.loop.now_ns + self._delay_ns())
-        source, target = sender.owner.name, receiver.owner.name
-        piece = _Piece(self, sender, receiver, data, length, source, target, then)
+        link = self.link(sender.owner.name, receiver.owner.name)
+        leaves_ns = max(self.loop.now_ns, sender.owner.busy_until_ns)
+        at_ns = sender.next_delivery_ns(leaves_ns + self._delay_ns(link))
+        piece = _Piece(self, sender, receiver, data, link, then)
         self.loop.call_at_ns(at_ns, piece.arrive, context=receiver.owner.context)
         # Two pieces that are due at the same moment would be shuffled.
         sender.next_delivery_ns(at_ns + 1)
-
-    def hold(self, source: str, target: str, deliver: Callable[[], None]) -> bool:
-        """Whether the link is cut; then `deliver` waits behind what is held already."""
-        held = self._held.get((source, target))
-        if (source, target) not in self._cut and not held:
-            return False
-        self._held.setdefault((source, target), []).append(deliver)
-        return True
 
     def note(self, kind: str, detail: bytes) -> None:
         self.bytes_carried += len(detail)
@@ -354,6 +474,8 @@ class SimulatedNetwork:
 
     def process_died(self, owner: Incarnation, *, silently: bool) -> None:
         """Its ports are free and its connections are reset; a machine without power (`silently`) sends no reset."""
+        if silently:
+            self.dark[owner.name] = None
         for address in [a for a, listener in self._listeners.items() if listener.owner is owner]:
             del self._listeners[address]
         for transport in [each for each in self._open if each.owner is owner]:
@@ -367,7 +489,7 @@ class SimulatedNetwork:
 class _Piece:
     """Bytes on their way, the end of the stream, or what is to be done `then` on the other side."""
 
-    __slots__ = ("data", "length", "network", "receiver", "sender", "source", "target", "then")
+    __slots__ = ("data", "link", "network", "receiver", "sender", "then")
 
     def __init__(
         self,
@@ -375,9 +497,7 @@ class _Piece:
         sender: SimTransport,
         receiver: SimTransport,
         data: bytes | None,
-        length: int,
-        source: str,
-        target: str,
+        link: Link,
         then: Callable[[], None] | None,
     ) -> None:
         self.then = then
@@ -385,14 +505,14 @@ class _Piece:
         self.sender = sender
         self.receiver = receiver
         self.data = data
-        self.length = length
-        self.source = source
-        self.target = target
+        self.link = link
 
     def arrive(self) -> None:
-        if self.network.hold(self.source, self.target, self._again):
-            return
-        self.deliver()
+        link = self.link
+        if link.cut or link.clogged or link.held:
+            link.held.append(self._again)
+        else:
+            self.deliver()
 
     def _again(self) -> None:
         network = self.network
@@ -404,9 +524,14 @@ class _Piece:
         if self.then is not None:
             self.then()
             return
+        receiver = self.receiver
+        if receiver.severed:
+            return
+        if receiver.lost and not receiver.owner.alive and receiver.owner.name not in self.network.dark:
+            # The machine lost power and is up again: it knows nothing of this connection.
+            self.network.reset(receiver)
+            return
         self.network.note("end" if self.data is None else "bytes", self.data or b"")
-        if self.sender.owner.alive:
-            self.sender.delivered(self.length)
         self.receiver.arrive(self.data)
 
 

@@ -132,6 +132,7 @@ class Node:
         assert not self.alive, f"{self.name} runs already"
         process = Incarnation(self.name, len(self._graveyard))
         self.process = process
+        self._network.dark.pop(self.name, None)
         runtime = Runtime(
             self.clock,
             SimDisk(self.volume, self._guard(process)),

@@ -17,8 +17,8 @@ from barnabas.sim.loop import NS, SimLoop
 from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.trace import Happening, Trace, Violation
+from barnabas.sim.zookeeper import Ensemble
 from barnabas.zk.errors import NoNode
-from barnabas.zk.server import CoordinatorServer
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class World:
             name: Node(self.loop, self.network, chance.stream("nodes"), name)
             for name in [ZOOKEEPER, CLIENT, *(f"broker-{number}" for number in range(brokers))]
         }
-        self.coordinator: CoordinatorServer | None = None
+        self.coordinator: Ensemble | None = None
         self.brokers: dict[str, Broker] = {}
         self._config = config or {}
         self._context = contextvars.copy_context()
@@ -66,7 +66,7 @@ class World:
 
     def start_coordinator(self) -> None:
         async def main(runtime: Runtime) -> None:
-            server = CoordinatorServer(runtime, host=ZOOKEEPER, port=_ZOOKEEPER_PORT, data_dir="/zookeeper")
+            server = Ensemble(runtime, host=ZOOKEEPER, port=_ZOOKEEPER_PORT, data_dir="/zookeeper")
             process.remains.append(server)
             await server.start()
             self.coordinator = server
