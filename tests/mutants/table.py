@@ -44,7 +44,7 @@ MUTANTS: Final = (
         "B01", "KAFKA-6082", "controller writes are not guarded by the epoch they were elected with",
         "GC", "C1",
         (
-            "zk/kafka_zk_client.py",
+            "zk/kafka_requests.py",
             "        assert expected_controller_epoch_zk_version >= 0\n",
             "        if expected_controller_epoch_zk_version >= 0:\n            return await self._requests(ops)\n",
         ),
@@ -53,7 +53,7 @@ MUTANTS: Final = (
         "B02", "KAFKA-1096", "a stalled controller reads the epoch again before it writes",
         "GC", "C1 C2",
         (
-            "zk/kafka_zk_client.py",
+            "zk/kafka_requests.py",
             "        check = Check(ControllerEpochZNode.path, expected_controller_epoch_zk_version)\n",
             "        known = await self.get_controller_epoch()\n"
             "        assert known is not None\n"
@@ -166,9 +166,9 @@ MUTANTS: Final = (
         "B13", "KAFKA-928", "watches are not set again on a new connection",
         "ZKX ADMIN", "C14 L1",
         (
-            "zk/client.py",
-            "        for set_watches in self._set_watches():\n",
-            "        for set_watches in self._set_watches()[:0]:\n",
+            "zk/connection.py",
+            "        for set_watches in self.session.set_watches():\n",
+            "        for set_watches in list(self.session.set_watches())[:0]:\n",
         ),
     ),
     _mutant(
@@ -243,11 +243,8 @@ MUTANTS: Final = (
         "DLY", "R3 R5 L1",
         (
             "replica/fetchers.py",
-            "            self.states.get(state.topic_partition) is state\n"
-            "            and state.fetch_offset == fetch_offset\n"
-            "            and self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)"
-            " is not None\n",
-            "            state.fetch_offset == fetch_offset\n"
+            "            and self.states.get(state.topic_partition) is state\n"
+            "            and self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None\n",
             "            and state.topic_partition in self._follower._partitions  # type: ignore[attr-defined]\n",
         ),
         (
@@ -273,7 +270,7 @@ MUTANTS: Final = (
         "TWIN BNC", "C4",
         (
             "zk/kafka_zk_client.py",
-            "                elif found.ephemeral_owner == self._registered_session_id:\n",
+            "                elif found.ephemeral_owner in self.client.own_sessions:\n",
             "                elif found.ephemeral_owner:\n",
         ),
     ),

@@ -52,6 +52,8 @@ from barnabas.zk.handlers import (
 )
 from barnabas.zk.operations import ZooKeeperOperations
 from barnabas.zk.ops import (
+    OPEN_ACL_UNSAFE,
+    ACLs,
     AddWatch,
     AddWatchMode,
     CloseSession,
@@ -353,7 +355,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         """Why nothing can be asked any more."""
         return AuthFailed(path) if self._state is ConnectionState.AUTH_FAILED else SessionExpired(path)
 
-    async def make_chroot(self) -> None:
+    async def make_chroot(self, acl: ACLs = OPEN_ACL_UNSAFE) -> None:
         """Makes the chroot, with its parents, where it does not exist."""
         path = ""
         for name in filter(None, self.chroot.split("/")):
@@ -361,7 +363,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             while True:
                 try:
                     if await self._submit(Exists(path), "") is None:
-                        await self._submit(Create(path), "")
+                        await self._submit(Create(path, acl=acl), "")
                 except NodeExists:
                     break
                 except ConnectionLoss:

@@ -1,9 +1,8 @@
 """What Kafka reads from and writes to ZooKeeper, under the names of Kafka's ``KafkaZkClient``.
 
-Every method repeats what a lost connection left unanswered, and so must be, and is, one that may be done twice. A
-write by the controller is a multi of two operations: a check that ``/controller_epoch`` still has the version this
-controller left there, and the write. A controller that was replaced without noticing thereby writes nothing more: it
-gets `ControllerMoved`.
+Every method repeats what a lost connection left unanswered (`kafka_requests`). A write by the controller is a multi of
+two operations: a check that ``/controller_epoch`` still has the version this controller left there, and the write. A
+controller that was replaced without noticing thereby writes nothing more: it gets `ControllerMoved`.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final
 
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.runtime import Runtime
-from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler, ZooKeeperClient
-from barnabas.zk.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Operation, SetData, Stat
+from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
+from barnabas.zk.kafka_requests import ControllerMoved, Write
+from barnabas.zk.kafka_zk_security import KafkaZkSecurity
+from barnabas.zk.ops import Check, Create, Exists, GetChildren, GetData, Multi, SetData, Stat
 from barnabas.zk.znodes import (
     INITIAL_CONTROLLER_EPOCH,
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
     MATCH_ANY_VERSION,
     PERSISTENT_ZK_PATHS,
     TOPICS,
-    UNKNOWN_VERSION,
     BrokerIdsZNode,
     BrokerIdZNode,
     BrokerSequenceIdZNode,
@@ -61,15 +60,11 @@ from barnabas.zk.znodes import (
     ZNodeError,
 )
 
+__all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "UpdateLeaderAndIsrResult"]
+
 logger = logging.getLogger(__name__)
 
 REGISTRATION_POLL_MS: Final = 100
-K = TypeVar("K")
-_Write: TypeAlias = Create | SetData | Delete
-
-
-class ControllerMoved(Exception):
-    """Another broker is controller now; what was being written was not written."""
 
 
 class BrokerIdInUse(Exception):
@@ -84,14 +79,8 @@ class UpdateLeaderAndIsrResult:
     updates_to_retry: list[TopicPartition]
 
 
-class KafkaZkClient:
+class KafkaZkClient(KafkaZkSecurity):
     """Kafka's words on top of a `ZooKeeperClient`."""
-
-    def __init__(self, runtime: Runtime, client: ZooKeeperClient) -> None:
-        self._runtime = runtime
-        self.client = client
-        self._registered_session_id = 0
-        """The session that made our broker's znode last; when it has expired, its leftover may be deleted."""
 
     async def close(self) -> None:
         await self.client.close()
@@ -124,153 +113,6 @@ class KafkaZkClient:
     def unregister_znode_child_change_handler(self, path: str) -> None:
         self.client.unregister_node_child_change_handler(path)
 
-    # --- requests ---------------------------------------------------------------------------------------------
-
-    async def _requests(self, ops: Sequence[Operation[Any]]) -> list[Any]:
-        """Results and errors in the order of `ops`; what a lost connection left open is asked again."""
-        results: list[Any] = [None] * len(ops)
-        remaining = list(range(len(ops)))
-        while remaining:
-            answers = await self.client.handle_requests([ops[index] for index in remaining])
-            lost: list[int] = []
-            for index, answer in zip(remaining, answers, strict=True):
-                if isinstance(answer, ConnectionLoss):
-                    lost.append(index)
-                else:
-                    results[index] = answer
-            if lost:
-                await self.client.wait_until_connected()
-            remaining = lost
-        return results
-
-    async def _request(self, op: Operation[Any]) -> Any:
-        """The result of one operation. Raises its `ZooKeeperError`."""
-        (result,) = await self._requests([op])
-        if isinstance(result, ZooKeeperError):
-            raise result
-        return result
-
-    async def _checked_requests(self, ops: Sequence[_Write], expected_controller_epoch_zk_version: int) -> list[Any]:
-        """As `_requests`, each guarded by the controller epoch's version. Raises `ControllerMoved`."""
-        if expected_controller_epoch_zk_version == MATCH_ANY_VERSION:
-            return await self._requests(ops)
-        assert expected_controller_epoch_zk_version >= 0
-        check = Check(ControllerEpochZNode.path, expected_controller_epoch_zk_version)
-        answers = await self._requests([Multi([check, op]) for op in ops])
-        return [self._unwrapped(answer, check) for answer in answers]
-
-    async def _checked_request(self, op: _Write, expected_controller_epoch_zk_version: int) -> Any:
-        (result,) = await self._checked_requests([op], expected_controller_epoch_zk_version)
-        return result
-
-    @staticmethod
-    def _unwrapped(answer: Any, check: Check) -> Any:
-        """The guarded operation's own result or error. Raises `ControllerMoved` when the guard failed."""
-        if not isinstance(answer, ZooKeeperError):
-            return answer[1]
-        if answer.op_index == 0:
-            if isinstance(answer, BadVersion):
-                raise ControllerMoved(
-                    f"{check.path} no longer has version {check.version}: another broker became controller."
-                )
-            raise answer
-        return answer
-
-    async def create_recursive(self, path: str, data: bytes | None = None, throw_if_path_exists: bool = True) -> None:
-        """Makes a persistent znode and the parents it lacks. Raises `NodeExists` unless that is to be ignored."""
-        (answer,) = await self._requests([Create(path, data)])
-        if isinstance(answer, NoNode):
-            parent = path.rpartition("/")[0]
-            assert parent, "a znode right below the root (or below an existing chroot) lacks no parent"
-            await self.create_recursive(parent, None, False)
-            (answer,) = await self._requests([Create(path, data)])
-        if isinstance(answer, NodeExists) and not throw_if_path_exists:
-            return
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-
-    async def delete_recursive(self, path: str, expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION) -> bool:
-        """Deletes a znode and all below it, the lowest first, each in its own checked write. False if none."""
-        level = [path]
-        found: list[str] = []
-        while level:
-            answers = await self._requests([GetChildren(each, True) for each in level])
-            below: list[str] = []
-            for each, children in zip(level, answers, strict=True):
-                if isinstance(children, NoNode):
-                    continue
-                if isinstance(children, ZooKeeperError):
-                    raise children
-                found.append(each)
-                below += [f"{each}/{child}" for child in children]
-            level = below
-        await self._delete_all(found[::-1], expected_controller_epoch_zk_version)
-        return bool(found)
-
-    async def _delete(self, path: str, expected_controller_epoch_zk_version: int) -> None:
-        answer = await self._checked_request(Delete(path), expected_controller_epoch_zk_version)
-        if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
-            raise answer
-
-    async def delete_path(
-        self,
-        path: str,
-        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
-        recursive_delete: bool = True,
-    ) -> None:
-        if recursive_delete:
-            await self.delete_recursive(path, expected_controller_epoch_zk_version)
-        else:
-            await self._delete(path, expected_controller_epoch_zk_version)
-
-    async def path_exists(self, path: str) -> bool:
-        return await self._request(Exists(path)) is not None
-
-    async def get_children(self, path: str) -> list[str]:
-        """Sorted; empty where there is no such znode."""
-        (answer,) = await self._requests([GetChildren(path, True)])
-        if isinstance(answer, NoNode):
-            return []
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return sorted(answer)
-
-    async def get_data_and_stat(self, path: str) -> tuple[bytes | None, Stat | None]:
-        """(None, None) where there is no such znode."""
-        (answer,) = await self._requests([GetData(path)])
-        if isinstance(answer, NoNode):
-            return None, None
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        data, stat = answer
-        return data, stat
-
-    async def get_data_and_version(self, path: str) -> tuple[bytes | None, int]:
-        data, stat = await self.get_data_and_stat(path)
-        return data, UNKNOWN_VERSION if stat is None else stat.version
-
-    async def conditional_update_path(self, path: str, data: bytes, expected_version: int) -> tuple[bool, int]:
-        """Compare-and-set: whether it was done, and the new version. A lost race and a missing znode are False."""
-        (answer,) = await self._requests([SetData(path, data, expected_version)])
-        if isinstance(answer, BadVersion | NoNode):
-            return False, UNKNOWN_VERSION
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return True, answer.version
-
-    async def _read_all(self, paths: Mapping[K, str]) -> dict[K, tuple[bytes | None, Stat]]:
-        """Data and stat by key, read in one pipeline; what does not exist is left out."""
-        keys = list(paths)
-        answers = await self._requests([GetData(paths[key]) for key in keys])
-        found: dict[K, tuple[bytes | None, Stat]] = {}
-        for key, answer in zip(keys, answers, strict=True):
-            if isinstance(answer, NoNode):
-                continue
-            if isinstance(answer, ZooKeeperError):
-                raise answer
-            found[key] = answer
-        return found
-
     # --- the tree's trunk -------------------------------------------------------------------------------------
 
     async def create_top_level_paths(self) -> None:
@@ -284,7 +126,7 @@ class KafkaZkClient:
 
     async def create_chroot_path_if_not_set(self) -> None:
         """Makes the chroot of ``zookeeper.connect`` itself, which no path below it can do."""
-        await self.client.make_chroot()
+        await self.client.make_chroot(self.acl_of(self.client.chroot))
 
     async def make_sure_persistent_path_exists(self, path: str) -> None:
         await self.create_recursive(path, None, False)
@@ -338,7 +180,8 @@ class KafkaZkClient:
         while True:
             data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms(), jmx_port=jmx_port)
             # Created empty and then set within one multi, because only a set answers with a stat, and so the czxid.
-            (answer,) = await self._requests([Multi([Create(path, None, ephemeral=True), SetData(path, data, 0)])])
+            create = Create(path, None, ephemeral=True, acl=self.acl_of(path))
+            (answer,) = await self._requests([Multi([create, SetData(path, data, 0)])])
             stat: Stat | None = None
             if not isinstance(answer, ZooKeeperError):
                 stat = answer[1]
@@ -350,7 +193,7 @@ class KafkaZkClient:
                     continue
                 if found.ephemeral_owner == self.client.session_id:
                     stat = found  # made by a multi of ours whose answer was lost
-                elif found.ephemeral_owner == self._registered_session_id:
+                elif found.ephemeral_owner in self.client.own_sessions:
                     # Left over from our own expired session (ZOOKEEPER-2985, KAFKA-7165).
                     await self._delete(path, MATCH_ANY_VERSION)
                     continue
@@ -367,7 +210,6 @@ class KafkaZkClient:
                         on_waiting(now_ms - began_ms, found.ephemeral_owner)
                     await asyncio.sleep(REGISTRATION_POLL_MS / 1000)
                     continue
-            self._registered_session_id = self.client.session_id
             logger.info("registered broker %d at %s, broker epoch %d", broker.broker_id, path, stat.czxid)
             return stat.czxid
 
@@ -412,7 +254,12 @@ class KafkaZkClient:
             [
                 Multi(
                     [
-                        Create(ControllerZNode.path, ControllerZNode.encode(controller_id, timestamp), ephemeral=True),
+                        Create(
+                            ControllerZNode.path,
+                            ControllerZNode.encode(controller_id, timestamp),
+                            ephemeral=True,
+                            acl=self.acl_of(ControllerZNode.path),
+                        ),
                         SetData(ControllerEpochZNode.path, ControllerEpochZNode.encode(new_epoch), epoch_zk_version),
                     ]
                 )
@@ -439,7 +286,7 @@ class KafkaZkClient:
 
     async def _create_controller_epoch(self) -> tuple[int, int]:
         (answer,) = await self._requests(
-            [Create(ControllerEpochZNode.path, ControllerEpochZNode.encode(INITIAL_CONTROLLER_EPOCH))]
+            [self._create(ControllerEpochZNode.path, ControllerEpochZNode.encode(INITIAL_CONTROLLER_EPOCH))]
         )
         if isinstance(answer, NodeExists):
             known = await self.get_controller_epoch()
@@ -495,23 +342,14 @@ class KafkaZkClient:
         version = expected_controller_epoch_zk_version
         topics = list(dict.fromkeys(key.topic for key in states))
         keys = list(states)
-        ops: list[_Write] = [Create(TopicPartitionsZNode.path(topic), None) for topic in topics]
-        ops += [Create(TopicPartitionZNode.path(key), None) for key in keys]
+        ops: list[Write] = [self._create(TopicPartitionsZNode.path(topic)) for topic in topics]
+        ops += [self._create(TopicPartitionZNode.path(key)) for key in keys]
         ops += [
-            Create(TopicPartitionStateZNode.path(key), TopicPartitionStateZNode.encode(states[key])) for key in keys
+            self._create(TopicPartitionStateZNode.path(key), TopicPartitionStateZNode.encode(states[key]))
+            for key in keys
         ]
         answers = await self._checked_requests(ops, version)
-        made: dict[TopicPartition, str | ZooKeeperError] = dict(
-            zip(keys, answers[len(topics) + len(keys) :], strict=True)
-        )
-        for key, answer in made.items():
-            if isinstance(answer, NodeExists):
-                # Ours, if a multi whose answer was lost made it: no other controller writes this epoch.
-                path = TopicPartitionStateZNode.path(key)
-                data, stat = await self.get_data_and_stat(path)
-                if stat is not None and stat.version == 0 and data == TopicPartitionStateZNode.encode(states[key]):
-                    made[key] = path
-        return made
+        return dict(zip(keys, answers[len(topics) + len(keys) :], strict=True))
 
     async def set_topic_partition_states_raw(
         self,
@@ -663,13 +501,6 @@ class KafkaZkClient:
             [ConfigEntityZNode.path(TOPICS, topic) for topic in topics], expected_controller_epoch_zk_version
         )
 
-    async def _delete_all(self, paths: Sequence[str], expected_controller_epoch_zk_version: int) -> None:
-        """Deletes all in one pipeline; what is gone already is no error."""
-        answers = await self._checked_requests([Delete(path) for path in paths], expected_controller_epoch_zk_version)
-        for answer in answers:
-            if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
-                raise answer
-
     # --- topic deletion ---------------------------------------------------------------------------------------
 
     async def create_delete_topic_path(self, topic: str) -> None:
@@ -708,7 +539,7 @@ class KafkaZkClient:
         )
         if isinstance(answer, NoNode):
             answer = await self._checked_request(
-                Create(ReassignPartitionsZNode.path, data), expected_controller_epoch_zk_version
+                self._create(ReassignPartitionsZNode.path, data), expected_controller_epoch_zk_version
             )
         if isinstance(answer, ZooKeeperError):
             raise answer
@@ -742,7 +573,7 @@ class KafkaZkClient:
     async def propagate_log_dir_event(self, broker_id: int) -> None:
         """Tells the controller that a log directory of this broker failed."""
         await self._request(
-            Create(
+            self._create(
                 LogDirEventNotificationSequenceZNode.path(),
                 LogDirEventNotificationSequenceZNode.encode(broker_id),
                 sequential=True,
@@ -771,7 +602,7 @@ class KafkaZkClient:
 
     async def propagate_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
         await self._request(
-            Create(
+            self._create(
                 IsrChangeNotificationSequenceZNode.path(),
                 IsrChangeNotificationSequenceZNode.encode(partitions),
                 sequential=True,
@@ -847,7 +678,7 @@ class KafkaZkClient:
 
     async def create_config_change_notification(self, sanitized_entity_path: str) -> None:
         """Tells every broker; the path is the entity's below ``/config``, such as ``topics/t1``."""
-        op = Create(
+        op = self._create(
             ConfigEntityChangeNotificationSequenceZNode.create_path,
             ConfigEntityChangeNotificationSequenceZNode.encode(sanitized_entity_path),
             sequential=True,
@@ -881,7 +712,7 @@ class KafkaZkClient:
         return None if stat is None else (FeatureZNode.decode(data), stat.version)
 
     async def create_feature_znode(self, features: Features) -> None:
-        await self._request(Create(FeatureZNode.path, FeatureZNode.encode(features)))
+        await self._request(self._create(FeatureZNode.path, FeatureZNode.encode(features)))
 
     async def update_feature_znode(self, features: Features) -> int:
         stat = await self._request(SetData(FeatureZNode.path, FeatureZNode.encode(features)))
