@@ -25,6 +25,7 @@ _LATE: Final = {
     "config": ("barnabas.cli.config", "app"),
     "partition": ("barnabas.cli.partition", "app"),
     "log": ("barnabas.cli.log", "app"),
+    "zk": ("barnabas.cli.zk", "app"),
     "produce": ("barnabas.cli.records", "produce"),
     "consume": ("barnabas.cli.records", "consume"),
 }
@@ -45,6 +46,7 @@ _HELP: Final = {
     "config": "Configurations of topics and brokers.",
     "partition": "Leaders, replicas and elections of partitions.",
     "log": "A broker's files.",
+    "zk": "The znodes: read, write, watch, move and check them.",
     "produce": "Write records, from lines of the standard input.",
     "consume": "Read records.",
     "broker": "One broker in the foreground, by Kafka's server.properties.",

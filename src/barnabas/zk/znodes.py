@@ -124,7 +124,8 @@ def _bytes(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _parsed(path: str, data: bytes | None) -> dict[str, Any]:
+def parsed_json(path: str, data: bytes | None) -> dict[str, Any]:
+    """The JSON object in the znode at `path`. Raises `ZNodeError`."""
     try:
         value = json.loads(data or b"")
     except ValueError as error:
@@ -144,7 +145,7 @@ class _Reading:
         self._data = data
 
     def __enter__(self) -> dict[str, Any]:
-        return _parsed(self._path, self._data)
+        return parsed_json(self._path, self._data)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, KeyError | TypeError | ValueError | AttributeError) and not isinstance(error, ZNodeError):

@@ -1,0 +1,307 @@
+"""``barnabas zk``: the znodes of a cluster, or of any ZooKeeper."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from barnabas.cli import zk_check, zk_move, zk_tree
+from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.cli.zk_watch import until_interrupted, watch
+from barnabas.cli.zookeeper import (
+    Auth,
+    Directory,
+    OutputFormat,
+    Servers,
+    ZNodePath,
+    checked_path,
+    data_fields,
+    stat_fields,
+    where,
+    with_zookeeper,
+)
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.errors import NodeExists, NoNode, NotEmpty
+from barnabas.zk.image import joined, read_tree
+from barnabas.zk.ops import ACL, ANY_VERSION, OPEN_ACL_UNSAFE, Create, Delete, GetACL, GetData, Stat
+from barnabas.zk.transfer import acl_text, parse_acl
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="The znodes of a cluster: read, write, watch, move and check them.",
+)
+
+Version = Annotated[int, typer.Option("--version", metavar="V", help="Only if the znode has this version.")]
+Data = Annotated[str | None, typer.Argument(metavar="[DATA]", help="`-` reads it from the standard input.")]
+
+
+def _given(data: str | None) -> bytes | None:
+    """The data of the command line; `-` is the standard input, as it is."""
+    return sys.stdin.buffer.read() if data == "-" else None if data is None else data.encode()
+
+
+@app.command()
+def get(
+    path: ZNodePath,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Print a znode's data, byte for byte; as JSON with its Stat."""
+    path = checked_path(path)
+
+    async def story(client: ZooKeeperClient) -> tuple[bytes | None, Stat]:
+        return await client.get(path)
+
+    data, stat = with_zookeeper(where(zookeeper, directory, auth), story)
+    if output is Format.json:
+        print_json({"path": path, **data_fields(data), "stat": stat_fields(stat)})
+        return
+    sys.stdout.buffer.write(data or b"")
+    if data and sys.stdout.isatty() and not data.endswith(b"\n"):
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+@app.command()
+def ls(
+    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "/",
+    long: Annotated[bool, typer.Option("-l", help="With version, size, children and owner.")] = False,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List a znode's children."""
+    path = checked_path(path)
+
+    async def story(client: ZooKeeperClient) -> list[tuple[str, Stat | None]]:
+        names = sorted(await client.children(path))
+        if not long:
+            return [(name, None) for name in names]
+        answers = await client.handle_requests([GetData(joined(path, name)) for name in names])
+        return [
+            (name, answer[1]) for name, answer in zip(names, answers, strict=True) if not isinstance(answer, Exception)
+        ]
+
+    children = with_zookeeper(where(zookeeper, directory, auth), story)
+    if output is Format.json:
+        print_json(
+            [
+                {"name": name}
+                if stat is None
+                else {"name": name, "path": joined(path, name), "stat": stat_fields(stat)}
+                for name, stat in children
+            ]
+            if long
+            else [name for name, _ in children]
+        )
+    elif long:
+        print_table(
+            ["name", "version", "bytes", "children", "owner"],
+            [
+                [name, stat.version, stat.data_length, stat.num_children, stat_fields(stat)["ephemeral_owner"] or "-"]
+                for name, stat in children
+                if stat is not None
+            ],
+        )
+    else:
+        for name, _ in children:
+            print(name)
+
+
+@app.command()
+def stat(
+    path: ZNodePath,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show what ZooKeeper knows of a znode besides its data: versions, zxids, times, owner, ACLs."""
+    path = checked_path(path)
+
+    async def story(client: ZooKeeperClient) -> tuple[Stat, tuple[ACL, ...] | None]:
+        found = await client.exists(path)
+        if found is None:
+            raise NoNode(path)
+        (acls,) = await client.handle_requests([GetACL(path)])
+        return found, None if isinstance(acls, Exception) else acls[0]
+
+    found, acls = with_zookeeper(where(zookeeper, directory, auth), story)
+    fields = {"path": path, **stat_fields(found), "acl": None if acls is None else [acl_text(acl) for acl in acls]}
+    if output is Format.json:
+        print_json(fields)
+        return
+    for name, value in fields.items():
+        print(f"{name:16}{_told(name, value)}")
+
+
+def _told(name: str, value: Any) -> str:
+    if name.endswith("zxid"):
+        return f"0x{value:x}"
+    if name in ("ctime", "mtime"):
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+    if name == "acl":
+        return "not permitted to you" if value is None else " ".join(value)
+    return "-" if value is None else str(value)
+
+
+@app.command("set")
+def set_(
+    path: ZNodePath,
+    data: Data = None,
+    version: Version = ANY_VERSION,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Set a znode's data; without DATA it has none afterwards."""
+    path = checked_path(path)
+    value = _given(data)
+
+    async def story(client: ZooKeeperClient) -> Stat:
+        return await client.set(path, value, version)
+
+    _report_written(path, with_zookeeper(where(zookeeper, directory, auth), story), "set", output)
+
+
+def _report_written(path: str, stat: Stat | None, done: str, output: Format) -> None:
+    if output is Format.json:
+        print_json({"path": path, "version": None if stat is None else stat.version})
+    else:
+        print(f"{done} {path}" + ("" if stat is None else f", version {stat.version}"))
+
+
+@app.command()
+def create(
+    path: ZNodePath,
+    data: Data = None,
+    ephemeral: Annotated[
+        bool, typer.Option("-e", "--ephemeral", help="Gone with this command, which stays until it is interrupted.")
+    ] = False,
+    sequential: Annotated[bool, typer.Option("-s", "--sequential", help="With a number at the path's end.")] = False,
+    container: Annotated[bool, typer.Option("-c", "--container", help="Gone with its last child.")] = False,
+    ttl_ms: Annotated[
+        int | None, typer.Option("--ttl", metavar="MS", help="Gone when it is left alone so long.")
+    ] = None,
+    acl: Annotated[
+        list[str] | None, typer.Option("--acl", metavar="SCHEME:ID:CDRWA", help="Who may do what; may be repeated.")
+    ] = None,
+    parents: Annotated[bool, typer.Option("-p", "--parents", help="Make what is missing above it.")] = False,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Make a znode and print its path."""
+    ends_in_slash = sequential and path.endswith("/") and path != "/"
+    path = checked_path(path)
+    if sum((ephemeral, container, ttl_ms is not None)) > 1 or (container and sequential):
+        raise UsageError("A znode is ephemeral, a container or has a time to live; of these a container has no number.")
+    try:
+        acls = tuple(map(parse_acl, acl)) if acl else OPEN_ACL_UNSAFE
+    except ValueError as error:
+        raise UsageError(f"--acl: {error}.") from None
+    operation = Create(
+        path + "/" if ends_in_slash else path,
+        _given(data),
+        ephemeral=ephemeral,
+        sequential=sequential,
+        acl=acls,
+        container=container,
+        ttl_ms=ttl_ms,
+    )
+
+    async def story(client: ZooKeeperClient) -> None:
+        if parents:
+            await _make_parents(client, path)
+        try:
+            made = await client.submit(operation)
+        except NoNode:
+            raise CommandError(f"{path} has no parent to be made below: -p makes what is missing above it.") from None
+        if isinstance(made, tuple):
+            made = made[0]
+        if output is Format.json:
+            print_json({"path": made})
+        else:
+            print(made)
+        sys.stdout.flush()
+        if ephemeral:
+            await until_interrupted(client)
+
+    with_zookeeper(where(zookeeper, directory, auth), story)
+
+
+async def _make_parents(client: ZooKeeperClient, path: str) -> None:
+    names = path.split("/")[1:-1]
+    for depth in range(1, len(names) + 1):
+        try:
+            await client.create("/" + "/".join(names[:depth]))
+        except NodeExists:
+            continue
+
+
+@app.command()
+def delete(
+    path: ZNodePath,
+    recursive: Annotated[bool, typer.Option("-r", "--recursive", help="With everything below it.")] = False,
+    version: Version = ANY_VERSION,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Delete a znode."""
+    path = checked_path(path)
+    if path == "/":
+        raise UsageError("The root cannot be deleted: name the znodes below it.")
+
+    async def story(client: ZooKeeperClient) -> int:
+        if not recursive:
+            await client.delete(path, version)
+            return 1
+        return await _delete_below(client, path, version)
+
+    deleted = with_zookeeper(where(zookeeper, directory, auth), story)
+    if output is Format.json:
+        print_json({"path": path, "deleted": deleted})
+    else:
+        print(f"deleted {path}" + (f" and {deleted - 1} below it" if deleted > 1 else ""))
+
+
+async def _delete_below(client: ZooKeeperClient, path: str, version: int) -> int:
+    """Leaves first. What is made meanwhile is found in another round; who goes on making it has the last word."""
+    count = 0
+    for attempt in range(3):
+        paths = await _paths(client, path)
+        answers = await client.handle_requests(
+            [Delete(each, version if each == path else ANY_VERSION) for each in reversed(paths)]
+        )
+        count += sum(1 for answer in answers if answer is None)
+        errors = [answer for answer in answers if isinstance(answer, Exception) and not isinstance(answer, NoNode)]
+        if errors and (attempt == 2 or not isinstance(errors[0], NotEmpty)):
+            raise errors[0]
+        if not errors:
+            break
+    return count
+
+
+async def _paths(client: ZooKeeperClient, root: str) -> list[str]:
+    paths: list[str] = []
+    await read_tree(client, root, lambda found: paths.extend(znode.path for znode in found))
+    return paths
+
+
+app.command()(watch)
+app.command()(zk_tree.tree)
+app.command()(zk_move.export)
+app.command("import")(zk_move.import_)
+app.command("check")(zk_check.check_)

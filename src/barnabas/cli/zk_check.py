@@ -1,0 +1,75 @@
+"""``barnabas zk check``: what is wrong with a cluster, by its znodes, and what mends it. It writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+import time
+from typing import Annotated, Any, Final
+
+import typer
+
+from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.output import Format, print_json
+from barnabas.cli.zookeeper import Auth, Directory, OutputFormat, Servers, where, with_zookeeper
+from barnabas.zk.check import Finding, check, lasting
+from barnabas.zk.check.cluster import ClusterRecord
+from barnabas.zk.check.finding import counted
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.image import read_image
+
+SETTLE_S: Final = 2.0
+
+
+def check_(
+    settle: Annotated[
+        float,
+        typer.Option("--settle", metavar="S", help="Read again after S seconds, and report what is still so."),
+    ] = SETTLE_S,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Say what is wrong with a cluster's znodes, and what mends it; exit 1 when something is."""
+    place = where(zookeeper, directory, auth)
+
+    async def story(client: ZooKeeperClient) -> tuple[ClusterRecord, list[Finding]]:
+        cluster, findings = check(await read_image(client), time.time_ns() // 1_000_000)
+        if not findings or settle <= 0:
+            return cluster, findings
+        # What a living cluster only passes through is over by then.
+        await asyncio.sleep(settle)
+        cluster, again = check(await read_image(client), time.time_ns() // 1_000_000)
+        return cluster, lasting(findings, again)
+
+    cluster, findings = with_zookeeper(place, story)
+    counts = {
+        "znodes": len(cluster.image.znodes),
+        "brokers": len(cluster.brokers),
+        "topics": len(cluster.topics),
+        "partitions": sum(len(topic.assignment.assignment) for topic in cluster.topics.values()),
+    }
+    if output is Format.json:
+        print_json(_report(place.connect, counts, findings))
+    else:
+        for finding in findings:
+            print(textwrap.fill(f"{finding.problem} ({finding.rule})", 120, break_on_hyphens=False))
+            print(
+                textwrap.fill(finding.fix, 120, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+            )
+        looked = ", ".join(counted(count, noun[:-1]) for noun, count in counts.items())
+        print(f"{looked}: {counted(len(findings), 'finding') if findings else 'nothing is wrong'}")
+    if findings:
+        raise typer.Exit(1)
+
+
+def _report(connect: str, counts: dict[str, int], findings: list[Finding]) -> dict[str, Any]:
+    return {
+        "zookeeper": connect,
+        **counts,
+        "findings": [
+            {"rule": finding.rule, "path": finding.path, "problem": finding.problem, "fix": finding.fix}
+            for finding in findings
+        ],
+    }

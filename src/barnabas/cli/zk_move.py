@@ -1,0 +1,168 @@
+"""``barnabas zk export`` and ``import``: a tree in a file, from one ZooKeeper to another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.output import CommandError, Format, complain, print_json
+from barnabas.cli.zookeeper import Auth, Directory, OutputFormat, Servers, where, with_zookeeper
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.image import SYSTEM_ROOT, ReadZNode, read_tree
+from barnabas.zk.transfer import (
+    ExportedZNode,
+    Imported,
+    TransferError,
+    exported,
+    first_line,
+    import_tree,
+    last_line,
+    parse_export,
+)
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="`-`: the standard output.")] = "-",
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Write the tree to FILE as JSON lines: data, versions, counters and ACLs. Stop the brokers first."""
+    place = where(zookeeper, directory, auth)
+    counts = {"znodes": 0, "ephemerals": 0}
+
+    def written(lines: IO[str]) -> None:
+        def take(batch: Sequence[ReadZNode]) -> None:
+            for read in batch:
+                znode = exported(read)
+                counts["ephemerals" if znode.ephemeral else "znodes"] += 1
+                lines.write(znode.line() + "\n")
+
+        async def story(client: ZooKeeperClient) -> None:
+            await client.sync("/")
+            await read_tree(client, "/", take, with_acls=True, hidden=(SYSTEM_ROOT,))
+
+        lines.write(first_line(place.connect) + "\n")
+        with_zookeeper(place, story)
+        lines.write(last_line(**counts) + "\n")
+        lines.flush()
+
+    try:
+        if file == "-":
+            with open(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", newline="\n") as lines:
+                written(lines)
+        else:
+            _whole(Path(file), written)
+    except TransferError as error:
+        raise CommandError(str(error)) from None
+    if counts["ephemerals"]:
+        complain(
+            f"{counts['ephemerals']} ephemeral znodes are marked and not imported: somebody is at work on this tree, "
+            "so what was read is not of one moment. Stop the brokers before you move a cluster."
+        )
+    if file != "-":
+        if output is Format.json:
+            print_json({"file": file, **counts})
+        else:
+            print(f"wrote {counts['znodes']} znodes to {file}")
+
+
+def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
+    """The file appears when it is whole, readable by nobody else: it may hold credentials."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written ({os.strerror(error.errno or 0)}): name another place.") from None
+    part = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as lines:
+            write(lines)
+            os.fsync(lines.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="`-`: the standard input.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there with other data or ACLs.")] = False,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Bring an export into a ZooKeeper, below --zookeeper's chroot. It can be broken off and run again."""
+    place = where(zookeeper, directory, auth)
+    try:
+        with _seekable(file) as lines:
+            secret = hashlib.sha256()
+            while block := lines.read(1 << 20):
+                secret.update(block)
+
+            def read() -> Iterator[ExportedZNode]:
+                lines.seek(0)
+                return parse_export(lines)
+
+            async def story(client: ZooKeeperClient) -> Imported:
+                return await import_tree(
+                    client,
+                    read,
+                    secret=secret.hexdigest(),
+                    identities=place.identities,
+                    force=force,
+                )
+
+            done = with_zookeeper(place, story)
+    except TransferError as error:
+        raise CommandError(str(error)) from None
+    if done.higher:
+        complain(f"{', '.join(done.higher)}: the version there was higher already and stays, for none can be lowered.")
+    if output is Format.json:
+        print_json(
+            {
+                "created": done.created,
+                "unchanged": done.unchanged,
+                "overwritten": done.overwritten,
+                "left_out": done.left_out,
+            }
+        )
+    else:
+        more = "".join(
+            f", {count} {word}"
+            for count, word in (
+                (done.unchanged, "were there already"),
+                (done.overwritten, "overwritten"),
+                (done.left_out, "ephemeral left out"),
+            )
+            if count
+        )
+        print(f"created {done.created} znodes{more}")
+
+
+@contextmanager
+def _seekable(file: str) -> Iterator[IO[bytes]]:
+    """The export, which is read several times over; what comes through a pipe is kept in a temporary file."""
+    try:
+        source = sys.stdin.buffer if file == "-" else open(file, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read ({os.strerror(error.errno or 0)}): name an export.") from None
+    with source:
+        if source.seekable():
+            yield source
+            return
+        with tempfile.TemporaryFile() as copy:
+            while block := source.read(1 << 20):
+                copy.write(block)
+            copy.seek(0)
+            yield copy

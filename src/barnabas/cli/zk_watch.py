@@ -1,0 +1,135 @@
+"""``barnabas zk watch``: what happens to znodes, as it happens; and keeping a session until somebody interrupts."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.output import CommandError, Format, print_json
+from barnabas.cli.zk_tree import summary
+from barnabas.cli.zookeeper import (
+    Auth,
+    Directory,
+    OutputFormat,
+    Servers,
+    checked_path,
+    data_fields,
+    where,
+    with_zookeeper,
+)
+from barnabas.runtime import Condition
+from barnabas.zk.client import ConnectionState, StateChangeHandler, ZooKeeperClient
+from barnabas.zk.errors import NoAuth, NoNode, SessionExpired, Unimplemented
+from barnabas.zk.ops import EventType, Stat, WatchEvent
+
+EVENTS_MAX: Final = 100_000
+"""Events that may wait to be printed."""
+_NAMES: Final = {
+    EventType.NONE: "reconnected",
+    EventType.NODE_CREATED: "created",
+    EventType.NODE_DELETED: "deleted",
+    EventType.NODE_DATA_CHANGED: "changed",
+    EventType.NODE_CHILDREN_CHANGED: "children",
+}
+
+
+class Interrupt:
+    """SIGINT and SIGTERM as something to wait for, for as long as a command runs."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.changed = Condition()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._take)
+
+    def _take(self) -> None:
+        self.came = True
+        self.changed.notify()
+
+
+async def until_interrupted(client: ZooKeeperClient) -> None:
+    """Keeps the session. Raises `SessionExpired` when the server ends it first."""
+    interrupt = Interrupt()
+    expired = StateChangeHandler("barnabas zk", before_initializing_session=interrupt.changed.notify)
+    client.register_state_change_handler(expired)
+    session_id = client.session_id
+    while not interrupt.came:
+        if client.session_id != session_id or client.state is ConnectionState.EXPIRED:
+            raise SessionExpired(None)
+        await interrupt.changed
+
+
+def watch(
+    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "/",
+    recursive: Annotated[bool, typer.Option("-r", "--recursive", help="And everything below it.")] = False,
+    count: Annotated[int | None, typer.Option("-n", "--count", metavar="N", help="Stop after N events.")] = None,
+    zookeeper: Servers = None,
+    directory: Directory = DEFAULT_DIRECTORY,
+    auth: Auth = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Print what happens to a znode and its children, as it happens, until it is interrupted."""
+    path = checked_path(path)
+
+    async def story(client: ZooKeeperClient) -> None:
+        events: deque[tuple[int, WatchEvent]] = deque()
+        interrupt = Interrupt()
+
+        def take(event: WatchEvent) -> None:
+            events.append((time.time_ns() // 1_000_000, event))
+            interrupt.changed.notify()
+
+        try:
+            await client.add_watch(path, take, recursive=recursive)
+        except Unimplemented:
+            raise CommandError(
+                "This server has no watches that stay: they came with ZooKeeper 3.6. Read again with `barnabas zk ls`."
+            ) from None
+        shown = 0
+        while not interrupt.came and (count is None or shown < count):
+            if not events:
+                await interrupt.changed
+                continue
+            if len(events) > EVENTS_MAX:
+                raise CommandError(f"More than {EVENTS_MAX} events wait to be printed: watch less of the tree.")
+            happened_ms, event = events.popleft()
+            await _show(client, happened_ms, event, output)
+            shown += 1
+
+    with_zookeeper(where(zookeeper, directory, auth), story)
+
+
+async def _show(client: ZooKeeperClient, happened_ms: int, event: WatchEvent, output: Format) -> None:
+    """One event; with it what the znode holds now, which may be newer than the event."""
+    data: bytes | None = None
+    stat: Stat | None = None
+    if event.type in (EventType.NODE_CREATED, EventType.NODE_DATA_CHANGED):
+        try:
+            data, stat = await client.get(event.path)
+        except (NoNode, NoAuth):
+            stat = None  # gone by now, or not for us to see: the event is told all the same
+    when = datetime.fromtimestamp(happened_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    name = _NAMES.get(EventType(event.type), str(event.type))
+    if output is Format.json:
+        fields: dict[str, Any] = {"time": when, "event": name, "path": event.path}
+        if stat is not None:
+            fields |= {**data_fields(data), "version": stat.version}
+        print_json(fields)
+        sys.stdout.flush()
+        return
+    words = [when[11:23], f"{name:11}", event.path]
+    if stat is not None:
+        words.append(f"version {stat.version}")
+        words.append(summary(event.path, data))
+    if event.type == EventType.NONE:
+        words.append("(what happened meanwhile is not told)")
+    print(" ".join(words).rstrip(), flush=True)

@@ -1,0 +1,172 @@
+"""How a command reaches a ZooKeeper: ``--zookeeper``, else the cluster under ``--dir``; and what its errors mean."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from barnabas.cli.output import CommandError, Format, UsageError
+from barnabas.runtime.real import real_runtime
+from barnabas.zk.acl import Identity, digest_of
+from barnabas.zk.client import ZooKeeperClient, ZooKeeperTimeout
+from barnabas.zk.errors import ErrorCode, ZooKeeperError
+from barnabas.zk.ops import Stat
+from barnabas.zk.tree import is_valid_path
+
+T = TypeVar("T")
+
+SESSION_TIMEOUT_MS: Final = 10_000
+CONNECTION_TIMEOUT_MS: Final = 5_000
+IN_FLIGHT_MAX: Final = 200
+
+Servers = Annotated[
+    str | None,
+    typer.Option("-z", "--zookeeper", metavar="H:P[,..][/CHROOT]", help="Which ZooKeeper; by default --dir's."),
+]
+Directory = Annotated[str, typer.Option("--dir", metavar="D", help="The cluster whose ZooKeeper is meant.")]
+Auth = Annotated[
+    list[str] | None,
+    typer.Option("--auth", metavar="SCHEME:AUTH", help="Who you are, as digest:user:password; may be repeated."),
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+ZNodePath = Annotated[str, typer.Argument(metavar="PATH")]
+
+
+@dataclass(frozen=True)
+class Where:
+    """The ZooKeeper that a command works on, and as whom."""
+
+    connect: str
+    auth: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """What `auth` makes of this client at the server, as far as that is known here."""
+        return tuple(("digest", digest_of(auth)) for scheme, auth in self.auth if scheme == "digest")
+
+
+def where(zookeeper: str | None, directory: str, auth: list[str] | None) -> Where:
+    """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
+    identities: list[tuple[str, bytes]] = []
+    for each in auth or ():
+        scheme, colon, rest = each.partition(":")
+        if not scheme or not colon or (scheme == "digest" and ":" not in rest):
+            raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {each!r}.")
+        identities.append((scheme, rest.encode()))
+    if zookeeper:
+        return Where(zookeeper, tuple(identities))
+    try:
+        state = json.loads((Path(directory) / "cluster.json").read_text())
+        connect = str(state["zookeeper"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CommandError(
+            f"There is no cluster in {os.path.abspath(directory)}: name a ZooKeeper by --zookeeper host:port[/chroot], "
+            "or a cluster's directory by --dir."
+        ) from None
+    return Where(connect, tuple(identities))
+
+
+def checked_path(path: str) -> str:
+    """The path, without a slash at its end. Raises `UsageError`."""
+    short = path.rstrip("/") or "/"
+    if not path.startswith("/") or not is_valid_path(short):
+        raise UsageError(
+            f"{path!r} is no path of a znode: it begins with a slash, and no name in it is empty or a dot."
+        )
+    return short
+
+
+def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]]) -> T:
+    """Runs `story` with a session that is ended afterwards whatever happens; errors as sentences."""
+
+    async def run() -> T:
+        client = ZooKeeperClient(
+            real_runtime(),
+            place.connect,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            connection_timeout_ms=CONNECTION_TIMEOUT_MS,
+            max_in_flight=IN_FLIGHT_MAX,
+            name="barnabas zk",
+        )
+        await client.start()
+        try:
+            for scheme, auth in place.auth:
+                await client.add_auth(scheme, auth)
+            return await story(client)
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(run())
+    except ZooKeeperTimeout as error:
+        raise CommandError(
+            f"No ZooKeeper answers at {place.connect} ({error.cause}): start one (`barnabas up`, "
+            "`barnabas coordinator`) or name another by --zookeeper."
+        ) from None
+    except ZooKeeperError as error:
+        raise CommandError(sentence(error)) from None
+
+
+def sentence(error: ZooKeeperError) -> str:
+    """What an error of the server means to whoever gave the command."""
+    path = error.path or "The znode"
+    match error.code:
+        case ErrorCode.NO_NODE:
+            return f"{path} does not exist: `barnabas zk ls` shows what there is below its parent."
+        case ErrorCode.NODE_EXISTS:
+            return f"{path} exists already: `barnabas zk set` changes it."
+        case ErrorCode.NOT_EMPTY:
+            return f"{path} has children: `barnabas zk delete -r` deletes them with it."
+        case ErrorCode.BAD_VERSION:
+            return f"{path} has another version by now: read it again (`barnabas zk stat {path}`)."
+        case ErrorCode.NO_AUTH:
+            return f"{path} does not permit that to you: say who you are by --auth digest:user:password."
+        case ErrorCode.AUTH_FAILED:
+            return "The server does not accept this --auth: it knows the scheme digest as user:password."
+        case ErrorCode.NO_CHILDREN_FOR_EPHEMERALS:
+            return f"{path} cannot be made: its parent is ephemeral, and those have no children."
+        case ErrorCode.INVALID_ACL:
+            return f"{path} cannot have these ACLs: the server does not know their scheme, or their id is malformed."
+        case ErrorCode.BAD_ARGUMENTS:
+            return f"{path} is not possible in this server's eyes, or cannot be deleted at all."
+        case ErrorCode.QUOTA_EXCEEDED:
+            return f"{path} would exceed a quota that is set at the server: `zookeeper-shell` lists quotas."
+        case ErrorCode.UNIMPLEMENTED:
+            return f"{path}: the server cannot do that (a time to live needs extendedTypesEnabled=true at it)."
+        case ErrorCode.CONNECTION_LOSS:
+            return "The connection broke before the answer came, so it may or may not have been done: read it again."
+        case ErrorCode.SESSION_EXPIRED:
+            return "The server ended the session, so it may or may not have been done: read it again."
+    return f"The server refused: {error}."
+
+
+def text_of(data: bytes | None) -> str | None:
+    """Data as text; None where it is none."""
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def data_fields(data: bytes | None) -> dict[str, Any]:
+    """Data in JSON: ``data``, or ``base64`` where it is not UTF-8."""
+    text = text_of(data)
+    if data is None:
+        return {"data": None}
+    return {"data": text} if text is not None else {"base64": base64.b64encode(data).decode()}
+
+
+def stat_fields(stat: Stat) -> dict[str, Any]:
+    """A Stat in JSON; the owner as ZooKeeper's tools print it, null where there is none."""
+    fields: dict[str, Any] = stat._asdict()
+    owner = fields["ephemeral_owner"]
+    fields["ephemeral_owner"] = f"0x{owner & (1 << 64) - 1:x}" if owner else None
+    return fields
