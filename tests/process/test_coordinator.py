@@ -328,7 +328,6 @@ def test_garbage_closes_its_own_connection_and_no_other(
 @pytest.mark.parametrize(
     ("request_record", "code"),
     [
-        (struct.pack(">ii", 1, 77), -6),  # an op code nobody knows
         (struct.pack(">iii", 1, 4, 1 << 20), -5),  # a path longer than the frame
         (struct.pack(">iii", 1, 4, -7), -5),  # a negative length
         (struct.pack(">ii", 1, 14), -5),  # a multi that does not end
@@ -343,6 +342,13 @@ def test_a_damaged_request_is_answered_with_an_error_and_the_session_goes_on(
         client.socket.sendall(framed(request_record) + encode_request(-2, Ping()))
         assert client.header() == (1, code)
         assert client.header() == (-2, 0)
+
+
+def test_an_unknown_op_code_is_answered_and_its_connection_closed_as_zookeeper_does(coordinator: Coordinator) -> None:
+    with Wire(coordinator) as client:
+        client.socket.sendall(framed(struct.pack(">ii", 1, 77)))
+        assert client.header() == (1, -6)
+        assert client.closed()
 
 
 def test_a_zxid_from_the_future_is_turned_away(coordinator: Coordinator) -> None:

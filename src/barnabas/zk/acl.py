@@ -5,26 +5,24 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.zk.errors import InvalidACL, NoAuth
 from barnabas.zk.ops import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
-
-if TYPE_CHECKING:
-    import ipaddress  # slow to import, and rarely needed
 
 Identity: TypeAlias = tuple[str, str]
 """A scheme, and who it is under that scheme."""
 
 SUPER: Final[Identity] = ("super", "")
-_AUTHENTICATING: Final = ("digest", "sasl", "x509", "super")
+_AUTHENTICATING: Final = ("digest", "sasl", "x509")
 """Schemes whose identities stand in for the id of an ``auth`` ACL."""
 
 
 def digest_of(user_and_password: bytes) -> str:
     """The id of the scheme ``digest``: ``user:base64(sha1(user:password))``."""
-    user = user_and_password.partition(b":")[0].decode()
-    return f"{user}:{base64.b64encode(hashlib.sha1(user_and_password).digest()).decode()}"
+    text = user_and_password.decode(errors="replace")
+    digest = base64.b64encode(hashlib.sha1(text.encode()).digest()).decode()
+    return f"{text.partition(':')[0]}:{digest}"
 
 
 def resolved(acl: ACLs, identities: Sequence[Identity], path: str) -> ACLs:
@@ -55,7 +53,7 @@ def resolved(acl: ACLs, identities: Sequence[Identity], path: str) -> ACLs:
 def _is_valid(scheme: str, identity: str) -> bool:
     match scheme:
         case "digest":
-            return identity.count(":") == 1 and not identity.startswith(":") and not identity.endswith(":")
+            return identity.rstrip(":").count(":") == 1  # Java's split drops what is empty at the end
         case "ip":
             return _network(identity) is not None
         case "sasl" | "x509":
@@ -63,13 +61,23 @@ def _is_valid(scheme: str, identity: str) -> bool:
     return False
 
 
-def _network(identity: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    import ipaddress
-
-    try:
-        return ipaddress.ip_network(identity, strict=False)
-    except ValueError:
+def _network(identity: str) -> tuple[int, int] | None:
+    """``a.b.c.d`` or ``a.b.c.d/bits`` as (address, mask); None for anything else, IPv6 too, as in ZooKeeper."""
+    address, slash, length = identity.partition("/")
+    parts = address.split(".")
+    if len(parts) != 4 or not all(_is_number(part, 255) for part in parts):
         return None
+    bits = 32
+    if slash:
+        if not _is_number(length, 32):
+            return None
+        bits = int(length)
+    mask = (1 << 32) - (1 << 32 - bits)
+    return int.from_bytes(bytes(map(int, parts)), "big") & mask, mask
+
+
+def _is_number(text: str, highest: int) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= highest
 
 
 def permits(acl: ACLs, permission: int, identities: Sequence[Identity]) -> bool:
@@ -99,13 +107,8 @@ def check(acl: ACLs, permission: int, identities: Sequence[Identity], path: str)
 def _matches(scheme: str, own: str, wanted: str) -> bool:
     if scheme != "ip":
         return own == wanted
-    import ipaddress
-
-    network = _network(wanted)
-    try:
-        return network is not None and ipaddress.ip_address(own) in network
-    except ValueError:
-        return False
+    network, address = _network(wanted), _network(own)
+    return network is not None and address is not None and address[0] & network[1] == network[0]
 
 
 def masked(acl: ACLs, identities: Sequence[Identity]) -> ACLs:

@@ -358,6 +358,27 @@ class Delete(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class DeleteContainer(Operation[None]):
+    """Deletes an empty container; servers say this to themselves, and ZooKeeper lets anyone say it."""
+
+    path: str
+    op_code: ClassVar[OpCode] = OpCode.DELETE_CONTAINER
+
+    def encode(self) -> bytes:
+        return encode_string(self.path)
+
+    @classmethod
+    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[DeleteContainer, int]:
+        path, position = read_string(buffer, position)
+        return cls(path), position
+
+    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
+        return None, position
+
+    encode_result = staticmethod(_nothing)
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class SetData(Operation[Stat]):
     path: str
     data: bytes | None
@@ -924,7 +945,8 @@ _MULTI_READ_PARTS: dict[int, _Decoder] = {
     OpCode.GET_CHILDREN: GetChildrenWithoutStat.decode,
 }
 _DECODERS: dict[int, _Decoder] = {
-    **_MULTI_PARTS,
+    **{op_code: decode for op_code, decode in _MULTI_PARTS.items() if op_code != OpCode.CHECK},
+    OpCode.DELETE_CONTAINER: DeleteContainer.decode,
     OpCode.EXISTS: Exists.decode,
     OpCode.GET_DATA: GetData.decode,
     OpCode.GET_ACL: GetACL.decode,

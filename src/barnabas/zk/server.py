@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 
 from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
 from barnabas.zk.acl import SUPER, Identity, digest_of, permits
-from barnabas.zk.errors import ErrorCode, NoWatcher, ZooKeeperError
+from barnabas.zk.errors import ErrorCode, MarshallingError, NoWatcher, ZooKeeperError
 from barnabas.zk.four_letter_words import WORDS, answer
 from barnabas.zk.jute import INT, JuteError, encode_buffer
 from barnabas.zk.ops import (
@@ -38,7 +38,7 @@ from barnabas.zk.ops import (
     CloseSession,
     ConnectRequest,
     ConnectResponse,
-    Delete,
+    DeleteContainer,
     Exists,
     GetACL,
     GetAllChildrenNumber,
@@ -53,6 +53,8 @@ from barnabas.zk.ops import (
     RemoveWatches,
     SetWatches,
     Sync,
+    WatcherType,
+    WatchEvent,
     WhoAmI,
     decode_operation,
     encode_reply,
@@ -90,8 +92,8 @@ _WRITES: Final = frozenset(
         OpCode.CREATE_TTL,
         OpCode.DELETE,
         OpCode.SET_DATA,
+        OpCode.DELETE_CONTAINER,
         OpCode.SET_ACL,
-        OpCode.CHECK,
         OpCode.MULTI,
     )
 )
@@ -432,10 +434,16 @@ class CoordinatorServer:
     def _save_snapshot(self) -> None:
         self._wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
 
-    def _tell(self, fired: Sequence[Fired[Connection]]) -> None:
+    def _tell(self, fired: Sequence[Fired[Connection]], zxid: int) -> None:
+        """Sends the watch events of transaction `zxid`; -1 for those that a returning client had missed."""
+        told: WatchEvent | None = None
+        frame = b""
         for connection, event, acl in fired:
+            if event is not told:
+                frame = encode_reply(NOTIFICATION_XID, zxid, 0, event.encode())
+                told = event
             if not connection.closing and permits(acl, Permission.READ, connection.identities):
-                connection.send(encode_reply(NOTIFICATION_XID, -1, 0, event.encode()))
+                connection.send(frame)
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
 
@@ -523,7 +531,7 @@ class CoordinatorServer:
         self._flush_soon()
         if session.connection is not None:
             self.tree.watches.forget(session.connection)
-        self._tell(fired)
+        self._tell(fired, zxid)
         return zxid
 
     def _watch_the_clock(self) -> None:
@@ -561,13 +569,13 @@ class CoordinatorServer:
         self._watch_the_clock()
 
     def _delete_container(self, path: str) -> None:
-        operation = Delete(path)
+        operation = DeleteContainer(path)
         zxid = self.tree.last_zxid + 1
         wall_clock_ms = self.runtime.clock.now_ms()
-        _, fired = self.tree.write(operation, 0, (SUPER,), zxid, wall_clock_ms)
-        self._wal.append(zxid, wall_clock_ms, 0, OpCode.DELETE, operation.encode())
+        _, fired = self.tree.write(operation, 0, (), zxid, wall_clock_ms)
+        self._wal.append(zxid, wall_clock_ms, 0, OpCode.DELETE_CONTAINER, operation.encode())
         self._flush_soon()
-        self._tell(fired)
+        self._tell(fired, zxid)
 
     # -- Requests ------------------------------------------------------------------------------------------------------
 
@@ -587,9 +595,13 @@ class CoordinatorServer:
         try:
             if op_code in _WRITES:
                 self._write(connection, xid, op_code, cast("Operation[Any]", operation), frame)
+            elif op_code == OpCode.RECONFIG:
+                raise ZooKeeperError(ErrorCode.RECONFIG_DISABLED)
             elif operation is None:
+                # As ZooKeeper does, which says so and hangs up.
                 logger.info("%s sent the unknown op code %d", connection.peer, op_code)
                 connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.UNIMPLEMENTED))
+                connection.close_when_sent()
             elif type(operation) is Auth:
                 self._authenticate(connection, operation)
             elif type(operation) is CloseSession:
@@ -614,16 +626,13 @@ class CoordinatorServer:
         if tree.last_zxid == zxid:
             self._wal.append(zxid, wall_clock_ms, session.id, op_code, logged_record(operation, identities, frame[8:]))
             if fired:
-                self._tell(fired)
+                self._tell(fired, zxid)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
 
     def _authenticate(self, connection: Connection, request: Auth) -> None:
         identity: Identity | None = None
-        if request.scheme == "digest" and b":" in request.auth:
-            try:
-                identity = ("digest", digest_of(request.auth))
-            except UnicodeDecodeError:
-                identity = None
+        if request.scheme == "digest":
+            identity = ("digest", digest_of(request.auth))
         elif request.scheme == "ip":
             identity = connection.identities[0]
         if identity is None:
@@ -652,31 +661,38 @@ class CoordinatorServer:
 
     def _get_ephemerals(self, connection: Connection, request: GetEphemerals) -> list[str]:
         assert connection.session is not None
-        return self.tree.ephemerals_of(connection.session.id, request.path)
+        # As in ZooKeeper, a prefix of blanks is none.
+        return self.tree.ephemerals_of(connection.session.id, request.path if request.path.strip() else "/")
 
     def _multi_read(self, connection: Connection, request: MultiRead) -> list[Any]:
+        """As in ZooKeeper, a read among several sets no watch, whatever its flag says."""
         results: list[Any] = []
         for operation in request.operations:
             try:
-                results.append(self._reads[type(operation)](connection, operation))
+                if type(operation) is GetData:
+                    results.append(self.tree.get_data(operation.path, connection.identities))
+                else:
+                    results.append(self.tree.get_children(operation.path, connection.identities)[0])
             except ZooKeeperError as error:
                 results.append(error)
         return results
 
     def _set_watches(self, connection: Connection, request: SetWatches) -> None:
-        self._tell([(connection, event, OPEN_ACL_UNSAFE) for event in self.tree.set_watches(request, connection)])
+        self._tell([(connection, event, OPEN_ACL_UNSAFE) for event in self.tree.set_watches(request, connection)], -1)
 
     def _add_watch(self, connection: Connection, request: AddWatch) -> None:
         if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):
-            raise ZooKeeperError(ErrorCode.BAD_ARGUMENTS, request.path)
+            raise MarshallingError(request.path)
         recursive = request.mode == AddWatchMode.PERSISTENT_RECURSIVE
         self.tree.watches.watch_persistently(request.path, connection, recursive=recursive)
 
     def _remove_watches(self, connection: Connection, request: RemoveWatches) -> None:
+        _known_kind(request)
         if not self.tree.watches.remove(request.path, connection, request.watcher_type):
             raise NoWatcher(request.path)
 
     def _check_watches(self, connection: Connection, request: CheckWatches) -> None:
+        _known_kind(request)
         if not self.tree.watches.contains(request.path, connection, request.watcher_type):
             raise NoWatcher(request.path)
 
@@ -693,6 +709,11 @@ class CoordinatorServer:
     @property
     def log_bytes(self) -> int:
         return self._wal.log_bytes
+
+
+def _known_kind(request: RemoveWatches | CheckWatches) -> None:
+    if not WatcherType.CHILDREN <= request.watcher_type <= WatcherType.PERSISTENT_RECURSIVE:
+        raise MarshallingError(request.path)
 
 
 def _missing_directories(disk: Disk, path: str) -> list[str]:

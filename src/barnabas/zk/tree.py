@@ -38,6 +38,7 @@ from barnabas.zk.ops import (
     CloseSession,
     Create,
     Delete,
+    DeleteContainer,
     EventType,
     KeeperState,
     Multi,
@@ -54,7 +55,7 @@ from barnabas.zk.watches import Fired, Watches, parent_of
 W = TypeVar("W", bound=Hashable)
 
 CONTAINER_OWNER: Final = -(1 << 63)
-"""The ephemeral owner in the Stat of a container."""
+"""The ephemeral owner of a container, kept but never shown: ``EphemeralType.CONTAINER``."""
 _UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 _BAD_IN_PATH: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]|//|/\\.\\.?(?:/|$)",
@@ -109,7 +110,7 @@ class Znode:
             self.version,
             self.creations * 2 - children,
             self.aversion,
-            self.ephemeral_owner,
+            0 if self.ephemeral_owner == CONTAINER_OWNER else self.ephemeral_owner,
             0 if self.data is None else len(self.data),
             children,
             self.pzxid,
@@ -135,11 +136,14 @@ class DataTree(Generic[W]):
             acl = READ_ACL_UNSAFE if path == "/zookeeper/config" else OPEN_ACL_UNSAFE
             self.nodes[path] = Znode(b"", acl, 0, 0, 0)
             self.data_bytes += len(path)
+            if path == "/zookeeper/config":
+                self.nodes[path].aversion = -1  # as ZooKeeper's, whose ACL is set under this version
             if path != "/":
                 self.nodes[parent_of(path)].children[path.rpartition("/")[2]] = None
         self._writes: dict[type, Callable[[Any, int, Sequence[Identity], int, int, list[Any]], tuple[Any, Undo]]] = {
             Create: self._create,
             Delete: self._delete,
+            DeleteContainer: self._delete_container,
             SetData: self._set_data,
             Check: self._check,
             SetACL: self._set_acl,
@@ -161,6 +165,8 @@ class DataTree(Generic[W]):
 
     def exists(self, path: str, identities: Sequence[Identity] = (), watcher: W | None = None) -> Stat:
         """The watch is set whether or not the znode exists; who may not read it does not learn even that."""
+        if "\0" in path:
+            raise BadArguments(path)
         node = self.nodes.get(path or "/")
         if node is not None:
             acls.check(node.acl, Permission.READ, identities, path)
@@ -203,7 +209,7 @@ class DataTree(Generic[W]):
         missed: list[WatchEvent] = []
         state = int(KeeperState.SYNC_CONNECTED)
         for path in request.data_watches:
-            node = self.nodes.get(path)
+            node = self.nodes.get(path or "/")
             if node is None:
                 missed.append(WatchEvent(EventType.NODE_DELETED, state, path))
             elif node.mzxid > request.relative_zxid:
@@ -211,12 +217,12 @@ class DataTree(Generic[W]):
             else:
                 self.watches.watch_data(path, watcher)
         for path in request.exist_watches:
-            if path in self.nodes:
+            if (path or "/") in self.nodes:
                 missed.append(WatchEvent(EventType.NODE_CREATED, state, path))
             else:
                 self.watches.watch_data(path, watcher)
         for path in request.child_watches:
-            node = self.nodes.get(path)
+            node = self.nodes.get(path or "/")
             if node is None:
                 missed.append(WatchEvent(EventType.NODE_DELETED, state, path))
             elif node.pzxid > request.relative_zxid:
@@ -379,6 +385,25 @@ class DataTree(Generic[W]):
         if node.children:
             raise NotEmpty(path)
         return None, self._take_away(path, node, parent, zxid, changes)
+
+    def _delete_container(
+        self,
+        operation: DeleteContainer,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[None, Undo]:
+        path = operation.path
+        if "/" not in path or "\0" in path or path in _UNDELETABLE:
+            raise BadArguments(path)
+        node = self.node(path)
+        if node.children:
+            raise NotEmpty(path)
+        if node.ephemeral_owner not in (0, CONTAINER_OWNER):
+            raise BadVersion(path)
+        return None, self._take_away(path, node, self.node(parent_of(path)), zxid, changes)
 
     def _take_away(self, path: str, node: Znode, parent: Znode, zxid: int, changes: list[Any]) -> Undo:
         name = path[path.rindex("/") + 1 :]

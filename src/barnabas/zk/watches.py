@@ -112,9 +112,9 @@ class Watches(Generic[W]):
     def _tables(self, kind: int) -> tuple[_Table[W], ...]:
         match kind:
             case WatcherType.CHILDREN:
-                return (self.children, self.persistent)
+                return (self.children,)
             case WatcherType.DATA:
-                return (self.data, self.persistent, self.recursive)
+                return (self.data,)
             case WatcherType.ANY:
                 return (self.data, self.children, self.persistent, self.recursive)
             case WatcherType.PERSISTENT:

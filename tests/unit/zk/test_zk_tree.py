@@ -322,7 +322,7 @@ def test_set_acl_moves_the_aversion_alone(tree: Tree) -> None:
 
 def test_a_container_is_due_for_deletion_once_its_last_child_is_gone(tree: Tree) -> None:
     path, stat = tree.write(Create("/c", container=True))
-    assert (path, stat.ephemeral_owner) == ("/c", CONTAINER_OWNER)
+    assert (path, stat.ephemeral_owner, tree.data.node(path).ephemeral_owner) == ("/c", 0, CONTAINER_OWNER)
     assert tree.data.empty_containers() == []
     tree.write(Create("/c/child"))
     tree.write(Delete("/c/child"))
