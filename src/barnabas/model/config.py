@@ -115,7 +115,7 @@ def _load(resource: str) -> Mapping[str, Definition]:
 
 
 def _own(name: str, type_: str, default: str, doc: str, valid: str | None = None) -> Definition:
-    return Definition(name, type_, default, "low", valid, "read-only", None, False, doc)
+    return Definition(name, type_, default, "low", valid, "read-only", None, type_ == "password", doc)
 
 
 _OWN_BROKER_KEYS: Final = (
@@ -125,6 +125,19 @@ _OWN_BROKER_KEYS: Final = (
         "60000",
         "How long a starting broker waits for its own earlier, still unexpired registration to go away.",
         "[0,...]",
+    ),
+    _own(
+        "barnabas.zookeeper.sasl.username",
+        "string",
+        "",
+        "The user as whom the broker authenticates at ZooKeeper (SASL DIGEST-MD5); Kafka reads it from a JAAS file.",
+    ),
+    _own("barnabas.zookeeper.sasl.password", "password", "", "The password of barnabas.zookeeper.sasl.username."),
+    _own(
+        "barnabas.zookeeper.auth",
+        "password",
+        "",
+        "Further identities at ZooKeeper, scheme:identity separated by commas, such as digest:user:password.",
     ),
 )
 

@@ -1,0 +1,89 @@
+"""A broker's ``zookeeper.*`` configuration as a client.
+
+Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: ``barnabas.zookeeper.sasl.username`` and
+``.password`` (DIGEST-MD5), and ``barnabas.zookeeper.auth`` for further identities (``digest:user:password``). The key
+``zookeeper.clientCnxnSocket`` is accepted and means nothing: the one socket there is speaks TLS when told to.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+from barnabas.runtime import Runtime
+from barnabas.runtime.tls import Store, client_context
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.connection import ClientSecurity
+
+
+def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | None = None) -> ZooKeeperClient:
+    """A client that is not started yet; `connect` instead of ``zookeeper.connect``. Raises `ConfigError`."""
+    session_timeout_ms = config.number("zookeeper.session.timeout.ms")
+    security = security_of(config)
+    if config.flag("zookeeper.set.acl") and not _proves_identity(config, security):
+        raise ConfigError(
+            "zookeeper.set.acl=true needs an identity that ZooKeeper can check: set barnabas.zookeeper.sasl.username "
+            "and .password, or barnabas.zookeeper.auth, or zookeeper.ssl.client.enable=true with "
+            "zookeeper.ssl.keystore.location."
+        )
+    return ZooKeeperClient(
+        runtime,
+        config.text("zookeeper.connect") if connect is None else connect,
+        session_timeout_ms=session_timeout_ms,
+        connection_timeout_ms=config.optional_number("zookeeper.connection.timeout.ms") or session_timeout_ms,
+        max_in_flight=config.number("zookeeper.max.in.flight.requests"),
+        name=name,
+        security=security,
+    )
+
+
+def _proves_identity(config: Config, security: ClientSecurity) -> bool:
+    certificate = security.tls is not None and config.text("zookeeper.ssl.keystore.location")
+    return bool(security.sasl or security.auth or certificate)
+
+
+def security_of(config: Config) -> ClientSecurity:
+    """How this broker reaches ZooKeeper and who it says it is. Raises `ConfigError`."""
+    user, password = config.text("barnabas.zookeeper.sasl.username"), config.text("barnabas.zookeeper.sasl.password")
+    if bool(user) != bool(password):
+        missing = "password" if user else "username"
+        raise ConfigError(f"barnabas.zookeeper.sasl.{missing} is not set: SASL needs a user and its password.")
+    identities = []
+    for identity in filter(None, map(str.strip, config.text("barnabas.zookeeper.auth").split(","))):
+        scheme, colon, auth = identity.partition(":")
+        if not colon or (scheme == "digest" and ":" not in auth):
+            raise ConfigError("barnabas.zookeeper.auth takes scheme:identity[,..], such as digest:user:password.")
+        identities.append((scheme, auth.encode()))
+    return ClientSecurity(
+        tls=_tls(config) if config.flag("zookeeper.ssl.client.enable") else None,
+        sasl=(user, password) if user else None,
+        auth=tuple(identities),
+    )
+
+
+def _store(config: Config, kind: str) -> Store | None:
+    prefix = f"zookeeper.ssl.{kind}"
+    location = config.text(f"{prefix}.location")
+    if not location:
+        return None
+    return Store(location, f"{prefix}.location", config.text(f"{prefix}.type"), config.text(f"{prefix}.password"))
+
+
+def _tls(config: Config) -> ssl.SSLContext:
+    if config.flag("zookeeper.ssl.ocsp.enable"):
+        raise ConfigError(
+            "zookeeper.ssl.ocsp.enable=true: OCSP is not spoken. Use zookeeper.ssl.crl.enable=true, with the revocation "
+            "lists in the trust store."
+        )
+    protocols = config.items("zookeeper.ssl.enabled.protocols") or (config.text("zookeeper.ssl.protocol"),)
+    if protocols == ("TLS",):  # Java's word for whatever there is
+        protocols = ("TLSv1.2", "TLSv1.3")
+    return client_context(
+        key_store=_store(config, "keystore"),
+        trust_store=_store(config, "truststore"),
+        protocols=protocols,
+        cipher_suites=config.items("zookeeper.ssl.cipher.suites"),
+        verify_host_name=config.text("zookeeper.ssl.endpoint.identification.algorithm").upper() == "HTTPS",
+        check_revocation=config.flag("zookeeper.ssl.crl.enable"),
+    )
