@@ -73,8 +73,8 @@ def _store(config: Config, kind: str) -> Store | None:
 def _tls(config: Config) -> ssl.SSLContext:
     if config.flag("zookeeper.ssl.ocsp.enable"):
         raise ConfigError(
-            "zookeeper.ssl.ocsp.enable=true: OCSP is not spoken. Use zookeeper.ssl.crl.enable=true, with the revocation "
-            "lists in the trust store."
+            "zookeeper.ssl.ocsp.enable=true: OCSP is not spoken. Use zookeeper.ssl.crl.enable=true, with the "
+            "revocation lists in the trust store."
         )
     protocols = config.items("zookeeper.ssl.enabled.protocols") or (config.text("zookeeper.ssl.protocol"),)
     if protocols == ("TLS",):  # Java's word for whatever there is
