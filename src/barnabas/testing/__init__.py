@@ -1,0 +1,47 @@
+"""A replicated cluster for tests: in the test's own process, breakable, and with a verdict on what it promised.
+
+See `KafkaCluster`, and docs/testing.md; pytest finds the fixture `kafka_cluster` by itself. What is here is imported
+when it is first used, so that a test run without a cluster pays nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncKafkaCluster, AsyncPartition, AsyncTopic
+    from barnabas.testing.cluster import KafkaCluster
+    from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, Record, TopicHandle
+    from barnabas.testing.host import DEFAULTS, ClusterError
+    from barnabas.testing.promises import AcknowledgedRecordLost, Verdict
+
+__all__ = [
+    "DEFAULTS",
+    "AcknowledgedRecordLost",
+    "AsyncBroker",
+    "AsyncGroup",
+    "AsyncKafkaCluster",
+    "AsyncPartition",
+    "AsyncTopic",
+    "BrokerHandle",
+    "ClusterError",
+    "GroupHandle",
+    "KafkaCluster",
+    "PartitionHandle",
+    "Record",
+    "TopicHandle",
+    "Verdict",
+]
+
+
+_MODULES = ("awaited", "cluster", "handles", "host", "promises")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for module in _MODULES:
+            found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
+            if found is not None:
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

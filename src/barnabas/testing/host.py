@@ -1,0 +1,461 @@
+"""Where the brokers of a test's cluster live: what a host can do, and the host that is this very process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import random
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.broker.server import Broker, BrokerStartError
+from barnabas.model.config import broker_config
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.runtime.doors import Disk, Runtime
+from barnabas.runtime.real import RealDisk, RealEntropy, uuid_from
+from barnabas.sim.disk import SimDisk, Volume
+from barnabas.testing.disk import MortalDisk
+from barnabas.testing.history import History
+from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
+from barnabas.testing.loop import Background, Clock, Process
+from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
+from barnabas.zk.errors import NoNode, ZooKeeperError
+from barnabas.zk.server import CoordinatorServer
+
+ZOOKEEPER: Final = "zookeeper"
+SESSION_TIMEOUT_MS: Final = 500
+START_TIMEOUT_S: Final = 30.0
+_TICK_MS: Final = 200
+_SESSION_TIMEOUT_MIN_MS: Final = 100
+_SESSION_TIMEOUT_MAX_MS: Final = 600_000
+
+DEFAULTS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "offsets.topic.num.partitions": "3",
+    "controlled.shutdown.retry.backoff.ms": "100",
+    "controlled.shutdown.max.retries": "20",
+    "controller.socket.timeout.ms": "2000",
+    "replica.fetch.backoff.ms": "50",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.lag.time.max.ms": "1000",
+    "replica.socket.timeout.ms": "1000",
+}
+"""Where a test's brokers differ from Kafka's defaults: they wait less for what is gone."""
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what the test asked of it; the text says why."""
+
+
+@dataclass(frozen=True)
+class PartitionView:
+    """A partition as leader and in-sync replicas agree on it."""
+
+    leader: int
+    leader_epoch: int
+    isr: frozenset[int]
+    replicas: tuple[int, ...]
+
+
+def broker_name(broker_id: int) -> str:
+    return f"broker-{broker_id}"
+
+
+def configuration(
+    broker_id: int, count: int, port: int, zookeeper_port: int, log_dir: str, extra: Mapping[str, str]
+) -> dict[str, str]:
+    replicas = str(min(3, count))
+    return {
+        **DEFAULTS,
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": str(min(2, count)),
+        **extra,
+        "broker.id": str(broker_id),
+        "listeners": f"PLAINTEXT://{HOST}:{port}",
+        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
+        "log.dirs": log_dir,
+    }
+
+
+def reserved_port() -> socket.socket:
+    """A socket that holds a free port without listening: while its broker is down, nobody else is given the port."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind((HOST, 0))
+    return holder
+
+
+class Host(ABC):
+    """Brokers by id, and the coordinator, which lives in the test's process whatever the brokers do.
+
+    Every method runs on the background loop, except those that say otherwise.
+    """
+
+    def __init__(
+        self,
+        background: Background,
+        count: int,
+        history: History,
+        *,
+        seed: int,
+        directory: Path | None,
+        config: Mapping[str, str],
+        session_timeout_ms: int,
+    ) -> None:
+        self.background = background
+        self.count = count
+        self.history = history
+        self.directory = directory
+        self.config = {"zookeeper.session.timeout.ms": str(session_timeout_ms), **config}
+        self._seed = seed
+        self._lives_begun = 0
+        self._net = Links()
+        self._harness = Process(background.loop, HARNESS, history.note)
+        self._zookeeper: Life | None = None
+        self._coordinator: CoordinatorServer | None = None
+        self.holders = [reserved_port() for _ in range(count + 1)]
+        self.ports = [holder.getsockname()[1] for holder in self.holders]
+        self.zookeeper_port = self.ports.pop()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{port}" for port in self.ports)
+
+    def client_runtime(self) -> Runtime:
+        return Runtime(Clock(self.background), RealDisk(), LinkNetwork(self._net, self._harness), RealEntropy())
+
+    def place(self, name: str) -> str:
+        """The directory of a broker or of the coordinator."""
+        return f"/{name}" if self.directory is None else str(self.directory / name)
+
+    def begin(self, name: str, volume: Volume) -> Life:
+        """A new process on the background loop, on the disk that its predecessor left."""
+        self._lives_begun += 1
+        volume.release_locks()
+        return Life(
+            Process(self.background.loop, name, self.history.note),
+            self._net,
+            None if self.directory is not None else volume,
+            Clock(self.background),
+            f"{self._seed}/{name}/{self._lives_begun}",
+        )
+
+    async def start_coordinator(self) -> None:
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        life = self._zookeeper = self.begin(ZOOKEEPER, Volume())
+
+        async def main() -> None:
+            server = CoordinatorServer(
+                life.runtime,
+                host=HOST,
+                port=self.zookeeper_port,
+                data_dir=self.place(ZOOKEEPER),
+                fsync=False,
+                tick_ms=_TICK_MS,
+                session_timeout_min_ms=_SESSION_TIMEOUT_MIN_MS,
+                session_timeout_max_ms=_SESSION_TIMEOUT_MAX_MS,
+            )
+            await server.start()
+            self._coordinator = server
+
+        await life.run(main(), ZOOKEEPER)
+
+    async def close(self) -> None:
+        if self._zookeeper is not None:
+            self._zookeeper.end()
+        for end in [end for end in self._net.ends if end.belongs_to(self._harness)]:
+            end.abort()
+        self._harness.kill()
+        for holder in self.holders:
+            holder.close()
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    def state(self, broker_id: int) -> str:
+        """``running``, ``paused``, ``stopped``, or ``failed`` (from any thread)."""
+
+    @abstractmethod
+    async def start_broker(self, broker_id: int) -> None: ...
+
+    @abstractmethod
+    async def stop_broker(self, broker_id: int) -> None: ...
+
+    @abstractmethod
+    async def kill_broker(self, broker_id: int) -> None: ...
+
+    @abstractmethod
+    async def pause_broker(self, broker_id: int) -> None: ...
+
+    @abstractmethod
+    async def resume_broker(self, broker_id: int) -> None: ...
+
+    @abstractmethod
+    async def complete(self) -> bool:
+        """Whether every broker runs and tells of every other and of a controller."""
+
+    @abstractmethod
+    async def agreed(self, topic_partition: TopicPartition, view: PartitionView) -> bool:
+        """Whether the leader leads by `view`, and those in sync tell clients so."""
+
+    @abstractmethod
+    def files(self, broker_id: int) -> tuple[Disk, str]:
+        """A disk to look at a broker's log directory with, and its path; whether the broker runs or not."""
+
+    @property
+    def links(self) -> Links:
+        raise ClusterError("Links can be cut and slowed only where the brokers run in the test's own process.")
+
+    @property
+    def injections(self) -> Injections:
+        raise ClusterError("Requests can be made to fail only where the brokers run in the test's own process.")
+
+    @abstractmethod
+    def gather(self) -> None:
+        """Brings the history up to date, where it is not written as things happen (from any thread)."""
+
+    # ---- what the coordinator knows
+
+    def _znode(self, path: str) -> Any:
+        assert self._coordinator is not None
+        with contextlib.suppress(NoNode):
+            return json.loads(self._coordinator.tree.node(path).data or b"null")
+        return None
+
+    async def controller(self) -> int | None:
+        found = self._znode("/controller")
+        return None if found is None else int(found["brokerid"])
+
+    async def view(self, topic_partition: TopicPartition) -> PartitionView | None:
+        """None while those concerned do not agree, or know nothing of the partition."""
+        topic, number = topic_partition
+        state = self._znode(f"/brokers/topics/{topic}/partitions/{number}/state")
+        assigned = self._znode(f"/brokers/topics/{topic}")
+        if state is None or assigned is None or str(number) not in assigned["partitions"]:
+            return None
+        replicas = tuple(assigned["partitions"][str(number)])
+        view = PartitionView(state["leader"], state["leader_epoch"], frozenset(state["isr"]), replicas)
+        if view.leader >= 0 and not await self.agreed(topic_partition, view):
+            return None
+        return view
+
+    async def until(self, fact: Callable[[], Coroutine[Any, Any, bool]], what: str) -> None:
+        deadline = self.background.loop.time() + START_TIMEOUT_S
+        while not await fact():
+            if self.background.loop.time() > deadline:
+                raise ClusterError(f"There are not yet {what}, after {START_TIMEOUT_S:.0f} s.")
+            await asyncio.sleep(0.002)
+
+
+class SeededEntropy(RealEntropy):
+    """Draws from a seed of the test's; a test's cluster has no secrets."""
+
+    __slots__ = ()
+
+    def __init__(self, seed: str) -> None:
+        super().__init__()
+        self._random = random.Random(seed)
+
+    def token(self, length: int) -> bytes:
+        return self._random.randbytes(length)
+
+    def uuid(self) -> Uuid:
+        return uuid_from(self.token)
+
+
+class Life:
+    """A process on the background loop, and its doors."""
+
+    def __init__(self, process: Process, links: Links, volume: Volume | None, clock: Clock, seed: str) -> None:
+        self.process = process
+        self.network = LinkNetwork(links, process)
+        self.disk: MortalDisk | SimDisk
+        self.disk = MortalDisk(lambda: process.alive) if volume is None else SimDisk(volume, self._guard)
+        self.runtime = Runtime(clock, self.disk, self.network, SeededEntropy(seed))
+
+    def _guard(self, operation: str, path: str) -> None:
+        if not self.process.alive:
+            raise OSError(errno.EIO, "the process is dead", path)
+
+    async def run(self, story: Coroutine[Any, Any, Any], name: str) -> None:
+        """Runs a story within the process. Raises `ClusterError` when the process is killed meanwhile."""
+        task = self.process.loop.create_task(story, name=name, context=self.process.context)
+        while not task.done():
+            await asyncio.sleep(0.001)
+            if not self.process.alive:
+                raise ClusterError(f"{self.process.name} was killed meanwhile.")
+        task.result()
+
+    def end(self) -> None:
+        """As ``kill -9``: sockets are reset, files closed, nothing of it runs any more."""
+        self.process.kill()
+        ends = self.network.shut()
+        if isinstance(self.disk, MortalDisk):
+            self.disk.shut()
+        for end in ends:
+            end.bury()
+        self.process.bury()
+
+
+class InProcessHost(Host):
+    """The product's brokers and coordinator on the background loop, behind doors of our own."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._injections = Injections(self._net)
+        self._volumes = {broker_id: Volume() for broker_id in range(self.count)}
+        self._lives: dict[int, Life] = {}
+        self._brokers: dict[int, Broker] = {}
+        self._failed: dict[int, str] = {}
+
+    @property
+    def links(self) -> Links:
+        return self._net
+
+    @property
+    def injections(self) -> Injections:
+        return self._injections
+
+    async def start(self) -> None:
+        await self.start_coordinator()
+        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in range(self.count)))
+        await self.until(self.complete, f"{self.count} brokers that know each other and a controller")
+
+    async def close(self) -> None:
+        for broker_id in list(self._lives):
+            self._end(broker_id)
+        await super().close()
+
+    def state(self, broker_id: int) -> str:
+        if broker_id in self._failed:
+            return "failed"
+        life = self._lives.get(broker_id)
+        if life is None:
+            return "stopped"
+        return "paused" if life.process.paused else "running"
+
+    async def start_broker(self, broker_id: int) -> None:
+        if broker_id in self._lives:
+            return
+        self._failed.pop(broker_id, None)
+        name = broker_name(broker_id)
+        life = self._lives[broker_id] = self.begin(name, self._volumes[broker_id])
+        self.history.note(name, "starts")
+        config = broker_config(
+            configuration(
+                broker_id, self.count, self.ports[broker_id], self.zookeeper_port, self.place(name), self.config
+            )
+        )
+
+        async def main() -> None:
+            broker = Broker(life.runtime, config)
+            instrument(broker, self._injections, self.history)
+            broker.failed.add_done_callback(lambda failed: self._halted(broker_id, life, failed.result()))
+            await broker.startup()
+            follow_high_watermarks(broker, self.history)
+            self._brokers[broker_id] = broker
+
+        try:
+            await asyncio.wait_for(life.run(main(), name), START_TIMEOUT_S)
+        except (OSError, BrokerStartError, ZooKeeperError, TimeoutError) as error:
+            self._end(broker_id)
+            raise ClusterError(f"Broker {broker_id} did not start: {error or type(error).__name__}.") from error
+
+    def _halted(self, broker_id: int, life: Life, error: BaseException) -> None:
+        """The broker gave itself up, which it never should."""
+        self._failed[broker_id] = repr(error)
+        self.history.note(broker_name(broker_id), f"halted: {error!r}")
+        if self._lives.get(broker_id) is life:
+            # Not from within the process that is to end.
+            self.background.loop.call_soon_threadsafe(self._end, broker_id)
+
+    def _end(self, broker_id: int) -> None:
+        life = self._lives.pop(broker_id, None)
+        self._brokers.pop(broker_id, None)
+        if life is not None:
+            life.end()
+
+    async def stop_broker(self, broker_id: int) -> None:
+        life = self._lives.get(broker_id)
+        if life is None:
+            return
+        if life.process.paused:
+            raise ClusterError(f"Broker {broker_id} is paused and cannot stop: resume or kill it.")
+        self.history.note(broker_name(broker_id), "is asked to stop")
+        broker = self._brokers.get(broker_id)
+        if broker is not None:
+            await life.run(broker.shutdown(), "shutdown")
+        self._end(broker_id)
+        self.history.note(broker_name(broker_id), "has stopped")
+
+    async def kill_broker(self, broker_id: int) -> None:
+        if broker_id in self._lives:
+            self.history.note(broker_name(broker_id), "is killed")
+            self._end(broker_id)
+
+    async def pause_broker(self, broker_id: int) -> None:
+        life = self._life(broker_id)
+        self.history.note(broker_name(broker_id), "is paused")
+        life.process.pause()
+        for end in life.network.ends:
+            end.freeze()
+
+    async def resume_broker(self, broker_id: int) -> None:
+        life = self._life(broker_id)
+        self.history.note(broker_name(broker_id), "is resumed")
+        life.process.resume()
+        for end in life.network.ends:
+            end.thaw()
+
+    def _life(self, broker_id: int) -> Life:
+        life = self._lives.get(broker_id)
+        if life is None:
+            raise ClusterError(f"Broker {broker_id} does not run.")
+        return life
+
+    # ---- looking
+
+    async def agreed(self, topic_partition: TopicPartition, view: PartitionView) -> bool:
+        for broker_id in view.isr:
+            broker = self._brokers.get(broker_id)
+            if broker is None:
+                return False
+            if self._lives[broker_id].process.paused and broker_id != view.leader:
+                continue
+            told = broker.metadata.partition(topic_partition)
+            if told is None or told.leader != view.leader or frozenset(told.isr) != view.isr:
+                return False
+        leader = self._brokers.get(view.leader)
+        partition = None if leader is None else leader.replicas.partition(topic_partition)
+        return (
+            partition is not None
+            and partition.is_leader
+            and partition.leader_epoch == view.leader_epoch
+            and partition.isr_state.isr == view.isr
+        )
+
+    def gather(self) -> None:
+        """Nothing is left to do: the brokers write into the history themselves."""
+
+    def files(self, broker_id: int) -> tuple[Disk, str]:
+        place = self.place(broker_name(broker_id))
+        if self.directory is not None:
+            return RealDisk(), place
+        return SimDisk(self._volumes[broker_id], lambda operation, path: None), place
+
+    async def complete(self) -> bool:
+        images = [broker.metadata.image for broker in self._brokers.values()]
+        return len(images) == self.count and all(
+            len(image.brokers) == self.count and image.controller_id in image.brokers for image in images
+        )

@@ -1,0 +1,198 @@
+"""What stands between a broker's connections and its handlers in a test: faults by request, and the history."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.router import Handle
+from barnabas.broker.server import Broker
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.testing.history import History
+from barnabas.testing.network import CLIENT, Links
+from barnabas.wire.api import ApiKey
+from barnabas.wire.errors import WireError
+from barnabas.wire.records import MAGIC_AT, batches, parse_header
+
+_ACKS_ALL: Final = -1
+_BATCHES_SINCE: Final = 3
+_CONSUMER: Final = -1
+
+
+@dataclass(eq=False)
+class Injection:
+    """A fault of requests of one kind. `hits` counts how often it struck; `stop` ends it before `times` are over."""
+
+    api: ApiKey
+    error: ErrorCode | None
+    times: int | None
+    broker_id: int | None
+    source: str
+    applied: bool
+    delay: float
+    hits: int = 0
+
+    @property
+    def over(self) -> bool:
+        return self.times is not None and self.hits >= self.times
+
+    def stop(self) -> None:
+        """Strikes no more."""
+        self.times = self.hits
+
+
+class Injections:
+    """The faults in force."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._rules: list[Injection] = []
+
+    def add(self, rule: Injection) -> None:
+        self._rules.append(rule)
+
+    def clear(self) -> None:
+        for rule in self._rules:
+            rule.stop()
+        self._rules.clear()
+
+    def match(self, api: ApiKey, broker_id: int, context: RequestContext) -> Injection | None:
+        if not self._rules:
+            return None
+        self._rules = [rule for rule in self._rules if not rule.over]
+        for rule in self._rules:
+            if rule.api is api and rule.broker_id in (None, broker_id):
+                port = context.connection.peer.rpartition(":")[2]
+                source = self._links.name_of(int(port)) if port.isdigit() else CLIENT
+                if source == rule.source:
+                    return rule
+        return None
+
+
+def instrument(broker: Broker, injections: Injections, history: History) -> None:
+    """Puts faults and history around the handlers of a broker that has not started yet."""
+    routes = broker.router.routes
+    for number, route in list(routes.items()):
+        api = ApiKey(number)
+        handle = route.handle
+        if api is ApiKey.PRODUCE:
+            handle = _acknowledging(handle, history)
+        elif api is ApiKey.FETCH:
+            handle = _serving(handle, history)
+        routes[number] = route._replace(handle=_failing(handle, api, injections, history))
+
+
+def _failing(handle: Handle, api: ApiKey, injections: Injections, history: History) -> Handle:
+    async def failing(broker: Broker, request: Any, context: RequestContext) -> Any:
+        rule = injections.match(api, broker.broker_id, context)
+        if rule is None:
+            return await handle(broker, request, context)
+        rule.hits += 1
+        name = f"broker {broker.broker_id}"
+        if rule.delay:
+            history.note(name, f"{api.name} waits {rule.delay:g} s, as the test asked")
+            await asyncio.sleep(rule.delay)
+            return await handle(broker, request, context)
+        how = "closes the connection" if rule.error is None else f"answers {rule.error.name}"
+        history.note(name, f"{api.name} {how}{' after it was carried out' if rule.applied else ''}, as the test asked")
+        response = await handle(broker, request, context) if rule.applied or api is ApiKey.FETCH else None
+        if rule.error is None:
+            raise Disconnect("the test asked for it")
+        if api is ApiKey.FETCH:
+            return _fetch_failed(response, rule.error)
+        if api is ApiKey.PRODUCE and request.acks == 0:
+            raise Disconnect("the test asked for it")
+        raise KafkaError(rule.error, "injected by the test")
+
+    return failing
+
+
+def _fetch_failed(response: Any, error: ErrorCode) -> Any:
+    """A fetch fails by partition; one that would name none says it of the whole."""
+    partitions = [each for topic in response.responses for each in topic.partitions]
+    for each in partitions:
+        each.error_code = error
+        each.high_watermark = -1
+        each.records = b""
+    if not partitions:
+        response.error_code = error
+    return response
+
+
+def _acknowledging(handle: Handle, history: History) -> Handle:
+    async def acknowledging(broker: Broker, request: Any, context: RequestContext) -> Any:
+        if request.acks != _ACKS_ALL:
+            return await handle(broker, request, context)
+        sent = {(topic.name, data.index): data.records for topic in request.topic_data for data in topic.partition_data}
+        response = await handle(broker, request, context)
+        if response is not None:
+            for topic in response.responses:
+                for answer in topic.partition_responses:
+                    if not answer.error_code:
+                        records = sent[topic.name, answer.index]
+                        _acknowledge(broker, history, context, topic.name, answer, records)
+        return response
+
+    return acknowledging
+
+
+def _acknowledge(
+    broker: Broker, history: History, context: RequestContext, topic: str, answer: Any, records: Any
+) -> None:
+    topic_partition = TopicPartition(topic, answer.index)
+    topic_id, converts = _topic(broker, topic_partition)
+    last_offset, crc = answer.base_offset, None
+    if context.version >= _BATCHES_SINCE and records[MAGIC_AT] == 2:
+        header = parse_header(records)
+        last_offset += header.last_offset_delta
+        crc = None if converts else header.crc
+    history.acknowledge(broker.broker_id, topic_id, topic_partition, answer.base_offset, last_offset, crc)
+
+
+def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]:
+    """The topic's id, and whether its leader may write batches in another compression than they came in."""
+    log = broker.log_dirs.get(topic_partition)
+    if log is None:
+        return ZERO_UUID, True
+    return log.topic_id or ZERO_UUID, log.settings.compression_type != "producer"
+
+
+def _serving(handle: Handle, history: History) -> Handle:
+    async def serving(broker: Broker, request: Any, context: RequestContext) -> Any:
+        response = await handle(broker, request, context)
+        replica = request.replica_id if context.version < 15 else request.replica_state.replica_id
+        if replica != _CONSUMER or response is None:
+            return response
+        for topic in response.responses:
+            for partition in topic.partitions:
+                if partition.records:
+                    name = topic.topic or broker.metadata.topic_name(topic.topic_id) or ""
+                    _serve(broker, history, TopicPartition(name, partition.partition_index), partition.records)
+        return response
+
+    return serving
+
+
+def _serve(broker: Broker, history: History, topic_partition: TopicPartition, records: Any) -> None:
+    topic_id, _ = _topic(broker, topic_partition)
+    try:
+        for header, _, _ in batches(records):
+            history.serve(broker.broker_id, topic_id, topic_partition, header.base_offset, header.crc)
+    except WireError as error:
+        history.contradictions.append(f"{topic_partition}: a consumer was given what cannot be read ({error})")
+
+
+def follow_high_watermarks(broker: Broker, history: History) -> None:
+    """Notes how the high watermarks of a started broker's partitions move."""
+    replicas = broker.replicas
+    moved = replicas.high_watermark_moved
+
+    def noting(partition: Any) -> None:
+        if partition.log is not None:
+            history.high_watermark(broker.broker_id, partition.topic_partition, partition.log.high_watermark)
+        moved(partition)
+
+    replicas.high_watermark_moved = noting  # type: ignore[method-assign]

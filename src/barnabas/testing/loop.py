@@ -1,0 +1,237 @@
+"""The one background loop of a test's process, and the processes that live on it.
+
+Every cluster of a test process runs on one thread, so that brokers share nothing with the test but sockets. Each broker
+has a `Process`: every callback and every task begun in its context passes through it. A process that was killed runs
+nothing any more; one that is paused runs nothing until it is resumed, and then everything in its order, as after
+SIGSTOP and SIGCONT. Time that the whole thread stood still (a test that keeps the interpreter busy, a slow machine) is
+no time for the sessions of the cluster: `Clock` leaves it out, so that short timeouts do not make a test flaky.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+
+import uvloop
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TICK_S: Final = 0.02
+_STALL_S: Final = 0.05
+_BURIAL_ATTEMPTS: Final = 8
+
+
+class Process:
+    """One life of a broker or of the coordinator."""
+
+    def __init__(self, loop: ClusterLoop, name: str, tell: Callable[[str, str], None]) -> None:
+        self.loop = loop
+        self.name = name
+        self.tell = tell
+        """Takes a line for the cluster's timeline: who, what."""
+        self.alive = True
+        self.paused = False
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.context = copy_context()
+        self.context.run(current_process.set, self)
+        self._held: list[_Call] = []
+
+    def hold(self, call: _Call) -> None:
+        self._held.append(call)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        held, self._held = self._held, []
+        for call in held:
+            if call.handle is None or not call.handle.cancelled():
+                self.loop.call_soon_ungated(call)
+
+    def kill(self) -> None:
+        """Nothing of it runs from here on, no ``finally`` either."""
+        self.alive = False
+        self._held.clear()
+
+    def bury(self) -> None:
+        """Takes its coroutines apart, when its doors are shut and nothing of it can reach the world any more.
+
+        Left to the garbage collector they would end at any time and in any thread.
+        """
+        tasks, self.tasks = list(self.tasks), {}
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = task.get_coro()
+            for _ in range(_BURIAL_ATTEMPTS):
+                try:
+                    assert coroutine is not None
+                    self.context.copy().run(coroutine.close)
+                    break
+                except RuntimeError:
+                    continue  # it awaits something in a `finally`
+                except Exception as error:
+                    logger.debug("%s: %s ended with %r", self.name, task.get_name(), error)
+                    break
+
+
+current_process: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class _Call:
+    """A callback of a process, which runs while the process does."""
+
+    __slots__ = ("args", "callback", "context", "handle", "process")
+
+    def __init__(self, process: Process, callback: Callable[..., object], args: tuple[Any, ...], context: Context):
+        self.process = process
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.handle: asyncio.Handle | None = None
+
+    def __call__(self) -> None:
+        process = self.process
+        if process.alive:
+            if process.paused:
+                process.hold(self)
+            else:
+                self.callback(*self.args)
+
+
+class ClusterLoop(uvloop.Loop):  # type: ignore[misc]
+    """uvloop, with the callbacks of each process behind its gate."""
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        process = current_process.get() if context is None else context.get(current_process)
+        if process is None:
+            handle: asyncio.Handle = super().call_soon(callback, *args, context=context)
+            return handle
+        call = _Call(process, callback, args, copy_context() if context is None else context)
+        call.handle = handle = super().call_soon(call, context=call.context)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        process = current_process.get() if context is None else context.get(current_process)
+        if process is None:
+            timer: asyncio.TimerHandle = super().call_later(delay, callback, *args, context=context)
+            return timer
+        call = _Call(process, callback, args, copy_context() if context is None else context)
+        call.handle = timer = super().call_later(delay, call, context=call.context)
+        return timer
+
+    def call_soon_ungated(self, call: _Call) -> None:
+        super().call_soon(call, context=call.context)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        task: asyncio.Task[T] = super().create_task(coro, name=name, context=context)
+        process = current_process.get() if context is None else context.get(current_process)
+        if process is not None:
+            process.tasks[task] = None
+            task.add_done_callback(lambda done: process.tasks.pop(done, None))
+        return task
+
+
+class Background:
+    """The thread and its loop. Made when the first cluster of a test process starts, ended with the process."""
+
+    def __init__(self) -> None:
+        self.loop = ClusterLoop()
+        self.stalled_ms = 0
+        """How long this thread was kept from running, in all."""
+        self._due = 0.0
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-cluster", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self._due = time.monotonic()
+        self.loop.call_soon(self._ready.set)
+        self.loop.call_soon(self._tick)
+        self.loop.run_forever()
+
+    def _tick(self) -> None:
+        self.look_for_stall()
+        self._due = time.monotonic() + TICK_S
+        self.loop.call_later(TICK_S, self._tick)
+
+    def look_for_stall(self) -> None:
+        """Whoever asks for the time first after a standstill finds it out."""
+        late = time.monotonic() - self._due
+        if late > _STALL_S:
+            self.stalled_ms += round(late * 1000)
+            self._due += late
+
+    def run(self, story: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Runs `story` on the loop from another thread and waits for its outcome."""
+        assert threading.current_thread() is not self._thread, "the cluster's own thread cannot wait for itself"
+        future = asyncio.run_coroutine_threadsafe(story, self.loop)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(2)
+
+
+class Clock:
+    """The wall clock, and a monotonic clock from which the thread's standstills are left out."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        self._background.look_for_stall()
+        return time.monotonic_ns() // 1_000_000 - self._background.stalled_ms
+
+
+_lock = threading.Lock()
+_background: Background | None = None
+
+
+def background() -> Background:
+    global _background
+    with _lock:
+        if _background is None:
+            _background = Background()
+            atexit.register(_background.stop)
+        return _background
+
+
+def _forget() -> None:
+    """A forked child has the loop's memory and not its thread."""
+    global _background
+    _background = None
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,145 @@
+"""The pytest plugin: a cluster as a fixture.
+
+``kafka_cluster`` is a fresh one for each test (it takes some tens of milliseconds); ``kafka_module_cluster`` and
+``kafka_session_cluster`` are shared, and mended after each test; ``async_kafka_cluster`` has its methods awaited.
+``@pytest.mark.kafka(brokers=3, seed=42, config={..}, on_disk=True, processes=True)`` takes what `KafkaCluster` takes.
+Where a test fails, what happened in its cluster is in the report, and whole in a file under ``--kafka-traces``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from barnabas.testing.awaited import AsyncKafkaCluster
+    from barnabas.testing.cluster import KafkaCluster
+
+_LINES_SHOWN: Final = 60
+_clusters = pytest.StashKey[list["KafkaCluster"]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kafka", "clusters of barnabas.testing")
+    group.addoption(
+        "--kafka-traces",
+        default=".pytest_kafka",
+        metavar="DIR",
+        help="where what happened in the cluster of a failed test is saved (default: %(default)s; '' saves nothing)",
+    )
+    group.addoption(
+        "--kafka-seed", type=int, default=None, metavar="N", help="the seed of clusters whose mark names none"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "kafka(brokers=3, seed=None, config=None, on_disk=False, processes=False, session_timeout=None): "
+        "how the cluster of kafka_cluster and its kin is made",
+    )
+
+
+def _made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
+    from barnabas.testing.cluster import KafkaCluster
+
+    mark = request.node.get_closest_marker("kafka")
+    options: dict[str, Any] = dict(mark.kwargs) if mark is not None else {}
+    if mark is not None and mark.args:
+        raise pytest.UsageError("@pytest.mark.kafka takes keywords alone, such as brokers=3.")
+    on_disk = options.pop("on_disk", False)
+    if options.get("seed") is None:
+        options["seed"] = request.config.getoption("--kafka-seed")
+    if on_disk:
+        options.setdefault("directory", tmp_path_factory.mktemp("kafka"))
+    try:
+        return KafkaCluster(**options)
+    except TypeError as error:
+        raise pytest.UsageError(f"@pytest.mark.kafka: {error}") from None
+
+
+def _used_by(request: pytest.FixtureRequest, cluster: KafkaCluster) -> KafkaCluster:
+    request.node.stash.setdefault(_clusters, []).append(cluster)
+    return cluster
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A cluster of this test's own: three brokers in its process, unless ``@pytest.mark.kafka`` says otherwise."""
+    with _made(request, tmp_path_factory) as cluster:
+        yield _used_by(request, cluster)
+
+
+@pytest.fixture
+def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
+    """`kafka_cluster` for coroutines, whichever plugin runs them."""
+    from barnabas.testing.awaited import AsyncKafkaCluster
+
+    return AsyncKafkaCluster(kafka_cluster)
+
+
+@pytest.fixture(scope="module")
+def _kafka_cluster_of_module(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaCluster]:
+    with _made(request, tmp_path_factory) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _kafka_cluster_of_session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaCluster]:
+    with _made(request, tmp_path_factory) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_module_cluster(
+    request: pytest.FixtureRequest, _kafka_cluster_of_module: KafkaCluster
+) -> Iterator[KafkaCluster]:
+    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); after each of them it is mended."""
+    yield _used_by(request, _kafka_cluster_of_module)
+    _kafka_cluster_of_module.recover()
+
+
+@pytest.fixture
+def kafka_session_cluster(
+    request: pytest.FixtureRequest, _kafka_cluster_of_session: KafkaCluster
+) -> Iterator[KafkaCluster]:
+    """One cluster for all tests of this process; after each of them it is mended."""
+    yield _used_by(request, _kafka_cluster_of_session)
+    _kafka_cluster_of_session.recover()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and report.when in ("setup", "call"):
+        for cluster in item.stash.get(_clusters, []):
+            title = f"Kafka cluster (seed {cluster.seed})"
+            report.sections.append((title, _told(item, cluster)))
+    return report
+
+
+def _told(item: pytest.Item, cluster: KafkaCluster) -> str:
+    story = cluster.timeline()
+    lines = story.splitlines()
+    shown = "\n".join(lines[-_LINES_SHOWN:])
+    directory = item.config.getoption("--kafka-traces")
+    if not directory:
+        return shown
+    place = Path(directory)
+    if not place.is_absolute():
+        place = item.config.rootpath / place
+    # One file a test, so that tests of several processes don't meet.
+    file = place / (re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-150:] + ".txt")
+    place.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{item.nodeid}\nseed {cluster.seed}\n\n{story}\n")
+    return f"{shown}\n({min(len(lines), _LINES_SHOWN)} of {len(lines)} lines; all in {file})"

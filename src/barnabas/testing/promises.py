@@ -1,0 +1,144 @@
+"""Holding a cluster to its promises: its history against the files of its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.client.admin import Admin, ResourceType
+from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.testing.handles import is_led
+from barnabas.testing.host import PartitionView
+from barnabas.testing.verdict import Replica, promised_is_there, read_replica, replicas_agree
+
+if TYPE_CHECKING:
+    from barnabas.testing.cluster import KafkaCluster
+
+_BROKEN_SHOWN: Final = 20
+_STORY_LINES: Final = 200
+
+
+class AcknowledgedRecordLost(AssertionError):
+    """The cluster did not keep what it had promised. The text has what was lost, and the timeline."""
+
+
+class Verdict(NamedTuple):
+    """What `KafkaCluster.verify` looked at."""
+
+    acknowledged: int
+    """Batches that producers with acks=all were told are safe."""
+    served: int
+    """Batches that consumers were given."""
+    partitions: int
+    replicas: int
+
+
+class Broken(NamedTuple):
+    """A promise that was not kept; without a partition it concerns the whole cluster."""
+
+    topic_partition: TopicPartition | None
+    how: str
+
+    def __str__(self) -> str:
+        return self.how if self.topic_partition is None else f"{self.topic_partition}: {self.how}"
+
+
+async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[Broken]]:
+    """What was looked at, and what is broken. Runs on the background loop."""
+    history = cluster.history
+    broken = [Broken(None, each) for each in history.contradictions]
+    for broker in cluster.brokers:
+        if broker.state == "failed":
+            broken.append(Broken(None, f"broker {broker.id} halted by itself"))
+    concerned = {ack.topic_partition for ack in history.acknowledged}
+    concerned.update(topic_partition for _, topic_partition, _ in history.served)
+    replicas = 0
+    compacted: dict[str, bool] = {}
+    for topic_partition in sorted(concerned):
+        topic = topic_partition.topic
+        found = (await cluster.client.refresh([topic])).topics.get(topic)
+        if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue  # deleted, and its promises with it
+        if topic not in compacted:
+            configs = await Admin(cluster.client).describe_configs(ResourceType.TOPIC, topic)
+            policy = next((each.value or "" for each in configs if each.name == "cleanup.policy"), "")
+            compacted[topic] = "compact" in policy
+        view = await cluster.until(
+            is_led,
+            lambda each=topic_partition: cluster.host.view(each),  # type: ignore[misc]
+            f"{topic_partition} has a leader, to be verified",
+            timeout,
+        )
+        assert view is not None
+        looked_at, wrong = await _examine_partition(cluster, topic_partition, found.topic_id, view, compacted[topic])
+        replicas += looked_at
+        broken += wrong
+    return Verdict(len(history.acknowledged), len(history.served), len(concerned), replicas), broken
+
+
+async def _examine_partition(
+    cluster: KafkaCluster, topic_partition: TopicPartition, topic_id: Uuid, view: PartitionView, compacted: bool
+) -> tuple[int, list[Broken]]:
+    history = cluster.history
+    start = (await cluster.offsets([topic_partition], EARLIEST))[topic_partition]
+    high_watermark = (await cluster.offsets([topic_partition], LATEST))[topic_partition]
+    broken: list[Broken] = []
+    replicas: dict[int, Replica] = {}
+    for broker_id in sorted(view.isr, key=lambda each: each != view.leader):
+        replica = read_replica(*cluster.host.files(broker_id), topic_partition)
+        if replica is not None:
+            replicas[broker_id] = replica
+            broken += [Broken(topic_partition, f"broker {broker_id}: {each}") for each in replica.wrong]
+    leader = replicas.get(view.leader)
+    if compacted or leader is None:
+        return len(replicas), broken
+    broken += [Broken(topic_partition, each) for each in replicas_agree(replicas, start, high_watermark)]
+    promised = {
+        ack.base_offset: ack
+        for ack in history.acknowledged
+        if ack.topic_partition == topic_partition and ack.topic_id in (topic_id, ZERO_UUID)
+    }
+    for offset, how in promised_is_there(
+        [(ack.base_offset, ack.last_offset, ack.crc) for ack in promised.values()], leader, start
+    ):
+        ack = promised[offset]
+        records = f"@{offset}" if ack.last_offset == offset else f"@{offset} to {ack.last_offset}"
+        broken.append(
+            Broken(
+                topic_partition,
+                f"{records}, acknowledged by broker {ack.broker_id} after "
+                f"{(ack.at_ms - history.began_ms) / 1000:.3f} s, {how} "
+                f"(leader {view.leader}, high watermark {high_watermark})",
+            )
+        )
+    there = {batch.base_offset: batch.crc for batch in leader.batches}
+    for (served_id, partition, offset), served in history.served.items():
+        if (
+            (served_id, partition) == (topic_id, topic_partition)
+            and offset >= start
+            and there.get(offset) != served.crc
+        ):
+            broken.append(
+                Broken(
+                    topic_partition,
+                    f"@{offset}, given to a consumer by broker {served.broker_id} after "
+                    f"{(served.at_ms - history.began_ms) / 1000:.3f} s, is gone or changed",
+                )
+            )
+    return len(replicas), broken
+
+
+def explained(cluster: KafkaCluster, broken: Sequence[Broken]) -> str:
+    partitions = dict.fromkeys(each.topic_partition for each in broken if each.topic_partition is not None)
+    more = len(broken) - _BROKEN_SHOWN
+    return "\n".join(
+        [
+            f"The cluster broke {len(broken)} promise{'s' if len(broken) > 1 else ''} (seed {cluster.seed}):",
+            *(f"  {each}" for each in broken[:_BROKEN_SHOWN]),
+            *([f"  and {more} more"] if more > 0 else []),
+            "What happened:",
+            cluster.history.story(partitions, last=_STORY_LINES),
+        ]
+    )
