@@ -25,6 +25,8 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.message import Struct
+from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
@@ -41,7 +43,9 @@ from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest
+from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
+from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
@@ -53,6 +57,7 @@ from barnabas.wire.messages.leave_group import LeaveGroupRequest
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.offset_delete import OffsetDeleteRequest
@@ -61,7 +66,9 @@ from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochR
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
+from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.wire.records import Record, batches, build_batch, records_of
 
 TOPIC_RESOURCE = 2
@@ -94,6 +101,10 @@ class World:
         until(lambda: errors_in(self.ask(FindCoordinatorRequest(key="group"), 3)) == OK, "a group coordinator")
         until(lambda: errors_in(self.ask(describe_groups(self.group()), 4)) == OK, "the coordinator's groups")
         until(lambda: errors_in(self.ask(init_producer_id(None), 4)) == OK, "producer ids")
+        transaction = FindCoordinatorRequest(key="transaction", key_type=1)
+        until(lambda: errors_in(self.ask(transaction, 3)) == OK, "a transaction coordinator")
+        described = DescribeTransactionsRequest(transactional_ids=[self.transactional_id()])
+        until(lambda: errors_in(self.ask(described, 0)) == NO_TRANSACTION, "the coordinator's transactions")
 
     def close(self) -> None:
         self._connection.close()
@@ -121,6 +132,26 @@ class World:
             if self.ask(FindCoordinatorRequest(key=name), 3).node_id == self.home:
                 return name
 
+    def transactional_id(self) -> str:
+        """One that the home broker coordinates."""
+        while True:
+            name = self.name("transaction")
+            if self.ask(FindCoordinatorRequest(key=name, key_type=1), 3).node_id == self.home:
+                return name
+
+    def transaction(self) -> tuple[str, int, int]:
+        """A transactional id, with the producer id and epoch that it was given."""
+        transactional_id = self.transactional_id()
+        given = self.ask(init_producer_id(transactional_id), 4)
+        assert errors_in(given) == OK
+        return transactional_id, given.producer_id, given.producer_epoch
+
+    def open_transaction(self, *topics: str) -> tuple[str, int, int]:
+        """A transaction in which partition 0 of `topics` is."""
+        transaction = self.transaction()
+        assert errors_in(self.ask(add_partitions_to_txn(3, transaction, *topics), 3)) == OK
+        return transaction
+
     def topic_id(self, name: str) -> Uuid:
         answer = self.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)]), 12)
         return Uuid(answer.topics[0].topic_id)
@@ -144,7 +175,7 @@ def errors_in(message: Any) -> Codes:
     found: set[ErrorCode] = set()
     for field in (name for kind in type(message).__mro__ for name in getattr(kind, "__slots__", ())):
         value = getattr(message, field)
-        if field == "error_code":
+        if field in ("error_code", "partition_error_code"):
             found.add(ErrorCode(value))
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, Struct):
@@ -491,8 +522,83 @@ def describe_producers(topic: str) -> DescribeProducersRequest:
     return DescribeProducersRequest(topics=[DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[0])])
 
 
+def add_partitions_to_txn(
+    version: int, transaction: tuple[str, int, int], *topics: str, verify_only: bool = False
+) -> AddPartitionsToTxnRequest:
+    transactional_id, producer_id, producer_epoch = transaction
+    named = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
+    if version < 4:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=producer_epoch,
+            v3_and_below_topics=named,
+        )
+    return AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                verify_only=verify_only,
+                topics=named,
+            )
+        ]
+    )
+
+
+def add_offsets_to_txn(transaction: tuple[str, int, int], group: str) -> AddOffsetsToTxnRequest:
+    transactional_id, producer_id, producer_epoch = transaction
+    return AddOffsetsToTxnRequest(
+        transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, group_id=group
+    )
+
+
+def end_txn(transaction: tuple[str, int, int], *, committed: bool = True) -> EndTxnRequest:
+    transactional_id, producer_id, producer_epoch = transaction
+    return EndTxnRequest(
+        transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, committed=committed
+    )
+
+
+def write_txn_markers(topic: str, producer_id: int = 999_999) -> WriteTxnMarkersRequest:
+    """A marker for a producer that has no transaction open."""
+    return WriteTxnMarkersRequest(
+        markers=[
+            WriteTxnMarkersRequest.WritableTxnMarker(
+                producer_id=producer_id,
+                transaction_result=True,
+                topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+            )
+        ]
+    )
+
+
+def txn_offset_commit(transaction: tuple[str, int, int], topic: str, group: str) -> TxnOffsetCommitRequest:
+    transactional_id, producer_id, producer_epoch = transaction
+    partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=3, committed_metadata="here"
+    )
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        group_id=group,
+        topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    )
+
+
+def commits_offsets_in_transaction(world: World, version: int) -> tuple[TxnOffsetCommitRequest, Codes]:
+    transaction, group = world.transaction(), world.group()
+    assert errors_in(world.ask(add_offsets_to_txn(transaction, group), 3)) == OK
+    return txn_offset_commit(transaction, world.data, group), OK
+
+
 def codes(*given: ErrorCode) -> Codes:
     return frozenset(given)
+
+
+NO_TRANSACTION = codes(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
 
 SENSIBLE: dict[ApiKey, Builder] = {
@@ -533,9 +639,22 @@ SENSIBLE: dict[ApiKey, Builder] = {
     ApiKey.DELETE_TOPICS: deletes_topics,
     ApiKey.DELETE_RECORDS: lambda world, version: (delete_records(world.data), OK),
     ApiKey.INIT_PRODUCER_ID: lambda world, version: (
-        init_producer_id(None),
+        init_producer_id(world.transactional_id()),
         OK,
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda world, version: (
+        add_partitions_to_txn(version, world.transaction(), world.data, world.scratch),
+        OK,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda world, version: (add_offsets_to_txn(world.transaction(), world.group()), OK),
+    ApiKey.END_TXN: lambda world, version: (end_txn(world.open_transaction(world.data)), OK),
+    ApiKey.WRITE_TXN_MARKERS: lambda world, version: (write_txn_markers(world.scratch), OK),
+    ApiKey.TXN_OFFSET_COMMIT: commits_offsets_in_transaction,
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda world, version: (
+        DescribeTransactionsRequest(transactional_ids=[world.open_transaction(world.data)[0]]),
+        OK,
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda world, version: (ListTransactionsRequest(), OK),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda world, version: (offset_for_leader_epoch(world.data), OK),
     ApiKey.DESCRIBE_CONFIGS: lambda world, version: (
         describe_configs(version, (TOPIC_RESOURCE, world.data), (BROKER_RESOURCE, str(world.home))),
@@ -620,8 +739,26 @@ REFUSED: dict[ApiKey, Builder] = {
     ),
     ApiKey.DELETE_RECORDS: lambda world, version: (delete_records(ABSENT), UNKNOWN_TOPIC),
     ApiKey.INIT_PRODUCER_ID: lambda world, version: (
-        init_producer_id("transaction"),
-        codes(ErrorCode.NOT_COORDINATOR),
+        InitProducerIdRequest(transactional_id=world.transactional_id(), transaction_timeout_ms=900_001),
+        codes(ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda world, version: (
+        add_partitions_to_txn(version, world.transaction(), ABSENT),
+        UNKNOWN_TOPIC,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda world, version: (
+        add_offsets_to_txn((world.transactional_id(), 1, 0), world.group()),
+        codes(ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ),
+    ApiKey.END_TXN: lambda world, version: (end_txn(world.transaction()), codes(ErrorCode.INVALID_TXN_STATE)),
+    ApiKey.WRITE_TXN_MARKERS: lambda world, version: (write_txn_markers(ABSENT), UNKNOWN_TOPIC),
+    ApiKey.TXN_OFFSET_COMMIT: lambda world, version: (
+        txn_offset_commit(world.transaction(), ABSENT, world.group()),
+        UNKNOWN_TOPIC,
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda world, version: (
+        DescribeTransactionsRequest(transactional_ids=[world.transactional_id()]),
+        NO_TRANSACTION,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda world, version: (offset_for_leader_epoch(ABSENT), UNKNOWN_TOPIC),
     ApiKey.DESCRIBE_CONFIGS: lambda world, version: (
@@ -667,6 +804,25 @@ ELSEWHERE: dict[ApiKey, Builder] = {
         offset_fetch(version, world.data, world.group_with_offsets(version)),
         # Kafka answers version 1 without any partition, from which a client learns nothing.
         OK if version == 0 or (version == 1 and world.is_apache) else NOT_COORDINATOR,
+    ),
+    ApiKey.INIT_PRODUCER_ID: lambda world, version: (init_producer_id(world.transactional_id()), NOT_COORDINATOR),
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda world, version: (
+        add_partitions_to_txn(version, world.transaction(), world.data),
+        NOT_COORDINATOR,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda world, version: (
+        add_offsets_to_txn(world.transaction(), world.group()),
+        NOT_COORDINATOR,
+    ),
+    ApiKey.END_TXN: lambda world, version: (end_txn(world.transaction()), NOT_COORDINATOR),
+    ApiKey.WRITE_TXN_MARKERS: lambda world, version: (write_txn_markers(world.data), UNKNOWN_TOPIC),
+    ApiKey.TXN_OFFSET_COMMIT: lambda world, version: (
+        txn_offset_commit(world.transaction(), world.data, world.group()),
+        NOT_COORDINATOR,
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda world, version: (
+        DescribeTransactionsRequest(transactional_ids=[world.transactional_id()]),
+        NOT_COORDINATOR,
     ),
     ApiKey.JOIN_GROUP: lambda world, version: (join_group(world.group()), NOT_COORDINATOR),
     ApiKey.HEARTBEAT: lambda world, version: (

@@ -1,35 +1,48 @@
-"""The group coordinator's view of ``__consumer_offsets``: the partitions that this broker leads, as a log."""
+"""A coordinator's view of its internal topic: the partitions that this broker leads, as a log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.replica.replicas import Replicas
+from barnabas.replica.replicas import ACKS_ALL, Replicas
 
 if TYPE_CHECKING:
     from barnabas.runtime import Bytes
 
 
-class ReplicatedOffsetsLog:
+class ReplicatedLog:
     """Appends like a producer with an origin of its own, and reads to the log's end, committed or not."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
 
-    async def append(self, topic_partition: TopicPartition, batch: bytes, *, acks: int, timeout_ms: int) -> int:
-        (appended,) = await self._replicas.append_records(
-            [(topic_partition, bytearray(batch))],
+    async def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        *,
+        acks: int,
+        timeout_ms: int,
+        appended: Callable[[int], None] | None = None,
+    ) -> int:
+        result = self._replicas.append(
+            topic_partition,
+            bytearray(batch),
             acks,
-            timeout_ms,
             origin=AppendOrigin.COORDINATOR,
             internal_topics_allowed=True,
         )
-        if appended.error:
-            raise KafkaError(appended.error, appended.message)
-        return appended.base_offset
+        if appended is not None and not result.error:
+            appended(result.base_offset)
+        if acks == ACKS_ALL:
+            await self._replicas.replicated([result], timeout_ms)
+        if result.error:
+            raise KafkaError(result.error, result.message)
+        return result.base_offset
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
         log = self._replicas.partition_or_raise(topic_partition).leader_log()

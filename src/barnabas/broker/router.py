@@ -50,6 +50,11 @@ HANDLED: Final[tuple[ApiKey, ...]] = (
     ApiKey.DELETE_RECORDS,
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
     ApiKey.DESCRIBE_LOG_DIRS,
@@ -63,6 +68,8 @@ HANDLED: Final[tuple[ApiKey, ...]] = (
     ApiKey.OFFSET_DELETE,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 )
 """The requests that have a handler: ``handlers/<the key's name in lower case>.py``."""

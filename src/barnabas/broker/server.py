@@ -20,11 +20,12 @@ from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.connections import Connections
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.listeners import Listeners, listeners_of
-from barnabas.broker.offsets_log import ReplicatedOffsetsLog
+from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.router import Router
-from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
+from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.topics import Topics
+from barnabas.broker.transactions import Transactions
 from barnabas.client.connection import Connection
 from barnabas.controller.controller import KafkaController
 from barnabas.coordinator.group_coordinator import GroupCoordinator
@@ -89,6 +90,7 @@ class Broker:
         self._replicas: Replicas | None = None
         self._alter_partition: AlterPartitionManager | None = None
         self._groups: GroupCoordinator | None = None
+        self._transactions: Transactions | None = None
         self._controller: KafkaController | None = None
         if not config.text("zookeeper.connect"):
             raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
@@ -114,6 +116,11 @@ class Broker:
     def groups(self) -> GroupCoordinator:
         assert self._groups is not None
         return self._groups
+
+    @property
+    def transactions(self) -> Transactions:
+        assert self._transactions is not None
+        return self._transactions
 
     @property
     def controller(self) -> KafkaController:
@@ -172,11 +179,16 @@ class Broker:
             on_leadership_change=self._leadership_changed,
             on_log_dir_failure=self._log_dir_failed,
         )
-        self._groups = GroupCoordinator(self.runtime, config, ReplicatedOffsetsLog(self._replicas), tasks=self.tasks)
+        self._groups = GroupCoordinator(self.runtime, config, ReplicatedLog(self._replicas), tasks=self.tasks)
+        self._transactions = Transactions(self)
         offsets = await self.zk.get_full_replica_assignment_for_topics([GROUP_METADATA_TOPIC])
         if offsets:
             self.groups.partition_count = len(offsets)
+        transactions = await self.zk.get_full_replica_assignment_for_topics([TRANSACTION_STATE_TOPIC])
+        if transactions:
+            self.transactions.coordinator.partition_count = len(transactions)
         self.groups.startup()
+        self.transactions.coordinator.startup()
         info = BrokerInfo(self.broker_id, self.listeners.advertised, config.text("broker.rack") or None)
         self._registered_epoch = await self._register(info)
         self._controller = KafkaController(
@@ -334,17 +346,26 @@ class Broker:
         return ErrorCode.NONE
 
     def _leadership_changed(self, leaders: list[Partition], followers: list[Partition]) -> None:
-        """The groups go with the partitions of the offsets topic."""
+        """Groups and transactions go with the partitions of their topics."""
         for partition in followers:
-            if partition.topic_partition.topic == GROUP_METADATA_TOPIC:
-                self.groups.resigned(partition.topic_partition.partition, partition.leader_epoch)
+            topic, number = partition.topic_partition
+            if topic == GROUP_METADATA_TOPIC:
+                self.groups.resigned(number, partition.leader_epoch)
+            elif topic == TRANSACTION_STATE_TOPIC:
+                self.transactions.coordinator.resigned(number, partition.leader_epoch)
         for partition in leaders:
-            if partition.topic_partition.topic == GROUP_METADATA_TOPIC:
-                self.groups.elected(partition.topic_partition.partition, partition.leader_epoch)
+            topic, number = partition.topic_partition
+            if topic == GROUP_METADATA_TOPIC:
+                self.groups.elected(number, partition.leader_epoch)
+            elif topic == TRANSACTION_STATE_TOPIC:
+                self.transactions.coordinator.elected(number, partition.leader_epoch)
 
     def replica_deleted(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        known_epoch = leader_epoch if leader_epoch >= 0 else None
         if topic_partition.topic == GROUP_METADATA_TOPIC:
-            self.groups.resigned(topic_partition.partition, leader_epoch if leader_epoch >= 0 else None)
+            self.groups.resigned(topic_partition.partition, known_epoch)
+        elif topic_partition.topic == TRANSACTION_STATE_TOPIC:
+            self.transactions.coordinator.resigned(topic_partition.partition, known_epoch)
 
     def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own values changed. Turning unclean election on is also the controller's business."""
@@ -457,6 +478,8 @@ class Broker:
             await self._controller.shutdown()
         if self._groups is not None:
             self._groups.shutdown()
+        if self._transactions is not None:
+            self._transactions.shutdown()
         if self._alter_partition is not None:
             self._alter_partition.close()
         if self._replicas is not None:

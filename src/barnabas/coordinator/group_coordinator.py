@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
+from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.coordinator.groups import (
     CONSUMER_PROTOCOL_TYPE,
     DEAD,
@@ -32,7 +33,7 @@ from barnabas.coordinator.groups import (
     Write,
 )
 from barnabas.coordinator.offsets_partition import OffsetsPartition
-from barnabas.coordinator.offsets_records import Bytes, KeyValue, OffsetAndMetadata
+from barnabas.coordinator.offsets_records import Bytes, KeyValue, OffsetAndMetadata, offset_record
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
@@ -45,19 +46,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-class OffsetsLog(Protocol):
-    """The partitions of ``__consumer_offsets`` on this broker, as the coordinator sees them."""
-
-    def append(self, topic_partition: TopicPartition, batch: bytes, *, acks: int, timeout_ms: int) -> Awaitable[int]:
-        """Writes one batch and waits for its replication; its first offset. Raises `KafkaError`."""
-        ...
-
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Bytes:
-        """Whole batches from `offset` on, empty at the log's end; from its start where `offset` is before it.
-
-        Raises `KafkaError`.
-        """
-        ...
+Verify: TypeAlias = Callable[[TopicPartition], Awaitable[ErrorCode]]
+"""Asks the transaction coordinator whether a producer's open transaction has the partition."""
 
 
 class MemberDescription(NamedTuple):
@@ -148,7 +138,7 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 class GroupCoordinator:
     """See the module's text. `startup` once; `elected` and `resigned` as leadership changes; `shutdown` at the end."""
 
-    def __init__(self, runtime: Runtime, config: Config, log: OffsetsLog, *, tasks: Tasks) -> None:
+    def __init__(self, runtime: Runtime, config: Config, log: CoordinatorLog, *, tasks: Tasks) -> None:
         self._clock = runtime.clock
         self._entropy = runtime.entropy
         self._config = config
@@ -329,18 +319,34 @@ class GroupCoordinator:
         self._timers.pop(group, None)
         self._carry_out(partition, group, group.tick(self._now()))
 
-    async def _append(self, partition: OffsetsPartition, records: Sequence[KeyValue], acks: int | None = None) -> int:
-        """Writes records as one batch; the offset of the first. Raises `KafkaError`."""
+    async def _append(
+        self,
+        partition: OffsetsPartition,
+        records: Sequence[KeyValue],
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        appended: Callable[[int], None] | None = None,
+    ) -> int:
+        """Writes records as one batch; the offset of the first. With a producer id, in its transaction.
+
+        Raises `KafkaError`.
+        """
         timestamp_ms = self._clock.now_ms()
         batch = build_batch(
             [Record(index, timestamp_ms, record.key, record.value, []) for index, record in enumerate(records)],
             compression=COMPRESSION_CODECS[self._config.number("offsets.topic.compression.codec")],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=-1 if producer_id < 0 else 0,
+            is_transactional=producer_id >= 0,
         )
         return await self._log.append(
             TopicPartition(OFFSETS_TOPIC, partition.partition),
             batch,
-            acks=self._config.number("offsets.commit.required.acks") if acks is None else acks,
+            acks=self._config.number("offsets.commit.required.acks"),
             timeout_ms=self._config.number("offsets.commit.timeout.ms"),
+            appended=appended,
         )
 
     # --- membership -------------------------------------------------------------------------------------------
@@ -440,6 +446,60 @@ class GroupCoordinator:
                 group.committed(fitting, record_offset)
             outcome.update(dict.fromkeys(fitting, error))
         return outcome
+
+    async def commit_transactional_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        producer_id: int,
+        producer_epoch: int,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        verify: Verify,
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Each partition's outcome once the offsets are in the log. They count when the transaction is committed."""
+        self._partition_of(group_id)
+        error = await verify(TopicPartition(OFFSETS_TOPIC, self.partition_for(group_id)))
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, offset_commit_error(error))
+        partition = self._partition_of(group_id)
+        now = self._now()
+        group = partition.group(group_id, now)
+        error = group.commit_error(member_id, group_instance_id, generation_id, now, transactional=True)
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, error)
+        metadata_bytes_max = self._config.number("offset.metadata.max.bytes")
+        fitting = {
+            key: committed for key, committed in offsets.items() if len(committed.metadata) <= metadata_bytes_max
+        }
+        outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if fitting:
+
+            def appended(record_offset: int) -> None:
+                group.append_transactional(fitting, record_offset, producer_id)
+                partition.open_groups.setdefault(producer_id, {})[group_id] = None
+
+            records = [offset_record(group_id, key, committed) for key, committed in fitting.items()]
+            error = ErrorCode.NONE
+            try:
+                await self._append(
+                    partition, records, producer_id=producer_id, producer_epoch=producer_epoch, appended=appended
+                )
+            except KafkaError as failed:
+                error = offset_commit_error(failed.code)
+            outcome.update(dict.fromkeys(fitting, error))
+        return outcome
+
+    def transaction_completed(self, producer_id: int, numbers: Iterable[int], committed: bool) -> None:
+        """The transaction's marker is in these partitions for good: what it committed counts from now on, or never.
+
+        A partition that is being loaded finds the marker in its log.
+        """
+        for number in numbers:
+            partition = self._partitions.get(number)
+            if partition is not None and not partition.loading:
+                partition.replay_marker(producer_id, committed)
 
     def fetch_offsets(
         self, group_id: str, topic_partitions: Sequence[TopicPartition] | None, *, require_stable: bool

@@ -505,6 +505,17 @@ class Group:
             if self.pending_offsets.get(key) == committed:
                 del self.pending_offsets[key]
 
+    def append_transactional(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int, producer_id: int
+    ) -> None:
+        """Offsets of an open transaction are in the log, on other replicas or not yet.
+
+        The transaction's marker can only come behind them in the same log, so they count with it, whatever the one who
+        committed them was told.
+        """
+        for key, committed in offsets.items():
+            self.replay_offset(key, committed, record_offset, producer_id)
+
     def replay_offset(
         self, key: TopicPartition, committed: OffsetAndMetadata | None, record_offset: int, producer_id: int = -1
     ) -> None:

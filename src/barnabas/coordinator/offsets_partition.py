@@ -14,7 +14,7 @@ from barnabas.coordinator.offsets_records import Bytes, OffsetKey, read_group, r
 class OffsetsPartition:
     """One partition for which this broker is the coordinator in `leader_epoch`. While `loading`, it answers nothing."""
 
-    __slots__ = ("groups", "leader_epoch", "limits", "loading", "partition", "unknown_keys")
+    __slots__ = ("groups", "leader_epoch", "limits", "loading", "open_groups", "partition", "unknown_keys")
 
     def __init__(self, partition: int, leader_epoch: int, limits: GroupLimits) -> None:
         self.partition = partition
@@ -22,6 +22,8 @@ class OffsetsPartition:
         self.limits = limits
         self.loading = True
         self.groups: dict[str, Group] = {}
+        self.open_groups: dict[int, dict[str, None]] = {}
+        """By producer id the groups that its open transaction commits offsets of."""
         self.unknown_keys = 0
 
     def group(self, group_id: str, now: Now) -> Group:
@@ -41,6 +43,8 @@ class OffsetsPartition:
             if committed is None and read.group_id not in self.groups:
                 return
             self.group(read.group_id, now).replay_offset(read.topic_partition, committed, record_offset, producer_id)
+            if producer_id >= 0:
+                self.open_groups.setdefault(producer_id, {})[read.group_id] = None
         elif value is None:
             if read.group_id in self.groups:
                 self.groups[read.group_id].forget_members(now)
@@ -49,8 +53,10 @@ class OffsetsPartition:
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
         """The end of a transaction."""
-        for group in self.groups.values():
-            group.replay_marker(producer_id, committed)
+        for group_id in self.open_groups.pop(producer_id, ()):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.replay_marker(producer_id, committed)
 
     def drop(self, group_ids: Iterable[str]) -> None:
         for group_id in group_ids:

@@ -276,6 +276,7 @@ class LogDirs:
             jitter=lambda bound: self._runtime.entropy.randrange(0, bound),
         )
         log.on_recovery_point_lowered = lambda: self._checkpoint_recovery_points_in(log_dir)
+        log.producers.requires_verification = True
         return log
 
     def had_clean_shutdown(self, path: str) -> bool:

@@ -7,6 +7,11 @@ Each producer has its epoch, its last five batches and the first offset of its o
 - the last stable offset: the first offset of the oldest transaction that is open, or whose end is not yet below the
   high watermark.
 
+A transaction begins in a log with its first batch, and only the transaction coordinator knows whether the producer has
+one open that this partition is in: a batch that comes late would begin one that nobody ever ends. So before that first
+batch the leader asks (KIP-890): `begin_verification`, the question, `confirm`. A marker that comes in between forgets
+the question, so that an answer about an earlier transaction confirms nothing.
+
 The state is written as a snapshot at each roll and at a clean stop, so that only what came after is read again.
 """
 
@@ -68,6 +73,19 @@ class EndTxnMarker(NamedTuple):
 
     is_abort: bool
     coordinator_epoch: int
+
+
+class Verification:
+    """A leader asks whether a producer's open transaction has its partition. One for all batches that wait for it."""
+
+    __slots__ = ("began_ms", "confirmed", "lowest_sequence", "producer_epoch")
+
+    def __init__(self, producer_epoch: int, lowest_sequence: int, began_ms: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = lowest_sequence
+        """No batch with a larger one may be appended first: it would refuse those before it (KAFKA-14920)."""
+        self.began_ms = began_ms
+        self.confirmed = False
 
 
 class ProducerEntry:
@@ -143,6 +161,9 @@ class ProducerState:
         self._topic_partition = topic_partition
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self.entries: dict[int, ProducerEntry] = {}
+        self.requires_verification = False
+        """Whether a transaction may begin here only when the coordinator has confirmed it."""
+        self._verifications: dict[int, Verification] = {}
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset to producer id, in the order of their offsets."""
         self._unreplicated: dict[int, int] = {}
@@ -174,6 +195,28 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset != NO_OFFSET
 
+    # Asking the coordinator, before a transaction begins
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, first_sequence: int, now_ms: int
+    ) -> Verification | None:
+        """What the coordinator's answer is to be told by; None where the transaction is open here already."""
+        if self.has_ongoing_transaction(producer_id):
+            return None
+        verification = self._verifications.get(producer_id)
+        if verification is None:
+            verification = self._verifications[producer_id] = Verification(producer_epoch, first_sequence, now_ms)
+        elif producer_epoch > verification.producer_epoch:
+            verification.producer_epoch, verification.lowest_sequence = producer_epoch, first_sequence
+        elif producer_epoch == verification.producer_epoch and first_sequence < verification.lowest_sequence:
+            verification.lowest_sequence = first_sequence
+        return verification
+
+    def confirm(self, producer_id: int, verification: Verification) -> None:
+        """The coordinator said yes. Nothing comes of it when the transaction has ended meanwhile."""
+        if self._verifications.get(producer_id) is verification:
+            verification.confirmed = True
+
     # Validating, before the append
 
     def check(
@@ -192,13 +235,15 @@ class ProducerState:
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
         entry = self.entries.get(producer_id)
-        if entry is None:
-            # Nothing is known, perhaps because it expired or was deleted: any sequence may come.
-            return None
-        if check_sequence:
+        if entry is not None and check_sequence:
             duplicate = entry.duplicate_of(producer_epoch, first_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
+        if is_transactional and (entry is None or entry.current_txn_first_offset == NO_OFFSET):
+            self._check_verification(producer_id, first_sequence, offset, check_sequence=check_sequence)
+        if entry is None:
+            # Nothing is known, perhaps because it expired or was deleted: any sequence may come.
+            return None
         self._check_epoch(entry, producer_epoch, offset)
         if check_sequence:
             if producer_epoch != entry.producer_epoch:
@@ -223,6 +268,19 @@ class ProducerState:
                 f"{self._topic_partition}",
             )
         return None
+
+    def _check_verification(self, producer_id: int, first_sequence: int, offset: int, *, check_sequence: bool) -> None:
+        """Whether a transaction may begin here with this batch."""
+        verification = self._verifications.get(producer_id)
+        if self.requires_verification and (verification is None or not verification.confirmed):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        if verification is not None and check_sequence and first_sequence > verification.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {producer_id} at offset {offset} in partition "
+                f"{self._topic_partition}: {first_sequence} (incoming seq. number), {verification.lowest_sequence} "
+                "(earliest seen sequence)",
+            )
 
     def check_marker(self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int) -> None:
         """Whether a leader may append this marker. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
@@ -269,6 +327,7 @@ class ProducerState:
         if is_transactional and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = first_offset
             self._ongoing[first_offset] = producer_id
+            self._verifications.pop(producer_id, None)
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int, timestamp: int
@@ -278,6 +337,7 @@ class ProducerState:
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
         first_offset = entry.current_txn_first_offset
+        self._verifications.pop(producer_id, None)
         entry.end_transaction(producer_epoch, marker.coordinator_epoch, timestamp)
         if first_offset == NO_OFFSET:
             return None
@@ -329,6 +389,9 @@ class ProducerState:
         expired = [entry.producer_id for entry in self.entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.entries[producer_id]
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.began_ms >= self.producer_id_expiration_ms:
+                del self._verifications[producer_id]
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return (
@@ -480,5 +543,6 @@ class ProducerState:
 
     def _clear(self) -> None:
         self.entries.clear()
+        self._verifications.clear()
         self._ongoing.clear()
         self._unreplicated.clear()

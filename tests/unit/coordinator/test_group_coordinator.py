@@ -37,7 +37,15 @@ class MemoryLog:
         self.held: asyncio.Future[None] | None = None
         self.read_error: ErrorCode | None = None
 
-    async def append(self, topic_partition: TopicPartition, batch: bytes, *, acks: int, timeout_ms: int) -> int:
+    async def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        *,
+        acks: int,
+        timeout_ms: int,
+        appended: Callable[[int], None] | None = None,
+    ) -> int:
         assert (topic_partition.topic, acks, timeout_ms) == (OFFSETS_TOPIC, -1, 5000)
         if self.error is not None:
             raise KafkaError(self.error)
@@ -48,6 +56,8 @@ class MemoryLog:
         data = bytearray(batch)
         stamp(data, 0, base_offset, 0)
         log += data
+        if appended is not None:
+            appended(base_offset)
         if self.held is not None:
             await self.held
         return base_offset

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.topic_names import validate_topic_name
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -27,11 +28,13 @@ async def handle(
         for index in topic.partition_indexes:
             response = PartitionResponse(index)
             responses.append(response)
-            if topic.name not in allowed:
-                response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                continue
             try:
-                log = broker.replicas.partition_or_raise(TopicPartition(topic.name, index)).leader_log()
+                validate_topic_name(topic.name)
+                if topic.name not in allowed:
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if topic.name not in broker.metadata.image.topics:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                log = broker.replicas.partition_or_raise(TopicPartition(topic.name, index)).local_log()
                 response.active_producers = [
                     DescribeProducersResponse.ProducerState(
                         producer_id=each.producer_id,
@@ -39,9 +42,7 @@ async def handle(
                         last_sequence=each.last_sequence,
                         last_timestamp=each.last_timestamp,
                         coordinator_epoch=each.coordinator_epoch,
-                        current_txn_start_offset=-1
-                        if each.current_txn_first_offset is None
-                        else each.current_txn_first_offset,
+                        current_txn_start_offset=each.current_txn_first_offset,
                     )
                     for _, each in sorted(log.producers.entries.items())
                 ]

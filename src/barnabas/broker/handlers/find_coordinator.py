@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group: the leader of the group's partition of ``__consumer_offsets``."""
+"""FindCoordinator: which broker coordinates a group or a transactional id: its partition's leader."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized
 from barnabas.broker.context import RequestContext
-from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
+from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -56,17 +56,19 @@ async def _find(
     if key_type == _TRANSACTION:
         if not authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _refused(key, ErrorCode.INVALID_REQUEST, "No broker of this cluster coordinates transactions.")
-    if key_type != _GROUP:
+        name, number = TRANSACTION_STATE_TOPIC, broker.transactions.coordinator.partition_for(key)
+    elif key_type == _GROUP:
+        if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, key):
+            return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        name, number = GROUP_METADATA_TOPIC, broker.groups.partition_for(key)
+    else:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {key_type}.")
-    if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, key):
-        return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     image = broker.metadata.image
-    topic = image.topics.get(GROUP_METADATA_TOPIC)
+    topic = image.topics.get(name)
     if topic is None:
-        await broker.topics.create_automatically(GROUP_METADATA_TOPIC)
+        await broker.topics.create_automatically(name)
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = topic.partitions.get(broker.groups.partition_for(key))
+    partition = topic.partitions.get(number)
     leader = None if partition is None else image.brokers.get(partition.leader)
     endpoint = None if leader is None else leader.endpoint(context.listener)
     if leader is None or endpoint is None:

@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer; a transactional one belongs to the transaction coordinator."""
+"""InitProducerId: an id for an idempotent producer, or from its coordinator that of a transactional one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.coordinator.transactions import ProducerIdAndEpoch
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -13,18 +14,45 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 _NONE: Final = -1
+_FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 4
 
 
 async def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Producer id and epoch go together: both are given or neither.")
     if request.transactional_id is not None:
         if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise KafkaError(ErrorCode.NOT_COORDINATOR, "This broker coordinates no transactions.")
+        return await _of_transactional_id(broker, request, request.transactional_id, context)
     if not authorized_cluster(context, Operation.IDEMPOTENT_WRITE) and not _may_write_any_topic(broker, context):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    _expected(request)
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+
+
+def failed(request: InitProducerIdRequest, error: KafkaError, context: RequestContext) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error.code, producer_id=_NONE, producer_epoch=_NONE)
+
+
+async def _of_transactional_id(
+    broker: Broker, request: InitProducerIdRequest, transactional_id: str, context: RequestContext
+) -> InitProducerIdResponse:
+    try:
+        given = await broker.transactions.coordinator.init_producer_id(
+            transactional_id, request.transaction_timeout_ms, _expected(request)
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH) from error
+        raise
+    return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.epoch)
+
+
+def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
+    """What the producer has so far, where it says so (KIP-360)."""
+    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Producer id and epoch go together: both are given or neither.")
+    if request.producer_id == _NONE:
+        return None
+    return ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
 
 
 def _may_write_any_topic(broker: Broker, context: RequestContext) -> bool:

@@ -14,7 +14,7 @@ from barnabas.replica.delayed_produce import Appended
 from barnabas.replica.replicas import ACKS_ALL
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.wire.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL
+from barnabas.wire.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -28,6 +28,7 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 _FIRST_VERSION_OF_BATCHES: Final = 3
 _FIRST_VERSION_OF_ZSTD: Final = 7
 _FIRST_VERSION_WITH_LEADERS: Final = 10
+_FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _ATTRIBUTES_LOW_AT: Final = ATTRIBUTES_AT + 1
 _ZSTD: Final = int(Codec.ZSTD)
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
@@ -41,6 +42,9 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     replicas = broker.replicas
     internal_allowed = context.header.client_id == _ADMIN_CLIENT_ID
     appended: list[list[Appended]] = []
+    refused: dict[TopicPartition, KafkaError] = {}
+    if request.transactional_id is not None:
+        refused = await _unverified(broker, request, request.transactional_id, version)
     for topic in request.topic_data:
         name = topic.name
         allowed = authorized(context, Operation.WRITE, ResourceType.TOPIC, name)
@@ -55,6 +59,8 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
                 results.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 continue
             error = _refusal(records, version, request, context)
+            if error is None and refused:
+                error = refused.get(partition)
             if error is not None:
                 results.append(Appended(partition).failed(error.code, error.message))
                 continue
@@ -63,6 +69,60 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     if acks == ACKS_ALL:
         await replicas.replicated([each for results in appended for each in results], request.timeout_ms)
     return _response(broker, request, appended, context)
+
+
+async def _unverified(
+    broker: Broker, request: ProduceRequest, transactional_id: str, version: int
+) -> dict[TopicPartition, KafkaError]:
+    """The partitions that the producer's transaction is not known to have (KIP-890), each with what to answer."""
+    producers: dict[tuple[int, int], None] = {}
+    first_sequences: dict[TopicPartition, int] = {}
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if not isinstance(records, memoryview | bytearray) or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+                continue
+            header = HEADER.unpack_from(records)
+            if header[5] & TRANSACTIONAL and header[9] >= 0:
+                producers[header[9], header[10]] = None
+                first_sequences[TopicPartition(topic.name, data.index)] = header[11]
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+        )
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for producer_id, producer_epoch in producers:
+        errors = await broker.transactions.verification.verify(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            first_sequences,
+            knows_abortable=version >= _FIRST_VERSION_WITH_ABORTABLE,
+        )
+    return {partition: _verification_error(code) for partition, code in errors.items()}
+
+
+def _verification_error(code: ErrorCode) -> KafkaError:
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return KafkaError(code, "Partition was not added to the transaction")
+    if code in _NOT_VERIFIED_YET:
+        # A producer sends its batch again after this, without looking for other leaders before.
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}",
+        )
+    return KafkaError(code)
+
+
+_NOT_VERIFIED_YET: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 
 def _refusal(records: object, version: int, request: ProduceRequest, context: RequestContext) -> KafkaError | None:

@@ -1,0 +1,104 @@
+"""The end markers of transactions, written to the partitions that this broker leads."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
+from barnabas.log.log import AppendOrigin
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.delayed_produce import Appended
+from barnabas.replica.replicas import ACKS_ALL
+from barnabas.runtime import drive
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from barnabas.wire.records import ControlType, control_batch
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+def write_end_markers(broker: Broker, request: WriteTxnMarkersRequest) -> asyncio.Future[WriteTxnMarkersResponse]:
+    """Appends the markers and waits for their replication; the offsets that were committed count before it answers.
+
+    The story goes on when nobody waits for the answer any more: offsets whose marker is in the log have to count.
+    """
+    answer: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
+
+    def done(response: WriteTxnMarkersResponse | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is not None:
+            answer.set_exception(error)
+        elif response is not None:
+            answer.set_result(response)
+
+    drive(_write(broker, request), done)
+    return answer
+
+
+async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    replicas = broker.replicas
+    now_ms = broker.runtime.clock.now_ms()
+    appended: list[tuple[WriteTxnMarkersRequest.WritableTxnMarker, list[Appended]]] = []
+    errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for marker in request.markers:
+        of_producer = errors.setdefault(marker.producer_id, {})
+        batch = control_batch(
+            ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp=now_ms,
+        )
+        results: list[Appended] = []
+        appended.append((marker, results))
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                topic_partition = TopicPartition(topic.name, index)
+                partition = replicas.partition(topic_partition)
+                if partition is None or partition.log is None:
+                    of_producer[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    continue
+                results.append(
+                    replicas.append(
+                        topic_partition,
+                        bytearray(batch),
+                        ACKS_ALL,
+                        origin=AppendOrigin.COORDINATOR,
+                        internal_topics_allowed=True,
+                    )
+                )
+    timeout_ms = broker.config.number("request.timeout.ms")
+    for marker, results in appended:
+        await replicas.replicated(results, timeout_ms)
+        for result in results:
+            errors[marker.producer_id][result.topic_partition] = result.error
+        broker.groups.transaction_completed(
+            marker.producer_id,
+            [
+                result.topic_partition.partition
+                for result in results
+                if result.topic_partition.topic == GROUP_METADATA_TOPIC and not result.error
+            ],
+            marker.transaction_result,
+        )
+    return _response(errors)
+
+
+def _response(errors: dict[int, dict[TopicPartition, ErrorCode]]) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse()
+    for producer_id, of_producer in errors.items():
+        topics: dict[str, list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
+        for (topic, partition), code in of_producer.items():
+            topics.setdefault(topic, []).append(
+                WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(partition, code)
+            )
+        response.markers.append(
+            WriteTxnMarkersResponse.WritableTxnMarkerResult(
+                producer_id,
+                [WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name, each) for name, each in topics.items()],
+            )
+        )
+    return response

@@ -1,0 +1,34 @@
+"""AddOffsetsToTxn: a producer is about to commit offsets of a group in its transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
+
+
+async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id))
+    try:
+        await broker.transactions.coordinator.add_partitions(
+            request.transactional_id, request.producer_id, request.producer_epoch, [partition]
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH) from error
+        raise
+    return AddOffsetsToTxnResponse()

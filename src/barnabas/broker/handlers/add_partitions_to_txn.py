@@ -1,0 +1,102 @@
+"""AddPartitionsToTxn: a producer is about to write to partitions (to version 3), or brokers ask whether it has said so.
+
+From version 4 on the request is the brokers': several transactions at once, each of which adds or only verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.broker.topic_names import INTERNAL_TOPICS
+from barnabas.broker.transactions import partitions_of, topic_results, transaction_result
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_OF_BROKERS: Final = 4
+_FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
+
+
+async def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    if context.version < _FIRST_VERSION_OF_BROKERS:
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=topic_results(await _from_client(broker, request, context))
+        )
+    require_cluster(context, Operation.CLUSTER_ACTION)
+    results = []
+    for each in request.transactions:
+        partitions = partitions_of(each.topics)
+        errors = _unknown(broker, partitions)
+        if not errors and each.verify_only:
+            errors = broker.transactions.coordinator.verify_partitions(
+                each.transactional_id, each.producer_id, each.producer_epoch, partitions
+            )
+        elif not errors:
+            errors = await _add(broker, each.transactional_id, each.producer_id, each.producer_epoch, partitions)
+        results.append(transaction_result(each.transactional_id, errors))
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _from_client(
+    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> dict[TopicPartition, ErrorCode]:
+    transactional_id = request.v3_and_below_transactional_id
+    partitions = partitions_of(request.v3_and_below_topics)
+    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    topics = [each.name for each in request.v3_and_below_topics if each.name not in INTERNAL_TOPICS]
+    allowed = authorized_topics(context, Operation.WRITE, topics)
+    errors = {each: ErrorCode.TOPIC_AUTHORIZATION_FAILED for each in partitions if each.topic not in allowed}
+    errors.update(_unknown(broker, [each for each in partitions if each.topic in allowed]))
+    if errors:
+        # One that cannot be added means that none is.
+        return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+    errors = await _add(
+        broker, transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch, partitions
+    )
+    if context.version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
+        return {
+            each: ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+            for each, code in errors.items()
+        }
+    return errors
+
+
+def _unknown(broker: Broker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    """Errors of all partitions where one of them does not exist."""
+    known = [broker.metadata.partition(each) is not None for each in partitions]
+    if all(known):
+        return {}
+    return {
+        each: ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each, is_known in zip(partitions, known, strict=True)
+    }
+
+
+async def _add(
+    broker: Broker, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    try:
+        await broker.transactions.coordinator.add_partitions(transactional_id, producer_id, producer_epoch, partitions)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error.code)
+    return dict.fromkeys(partitions, ErrorCode.NONE)
+
+
+def failed(
+    request: AddPartitionsToTxnRequest, error: KafkaError, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    if context.version < _FIRST_VERSION_OF_BROKERS:
+        partitions = partitions_of(request.v3_and_below_topics)
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=topic_results(dict.fromkeys(partitions, error.code))
+        )
+    return AddPartitionsToTxnResponse(error_code=error.code)

@@ -1,0 +1,58 @@
+"""DescribeTransactions: the state of transactional ids, from their coordinator (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+TransactionState = DescribeTransactionsResponse.TransactionState
+
+
+async def handle(
+    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(broker, each, context) for each in request.transactional_ids]
+    )
+
+
+def failed(
+    request: DescribeTransactionsRequest, error: KafkaError, context: RequestContext
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            TransactionState(transactional_id=each, error_code=error.code) for each in request.transactional_ids
+        ]
+    )
+
+
+def _describe(
+    broker: Broker, transactional_id: str, context: RequestContext
+) -> DescribeTransactionsResponse.TransactionState:
+    described = TransactionState(transactional_id=transactional_id)
+    if not authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        described.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return described
+    try:
+        metadata = broker.transactions.coordinator.describe(transactional_id)
+    except KafkaError as error:
+        described.error_code = error.code
+        return described
+    described.producer_id = metadata.producer_id
+    described.producer_epoch = metadata.producer_epoch
+    described.transaction_state = metadata.state.title
+    described.transaction_timeout_ms = metadata.timeout_ms
+    described.transaction_start_time_ms = metadata.start_ms
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.partitions):
+        if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            topics.setdefault(topic, []).append(partition)
+    described.topics = [DescribeTransactionsResponse.TopicData(name, each) for name, each in topics.items()]
+    return described

@@ -1,0 +1,29 @@
+"""EndTxn: a producer commits or aborts its transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
+
+
+async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    try:
+        await broker.transactions.coordinator.end(
+            request.transactional_id, request.producer_id, request.producer_epoch, request.committed
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH) from error
+        raise
+    return EndTxnResponse()

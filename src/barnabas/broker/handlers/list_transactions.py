@@ -1,0 +1,30 @@
+"""ListTransactions: the transactional ids that this broker coordinates (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.context import RequestContext
+from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    unknown, found = broker.transactions.coordinator.list_transactions(
+        request.producer_id_filters, request.state_filters, request.duration_filter
+    )
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            ListTransactionsResponse.TransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state,
+            )
+            for each in found
+            if authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+        ],
+    )

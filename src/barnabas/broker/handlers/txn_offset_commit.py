@@ -1,0 +1,110 @@
+"""TxnOffsetCommit: offsets of a group that are to count when the producer's transaction is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
+from barnabas.broker.context import RequestContext
+from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+_FIRST_VERSION_WITH_LOAD_IN_PROGRESS: Final = 2
+_FIRST_VERSION_WITH_ABORTABLE: Final = 4
+_NO_SEQUENCE: Final = -1
+
+
+async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
+    outcome: dict[TopicPartition, ErrorCode] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    now_ms = broker.runtime.clock.now_ms()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            if topic.name not in allowed:
+                outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif broker.metadata.partition(key) is None:
+                outcome[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                offsets[key] = OffsetAndMetadata(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    now_ms,
+                )
+
+    async def verify(topic_partition: TopicPartition) -> ErrorCode:
+        errors = await broker.transactions.verification.verify(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            {topic_partition: _NO_SEQUENCE},
+            knows_abortable=context.version >= _FIRST_VERSION_WITH_ABORTABLE,
+        )
+        return errors.get(topic_partition, ErrorCode.NONE)
+
+    if offsets:
+        try:
+            outcome.update(
+                await broker.groups.commit_transactional_offsets(
+                    request.group_id,
+                    request.member_id,
+                    request.group_instance_id,
+                    request.generation_id,
+                    request.producer_id,
+                    request.producer_epoch,
+                    offsets,
+                    verify,
+                )
+            )
+        except KafkaError as error:
+            outcome.update(dict.fromkeys(offsets, error.code))
+    return _response(request, outcome, context)
+
+
+def failed(request: TxnOffsetCommitRequest, error: KafkaError, context: RequestContext) -> TxnOffsetCommitResponse:
+    return _response(
+        request,
+        {
+            TopicPartition(topic.name, partition.partition_index): error.code
+            for topic in request.topics
+            for partition in topic.partitions
+        },
+        context,
+    )
+
+
+def _response(
+    request: TxnOffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode], context: RequestContext
+) -> TxnOffsetCommitResponse:
+    def code(key: TopicPartition) -> ErrorCode:
+        found = outcome[key]
+        if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # the other one ended old producers (KAFKA-7296)
+        return found
+
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=code(TopicPartition(topic.name, partition.partition_index)),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,41 @@
+"""WriteTxnMarkers: a transaction coordinator ends transactions in the partitions that this broker leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, authorized_cluster, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.broker.end_markers import write_end_markers
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    if not authorized_cluster(context, Operation.ALTER):
+        require_cluster(context, Operation.CLUSTER_ACTION)
+    return await write_end_markers(broker, request)
+
+
+def failed(request: WriteTxnMarkersRequest, error: KafkaError, context: RequestContext) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WriteTxnMarkersResponse.WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
+                        topic.name,
+                        [
+                            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(index, error.code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )

@@ -1,0 +1,130 @@
+"""What transactions need of a broker: the coordinator with its log and markers, and the verification by leaders.
+
+Between brokers (reference versions of inter.broker.protocol.version 3.9): markers go out as WriteTxnMarkers 1 without
+asking for the receiver's versions, questions of leaders as the best AddPartitionsToTxn that both sides know. What this
+broker would ask of itself it does without a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.end_markers import write_end_markers
+from barnabas.broker.offsets_log import ReplicatedLog
+from barnabas.broker.peers import Peers
+from barnabas.broker.topic_names import TRANSACTION_STATE_TOPIC
+from barnabas.broker.verification import TransactionVerification
+from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
+from barnabas.coordinator.transaction_markers import TransactionMarkers
+from barnabas.model.cluster import Endpoint
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+WRITE_TXN_MARKERS_VERSION: Final = 1
+FIRST_VERSION_WITH_VERIFICATION: Final = 4
+
+
+class Transactions:
+    """The parts, put together. `coordinator` and `verification` are there from the beginning."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        timeout_ms = broker.config.number("request.timeout.ms")
+        self._marker_channels = Peers(
+            broker.connect_to,
+            self._endpoint,
+            f"broker-{broker.broker_id}-txn-marker-sender",
+            negotiate=False,
+            request_timeout_ms=timeout_ms,
+        )
+        self._verification_channels = Peers(
+            broker.connect_to,
+            self._endpoint,
+            f"AddPartitionsManager-client-{broker.broker_id}",
+            negotiate=True,
+            request_timeout_ms=timeout_ms,
+        )
+        self.coordinator = TransactionCoordinator(
+            broker.runtime,
+            broker.config,
+            ReplicatedLog(broker.replicas),
+            TransactionMarkers(self._leader_of, self._write_markers, broker.tasks),
+            lambda: broker.producer_ids.next(),
+            tasks=broker.tasks,
+        )
+        self.verification = TransactionVerification(
+            broker.replicas,
+            broker.runtime.clock,
+            self._coordinator_of,
+            self._ask_coordinator,
+            lambda: broker.config.flag("transaction.partition.verification.enable"),
+            broker.tasks,
+        )
+
+    def shutdown(self) -> None:
+        self.coordinator.shutdown()
+        self._marker_channels.close()
+        self._verification_channels.close()
+
+    def _endpoint(self, broker_id: int) -> Endpoint | None:
+        return self._broker.metadata.endpoint(broker_id, self._broker.listeners.inter_broker)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> int | None:
+        image = self._broker.metadata.image
+        known = self._broker.metadata.partition(topic_partition)
+        if known is None:
+            # A broker that no controller has spoken to yet cannot tell what was deleted.
+            return None if image.brokers else NO_BROKER
+        return known.leader if known.leader in image.brokers else NO_BROKER
+
+    async def _write_markers(self, broker_id: int, request: WriteTxnMarkersRequest) -> Any:
+        if broker_id == self._broker.broker_id:
+            return await write_end_markers(self._broker, request)
+        return await self._marker_channels.send(broker_id, request, WRITE_TXN_MARKERS_VERSION)
+
+    def _coordinator_of(self, transactional_id: str) -> int:
+        number = self.coordinator.partition_for(transactional_id)
+        leader = self._leader_of(TopicPartition(TRANSACTION_STATE_TOPIC, number))
+        return NO_BROKER if leader is None else leader
+
+    async def _ask_coordinator(self, broker_id: int, request: AddPartitionsToTxnRequest) -> Any:
+        if broker_id == self._broker.broker_id:
+            return AddPartitionsToTxnResponse(
+                results_by_transaction=[
+                    transaction_result(
+                        each.transactional_id,
+                        self.coordinator.verify_partitions(
+                            each.transactional_id, each.producer_id, each.producer_epoch, partitions_of(each.topics)
+                        ),
+                    )
+                    for each in request.transactions
+                ]
+            )
+        return await self._verification_channels.send(broker_id, request, lowest=FIRST_VERSION_WITH_VERIFICATION)
+
+
+def partitions_of(topics: Iterable[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
+
+
+def topic_results(
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, partition), code in errors.items():
+        topics.setdefault(topic, []).append(
+            AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(partition, code)
+        )
+    return [AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name, each) for name, each in topics.items()]
+
+
+def transaction_result(
+    transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
+) -> AddPartitionsToTxnResponse.AddPartitionsToTxnResult:
+    return AddPartitionsToTxnResponse.AddPartitionsToTxnResult(transactional_id, topic_results(errors))

@@ -1,0 +1,470 @@
+"""The coordinator of transactions: which transactional ids are this broker's, their log, their markers and timeouts.
+
+A transactional id belongs to one partition of ``__transaction_state``, and that partition's leader coordinates it; the
+leader epoch is the coordinator's epoch, which stands in every marker, so that an older coordinator's come to nothing.
+When the broker becomes leader it reads the partition to its end; until then its ids are answered
+COORDINATOR_LOAD_IN_PROGRESS. What it finds prepared it completes. When it is leader no more, all is forgotten: the log
+has what counts.
+
+A change is written in a story of its own: a client that hangs up meanwhile leaves nothing half done. Between a
+decision and its append nothing is awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from barnabas.coordinator.coordinator_log import CoordinatorLog
+from barnabas.coordinator.group_coordinator import partition_for
+from barnabas.coordinator.offsets_records import Bytes, KeyValue
+from barnabas.coordinator.transaction_markers import EndedTransaction, TransactionMarkers
+from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id, transaction_record
+from barnabas.coordinator.transactions import (
+    NO_PRODUCER_EPOCH,
+    ONGOING,
+    PREPARE_COMMIT,
+    PREPARED,
+    NeedsProducerId,
+    ProducerIdAndEpoch,
+    Transaction,
+    TransactionMetadata,
+    TransactionState,
+)
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime import Runtime, Tasks, drive
+from barnabas.wire.errors import WireError
+from barnabas.wire.records import Record, batches, build_batch, records_of
+
+logger = logging.getLogger(__name__)
+
+TRANSACTION_TOPIC: Final = "__transaction_state"
+ACKS_ALL: Final = -1
+TOMBSTONE_BATCH_BYTES: Final = 16_384
+TOMBSTONE_OVERHEAD_BYTES: Final = 16
+COMPLETION_RETRY_MS: Final = 100
+
+
+class TransactionListing(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class TransactionPartition:
+    """One partition of ``__transaction_state`` for which this broker is the coordinator since `coordinator_epoch`."""
+
+    __slots__ = ("coordinator_epoch", "loading", "partition", "transactions", "unknown_keys")
+
+    def __init__(self, partition: int, coordinator_epoch: int) -> None:
+        self.partition = partition
+        self.coordinator_epoch = coordinator_epoch
+        self.loading = True
+        self.transactions: dict[str, Transaction] = {}
+        self.unknown_keys = 0
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(TRANSACTION_TOPIC, self.partition)
+
+    def replay(self, key: Bytes, value: Bytes | None) -> None:
+        """One record of the log: the newest of an id counts."""
+        transactional_id = read_transactional_id(key)
+        if transactional_id is None:
+            self.unknown_keys += 1
+        elif value is None:
+            self.transactions.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = Transaction(transactional_id, read_transaction(value))
+
+
+class TransactionCoordinator:
+    """See the module's text. `startup` once; `elected` and `resigned` as leadership changes; `shutdown` at the end."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        log: CoordinatorLog,
+        markers: TransactionMarkers,
+        producer_id: Callable[[], Awaitable[int]],
+        *,
+        tasks: Tasks,
+    ) -> None:
+        self._clock = runtime.clock
+        self._config = config
+        self._log = log
+        self._markers = markers
+        self._producer_id = producer_id
+        self._tasks = tasks
+        self._active = False
+        self._partitions: dict[int, TransactionPartition] = {}
+        self._epochs: dict[int, int] = {}
+        """The last leader epoch heard of each partition, also of those that are led elsewhere."""
+        self.partition_count = config.number("transaction.state.log.num.partitions")
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    def startup(self) -> None:
+        self._active = True
+        self._tasks.begin(
+            self._every("transaction.abort.timed.out.transaction.cleanup.interval.ms", self.abort_timed_out),
+            "transaction-abort",
+        )
+        self._tasks.begin(
+            self._every("transaction.remove.expired.transaction.cleanup.interval.ms", self.remove_expired),
+            "transactional-id-expiration",
+        )
+
+    def shutdown(self) -> None:
+        """Whoever asks is told to ask later; the background stories end with the broker's tasks."""
+        self._active = False
+        self._partitions.clear()
+
+    async def _every(self, interval: str, work: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(self._config.number(interval) / 1000)
+            work()
+
+    def partition_for(self, transactional_id: str) -> int:
+        return partition_for(transactional_id, self.partition_count)
+
+    def elected(self, number: int, leader_epoch: int) -> None:
+        """This broker leads partition `number` of ``__transaction_state``: its transactions are loaded."""
+        if leader_epoch <= self._epochs.get(number, -1):
+            return
+        self._epochs[number] = leader_epoch
+        # What there was before is of another epoch: it is read again, also where this broker led all the time.
+        partition = self._partitions[number] = TransactionPartition(number, leader_epoch)
+        self._tasks.begin(self._load(partition), f"load {partition.topic_partition}")
+
+    def resigned(self, number: int, leader_epoch: int | None) -> None:
+        """Another broker leads the partition, or (None) it is gone from here."""
+        if leader_epoch is not None:
+            if leader_epoch < self._epochs.get(number, -1):
+                return
+            self._epochs[number] = leader_epoch
+        if self._partitions.pop(number, None) is not None:
+            logger.info("unloaded the transactions of %s-%d", TRANSACTION_TOPIC, number)
+
+    def _is_current(self, partition: TransactionPartition) -> bool:
+        return self._partitions.get(partition.partition) is partition
+
+    async def _load(self, partition: TransactionPartition) -> None:
+        """Reads the partition's log to its end, a buffer at a time; ends early when the partition is lost meanwhile."""
+        began_ms = self._clock.monotonic_ms()
+        buffer_bytes = self._config.number("transaction.state.log.load.buffer.size")
+        offset = 0
+        while self._is_current(partition):
+            try:
+                data = self._log.read(partition.topic_partition, offset, buffer_bytes)
+                if not data:
+                    break
+                for header, start, end in batches(data):
+                    offset = header.next_offset
+                    if not header.is_control:
+                        for record in records_of(data, start, end):
+                            if record.key is not None:
+                                partition.replay(record.key, record.value)
+            except (KafkaError, WireError) as error:
+                # Not leader any more, or a disk that has failed, or a record that cannot be read: with a part of the
+                # ids, transactions could be begun anew that are still open.
+                logger.error("transactions of %s are not loaded: %s", partition.topic_partition, error)
+                if self._is_current(partition):
+                    del self._partitions[partition.partition]
+                return
+            await asyncio.sleep(0)
+        if not self._is_current(partition):
+            return
+        partition.loading = False
+        logger.info(
+            "loaded %d transactional ids from %s in epoch %d in %d ms",
+            len(partition.transactions),
+            partition.topic_partition,
+            partition.coordinator_epoch,
+            self._clock.monotonic_ms() - began_ms,
+        )
+        if partition.unknown_keys:
+            logger.warning(
+                "%s holds %d records of unknown types; ignored", partition.topic_partition, partition.unknown_keys
+            )
+        for transaction in list(partition.transactions.values()):
+            if transaction.metadata.state in PREPARED:
+                self._send_markers(partition, transaction)
+
+    # --- which ids are here -----------------------------------------------------------------------------------
+
+    def _partition_of(self, transactional_id: str) -> TransactionPartition:
+        """The loaded partition that holds the id. Raises what its client is to be told otherwise."""
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        partition = self._partitions.get(self.partition_for(transactional_id))
+        if partition is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if partition.loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return partition
+
+    def _transaction(self, transactional_id: str) -> tuple[TransactionPartition, Transaction]:
+        partition = self._partition_of(transactional_id)
+        transaction = partition.transactions.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return partition, transaction
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> ProducerIdAndEpoch:
+        """The id and epoch under which a producer may write from now on; its predecessors may not any more."""
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._config.number("transaction.max.timeout.ms"):
+            raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        fresh: int | None = None
+        while True:
+            partition = self._partition_of(transactional_id)
+            transaction = partition.transactions.get(transactional_id)
+            if transaction is None and fresh is not None:
+                created = TransactionMetadata(fresh, NO_PRODUCER_EPOCH, timeout_ms, last_update_ms=self._clock.now_ms())
+                transaction = partition.transactions[transactional_id] = Transaction(transactional_id, created)
+            if transaction is not None:
+                decided = transaction.init_producer_id(timeout_ms, expected, fresh, self._clock.now_ms())
+                if not isinstance(decided, NeedsProducerId):
+                    break
+            # The world may be another one after this: it is looked at anew.
+            fresh = await self._producer_id()
+        if isinstance(decided, ErrorCode):
+            raise KafkaError(decided)
+        await self._write(partition, transaction, decided)
+        if decided.state in PREPARED:
+            # The predecessor's transaction is aborted first; who asks again then gets its id and epoch.
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        logger.info("%r has producer id %d and epoch %d", transactional_id, decided.producer_id, decided.producer_epoch)
+        return ProducerIdAndEpoch(decided.producer_id, decided.producer_epoch)
+
+    async def add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """The producer is about to write to these. Raises `KafkaError`."""
+        partition, transaction = self._transaction(transactional_id)
+        decided = transaction.add_partitions(producer_id, producer_epoch, frozenset(partitions), self._clock.now_ms())
+        if isinstance(decided, TransactionMetadata):
+            await self._write(partition, transaction, decided)
+        elif decided is not ErrorCode.NONE:
+            raise KafkaError(decided)
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether the producer's open transaction has these partitions, asked by their leaders (KIP-890)."""
+        try:
+            _, transaction = self._transaction(transactional_id)
+        except KafkaError as error:
+            return dict.fromkeys(partitions, error.code)
+        error_of_all = transaction.verification_error(producer_id, producer_epoch)
+        if error_of_all is not ErrorCode.NONE:
+            return dict.fromkeys(partitions, error_of_all)
+        added = transaction.metadata.partitions
+        return {each: ErrorCode.NONE if each in added else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+
+    async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """Commits or aborts. Returns when the outcome is certain; the markers follow. Raises `KafkaError`."""
+        partition, transaction = self._transaction(transactional_id)
+        decided = transaction.end(producer_id, producer_epoch, committed, self._clock.now_ms())
+        if isinstance(decided, TransactionMetadata):
+            await self._write(partition, transaction, decided)
+        elif decided is not ErrorCode.NONE:
+            raise KafkaError(decided)
+
+    def describe(self, transactional_id: str) -> TransactionMetadata:
+        """Raises what the one who asks is to be told otherwise."""
+        if not self._active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        transaction = self._partition_of(transactional_id).transactions.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return transaction.metadata
+
+    def list_transactions(
+        self, producer_ids: Sequence[int] = (), states: Sequence[str] = (), longer_than_ms: int = -1
+    ) -> tuple[list[str], list[TransactionListing]]:
+        """The state filters that are no states, and the ids that pass all filters. Raises `KafkaError`."""
+        if not self._active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if any(partition.loading for partition in self._partitions.values()):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        known = [state for state in map(TransactionState.of_title, states) if state is not None]
+        now_ms = self._clock.now_ms()
+        return [each for each in dict.fromkeys(states) if TransactionState.of_title(each) is None], [
+            TransactionListing(transactional_id, metadata.producer_id, metadata.state.title)
+            for partition in self._partitions.values()
+            for transactional_id, metadata in (
+                (each.transactional_id, each.metadata) for each in partition.transactions.values()
+            )
+            if (not producer_ids or metadata.producer_id in producer_ids)
+            and (not states or metadata.state in known)
+            and (longer_than_ms < 0 or now_ms - metadata.start_ms > longer_than_ms)
+        ]
+
+    # --- the log ----------------------------------------------------------------------------------------------
+
+    def _write(
+        self, partition: TransactionPartition, transaction: Transaction, metadata: TransactionMetadata
+    ) -> asyncio.Future[None]:
+        """Writes what was decided. The future is done when the transaction has become it, or fails with `KafkaError`.
+
+        The story goes on when nobody waits for the future any more.
+        """
+        transaction.write(metadata)
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(_: None, error: BaseException | None) -> None:
+            if isinstance(error, KafkaError | None):
+                if outcome.done():
+                    return
+                if error is None:
+                    outcome.set_result(None)
+                else:
+                    outcome.set_exception(error)
+                    outcome.exception()  # not everybody who asked is still there to hear it
+            elif not isinstance(error, asyncio.CancelledError):
+                self._tasks.begin(_raised(error), "transaction store")
+
+        drive(self._store(partition, transaction, metadata), done)
+        return outcome
+
+    async def _store(
+        self, partition: TransactionPartition, transaction: Transaction, metadata: TransactionMetadata
+    ) -> None:
+        try:
+            record = transaction_record(transaction.transactional_id, metadata)
+            await self._append(partition, [record], metadata.timeout_ms)
+        except KafkaError as error:
+            transaction.not_written()
+            logger.info("%r did not become %s: %s", transaction.transactional_id, metadata.state.title, error)
+            raise KafkaError(_append_error(error.code), error.message) from error
+        if not self._is_current(partition):
+            # Whoever coordinates the id now has read, or will read, what was written.
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        transaction.written(metadata)
+        if metadata.state in PREPARED:
+            self._send_markers(partition, transaction)
+
+    async def _append(self, partition: TransactionPartition, records: Sequence[KeyValue], timeout_ms: int) -> None:
+        timestamp_ms = self._clock.now_ms()
+        batch = build_batch(
+            [Record(index, timestamp_ms, record.key, record.value) for index, record in enumerate(records)]
+        )
+        await self._log.append(partition.topic_partition, batch, acks=ACKS_ALL, timeout_ms=timeout_ms)
+
+    # --- the end of a transaction -----------------------------------------------------------------------------
+
+    def _send_markers(self, partition: TransactionPartition, transaction: Transaction) -> None:
+        metadata = transaction.metadata
+
+        def complete() -> None:
+            self._complete(partition, transaction)
+
+        self._markers.send(
+            EndedTransaction(
+                transaction.transactional_id,
+                metadata.producer_id,
+                metadata.producer_epoch,
+                partition.coordinator_epoch,
+                metadata.state is PREPARE_COMMIT,
+                metadata.partitions,
+                is_current=lambda: self._is_current(partition),
+                on_complete=complete,
+            )
+        )
+
+    def _complete(self, partition: TransactionPartition, transaction: Transaction) -> None:
+        """Every marker is written. Where that cannot be noted yet it is tried again: the id waits for it."""
+        if not self._is_current(partition):
+            return
+        completed = self._write(partition, transaction, transaction.complete(self._clock.now_ms()))
+
+        def judge(written: asyncio.Future[None]) -> None:
+            if not written.cancelled() and written.exception() is not None:
+                loop = asyncio.get_running_loop()
+                loop.call_later(COMPLETION_RETRY_MS / 1000, self._complete, partition, transaction)
+
+        completed.add_done_callback(judge)
+
+    # --- in the background ------------------------------------------------------------------------------------
+
+    def abort_timed_out(self) -> None:
+        """Aborts every transaction that its producer has left open for too long, and fences the producer."""
+        now_ms = self._clock.now_ms()
+        for partition in list(self._partitions.values()):
+            if partition.loading:
+                continue
+            for transaction in list(partition.transactions.values()):
+                if transaction.metadata.state is not ONGOING:
+                    continue
+                aborted = transaction.time_out(now_ms)
+                if aborted is not None:
+                    logger.info("the transaction of %r has timed out", transaction.transactional_id)
+                    self._write(partition, transaction, aborted)
+
+    def remove_expired(self) -> None:
+        """Forgets ids that nobody has used for ``transactional.id.expiration.ms``."""
+        expiration_ms = self._config.number("transactional.id.expiration.ms")
+        now_ms = self._clock.now_ms()
+        for partition in list(self._partitions.values()):
+            if partition.loading:
+                continue
+            expired: list[Transaction] = []
+            size = 0
+            for transaction in list(partition.transactions.values()):
+                if not transaction.is_expired(expiration_ms, now_ms):
+                    continue
+                transaction.expire()
+                expired.append(transaction)
+                size += len(transaction.transactional_id) + TOMBSTONE_OVERHEAD_BYTES
+                if size >= TOMBSTONE_BATCH_BYTES:
+                    self._tasks.begin(self._forget(partition, expired), "transactional ids expire")
+                    expired, size = [], 0
+            if expired:
+                self._tasks.begin(self._forget(partition, expired), "transactional ids expire")
+
+    async def _forget(self, partition: TransactionPartition, expired: Sequence[Transaction]) -> None:
+        tombstones = [transaction_record(each.transactional_id, None) for each in expired]
+        try:
+            await self._append(partition, tombstones, self._config.number("request.timeout.ms"))
+        except KafkaError as error:
+            logger.warning("%d transactional ids are not forgotten yet: %s", len(expired), error)
+            for transaction in expired:
+                transaction.not_written()
+            return
+        logger.info("forgot %d transactional ids of %s", len(expired), partition.topic_partition)
+        for transaction in expired:
+            partition.transactions.pop(transaction.transactional_id, None)
+
+
+async def _raised(error: BaseException) -> None:
+    raise error
+
+
+_APPEND_ERRORS: Final = {
+    # A client looks for the coordinator again after the first kind, and asks this one again after the second.
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def _append_error(error: ErrorCode) -> ErrorCode:
+    """What a producer is told of a failed append, in words that it knows."""
+    return _APPEND_ERRORS.get(error, error)

@@ -1,0 +1,201 @@
+"""The end markers of transactions on their way to their partitions' leaders (``TransactionMarkerChannelManager``).
+
+Every broker that leads such a partition has a queue. What is in it goes out in one WriteTxnMarkers; the next request
+follows its answer. A marker that was refused for the time being, or whose leader is not known or cannot be reached,
+goes a little later to the leader that the metadata name then, for as long as it takes. A partition that is not in the
+metadata was deleted: nobody waits for its marker (KAFKA-5610).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.runtime import Tasks
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_MS: Final = 50
+
+Marker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
+LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
+"""The broker that leads a partition: NO_BROKER while there is none that lives, None for a partition unknown."""
+WriteMarkers: TypeAlias = Callable[[int, WriteTxnMarkersRequest], Awaitable[Any]]
+"""Sends the request to a broker; its response. Raises ``OSError``, or `WireError` for an answer that is garbled."""
+
+_LATER: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+_FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_NO_MARKERS_THERE: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
+
+
+class EndedTransaction:
+    """A prepared transaction and the partitions that have no marker yet. `is_current` until the coordinator changes."""
+
+    __slots__ = (
+        "committed",
+        "coordinator_epoch",
+        "is_current",
+        "on_complete",
+        "partitions",
+        "producer_epoch",
+        "producer_id",
+        "transactional_id",
+    )
+
+    def __init__(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        partitions: Iterable[TopicPartition],
+        *,
+        is_current: Callable[[], bool],
+        on_complete: Callable[[], None],
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.committed = committed
+        self.partitions = dict.fromkeys(sorted(partitions))
+        self.is_current = is_current
+        self.on_complete = on_complete
+
+    def marker(self, partitions: Iterable[TopicPartition]) -> Marker:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        return WriteTxnMarkersRequest.WritableTxnMarker(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            transaction_result=self.committed,
+            topics=[
+                WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+                for topic, indexes in topics.items()
+            ],
+            coordinator_epoch=self.coordinator_epoch,
+        )
+
+
+_Entry: TypeAlias = tuple[EndedTransaction, list[TopicPartition]]
+
+
+class TransactionMarkers:
+    """See the module's text."""
+
+    def __init__(self, leader_of: LeaderOf, write: WriteMarkers, tasks: Tasks) -> None:
+        self._leader_of = leader_of
+        self._write = write
+        self._tasks = tasks
+        self._queues: dict[int, list[_Entry]] = {}
+        """What waits for a broker; a broker that has a queue, perhaps an empty one, has a sender at work."""
+
+    def send(self, ended: EndedTransaction) -> None:
+        """Sees to it that every partition gets its marker, then calls `ended.on_complete`."""
+        self._enqueue(ended, list(ended.partitions))
+        self._maybe_complete(ended)
+
+    @property
+    def queued(self) -> int:
+        return sum(len(queue) for queue in self._queues.values())
+
+    def _enqueue(self, ended: EndedTransaction, partitions: list[TopicPartition]) -> None:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic_partition in partitions:
+            leader = self._leader_of(topic_partition)
+            if leader is None:
+                logger.info("no marker of %r for %s, which does not exist", ended.transactional_id, topic_partition)
+                del ended.partitions[topic_partition]
+            else:
+                by_leader.setdefault(leader, []).append(topic_partition)
+        for leader, led in by_leader.items():
+            queue = self._queues.get(leader)
+            if leader == NO_BROKER:
+                self._retry_later([(ended, led)])
+            elif queue is None:
+                self._queues[leader] = [(ended, led)]
+                self._tasks.begin(self._send_to(leader), f"transaction markers to {leader}")
+            else:
+                queue.append((ended, led))
+
+    def _maybe_complete(self, ended: EndedTransaction) -> None:
+        if not ended.partitions and ended.is_current():
+            ended.on_complete()
+
+    def _retry_later(self, entries: list[_Entry]) -> None:
+        if entries:
+            asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, self._retry, entries)
+
+    def _retry(self, entries: list[_Entry]) -> None:
+        for ended, partitions in entries:
+            if ended.is_current():
+                self._enqueue(ended, partitions)
+                self._maybe_complete(ended)
+
+    async def _send_to(self, broker_id: int) -> None:
+        """Sends what waits for a broker until nothing does."""
+        while entries := [entry for entry in self._queues[broker_id] if entry[0].is_current()]:
+            self._queues[broker_id] = []
+            self._retry_later(await self._send_once(broker_id, entries))
+        del self._queues[broker_id]
+
+    async def _send_once(self, broker_id: int, entries: list[_Entry]) -> list[_Entry]:
+        """One request; what is to be sent again."""
+        request = WriteTxnMarkersRequest(markers=[ended.marker(partitions) for ended, partitions in entries])
+        try:
+            response = await self._write(broker_id, request)
+        except (OSError, WireError) as error:
+            logger.info("broker %d did not take %d transaction markers: %s", broker_id, len(entries), error)
+            return entries
+        errors = {
+            (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(each.error_code)
+            for marker in response.markers
+            for topic in marker.topics
+            for each in topic.partitions
+        }
+        again = []
+        for ended, partitions in entries:
+            later = self._take(ended, {each: errors.get((ended.producer_id, each)) for each in partitions})
+            if later:
+                again.append((ended, later))
+            else:
+                self._maybe_complete(ended)
+        return again
+
+    def _take(self, ended: EndedTransaction, answers: dict[TopicPartition, ErrorCode | None]) -> list[TopicPartition]:
+        """Takes up one transaction's answers; the partitions to ask again."""
+        later = []
+        for topic_partition, error in answers.items():
+            if error is ErrorCode.NONE or error in _NO_MARKERS_THERE:
+                ended.partitions.pop(topic_partition, None)
+            elif error in _FENCED:
+                # Somebody newer has ended the transaction, or will: it is not ours to complete any more.
+                logger.info("the marker of %r for %s is fenced: %s", ended.transactional_id, topic_partition, error)
+                ended.is_current = _never
+                return []
+            else:
+                if error not in _LATER:
+                    logger.error("the marker of %r for %s: %s", ended.transactional_id, topic_partition, error)
+                later.append(topic_partition)
+        return later
+
+
+def _never() -> bool:
+    return False
