@@ -1,14 +1,20 @@
-"""One client's connection: bytes in, frames, one request at a time, its response out.
+"""One client's connection: bytes in, requests begun in their order, answers out in the same order.
 
 How bytes become frames. All connections of a loop receive into one small shared buffer, which holds no bytes between
 two calls. Whole frames in it are cut out, each into a bytearray of its own; a frame that goes on beyond it gets a
 bytearray of its exact size, into which the rest is received directly. So every request owns its bytes: a record batch
 in it is a memoryview that the log may stamp in place and that nobody else will overwrite.
 
-How requests are run. A connection has one request in flight, as Kafka's muted channel has: the next begins when the
-response of the one before was handed to the transport and the transport is not backed up. A story is run by `drive`,
-without a task; most end at once. While one waits, reading goes on, so that the end of the connection is seen and the
-story can be abandoned, until `MAX_WAITING_BYTES` wait behind it.
+How requests are run. All whole frames of one read are begun in one go, and what they are answered leaves in one write.
+A story is stepped by `drive`, without a task; most end at once. While one waits, the connection is Kafka's muted
+channel: the next request begins when this one is answered. One kind of waiting is no reason to mute: a produce whose
+records are appended, and which waits only for the followers, is settled (`RequestContext.settle`): whatever it does is
+done. The next produce begins behind it, so that five batches in flight wait for replication once and not five times.
+Everything else keeps Kafka's order to the letter: it begins when all before it is answered.
+
+Answers leave in the order of their requests, whoever is ready first; so does the end of the connection that a request
+brings about. While a story waits, reading goes on, so that the end of the connection is seen and its stories can be
+abandoned, until `MAX_WAITING_BYTES` of requests wait or `MAX_UNANSWERED` are begun.
 
 What is wrong with the bytes (a size below zero or above ``socket.request.max.bytes``, an unknown request, a version
 that is not offered, a message that does not parse) closes this connection and touches no other.
@@ -26,12 +32,15 @@ from barnabas.broker.authorize import ANONYMOUS, Authorizer, Principal
 from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.broker.router import Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.doors import Bytes
 from barnabas.runtime.story import Story, drive
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_request_header, encode_response
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
@@ -39,7 +48,11 @@ logger = logging.getLogger(__name__)
 SHARED_BYTES: Final = 32 * 1024
 """Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
 MAX_WAITING_BYTES: Final = 1024 * 1024
-"""How many bytes of further requests may wait behind one that is running before reading pauses."""
+"""How many bytes of further requests may wait until they can begin before reading pauses."""
+MAX_UNANSWERED: Final = 64
+"""How many requests may be begun and not answered: the last one to be begun waits until the first is answered."""
+JOINED_BYTES: Final = 32 * 1024
+"""Answers up to this size leave as one buffer; the parts of larger ones are not copied together."""
 
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
@@ -55,26 +68,49 @@ class ConnectionLimits:
         self.max_request_bytes = max_request_bytes
 
 
+class Unanswered:
+    """A request that was begun, and whose answer has to wait: for its story, or for the answers before it."""
+
+    __slots__ = ("_connection", "answer", "context", "refusal", "story")
+
+    def __init__(self, connection: BrokerConnection, context: RequestContext | None) -> None:
+        self._connection = connection
+        self.context = context
+        self.story: Story[Any] | None = None
+        self.answer: list[Bytes] = []
+        """Empty where there is none, as after acks=0."""
+        self.refusal: str | None = None
+        """Why the connection ends when this request's turn comes."""
+
+    def ended(self, response: Any, error: BaseException | None) -> None:
+        """Its story has ended."""
+        self.story = None
+        self._connection.story_ended(self, response, error)
+
+
 class BrokerConnection(asyncio.BufferedProtocol):
     """The broker's end of one TCP connection."""
 
     __slots__ = (
+        "_at_once",
         "_broker",
-        "_busy",
         "_closed",
-        "_context",
-        "_driving",
+        "_corked",
+        "_corked_bytes",
+        "_ended_at_once",
+        "_ending",
         "_filled",
+        "_flush_is_due",
         "_frame",
         "_frame_view",
         "_head",
         "_limits",
         "_reading_paused",
+        "_repeated_produces",
         "_router",
         "_routes",
-        "_story",
-        "_story_ended",
         "_transport",
+        "_unanswered",
         "_waiting",
         "_waiting_bytes",
         "_writing_paused",
@@ -92,6 +128,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._broker = broker
         self._router = router
         self._routes = router.routes
+        self._repeated_produces = router.repeated_produces
         self._limits = limits
         self.listener = listener
         self.authorizer = authorizer
@@ -106,14 +143,17 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._filled = 0
         self._waiting: deque[bytearray] = deque()
         self._waiting_bytes = 0
-        self._busy = False
-        self._driving = False
+        self._unanswered: deque[Unanswered] = deque()
+        self._corked: list[Bytes] | None = None
+        self._corked_bytes = 0
+        self._flush_is_due = False
+        self._ending: str | None = None
+        """Why the connection ends once what was begun is answered."""
         self._closed = False
         self._reading_paused = False
         self._writing_paused = False
-        self._context: RequestContext | None = None
-        self._story: Story[Any] | None = None
-        self._story_ended = self._on_story_ended
+        self._at_once: tuple[Any, BaseException | None] = (None, None)
+        self._ended_at_once = self._note_end
 
     # Connection
 
@@ -134,7 +174,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     @property
     def busy(self) -> bool:
-        return self._busy
+        return bool(self._unanswered)
 
     def hold(self) -> None:
         """Reads nothing until `release`: the broker does not serve yet."""
@@ -149,7 +189,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Closes the connection; a story that waits is abandoned, what was written is still sent."""
+        """Closes the connection; stories that wait are abandoned, what was written is still sent."""
+        self._uncork()
         self._end()
         if self._transport is not None:
             self._transport.close()
@@ -160,12 +201,30 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._waiting_bytes = 0
         self._frame = None
         self._frame_view = _shared_view
-        story, self._story = self._story, None
-        if story is not None:
-            story.abandon()
+        self._corked = None
+        unanswered, self._unanswered = self._unanswered, deque()
+        for each in unanswered:
+            story, each.story = each.story, None
+            if story is not None:
+                story.abandon()
 
     def _refuse(self, reason: str) -> None:
+        """Ends the connection when all that came before is answered; nothing behind is begun or read."""
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._end_when_answered(reason)
+
+    def _end_when_answered(self, reason: str) -> None:
+        if self._ending is None:
+            self._ending = reason
+        if not (self._unanswered or self._waiting):
+            self._abort(self._ending)
+
+    def _abort(self, reason: str) -> None:
+        if self._closed:
+            return
         logger.warning("[broker %d] closing the connection from %s: %s", self._broker.broker_id, self.peer, reason)
+        self._uncork()
         self._end()
         if self._transport is not None:
             self._transport.abort()
@@ -182,6 +241,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return _shared_view
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._ending is not None:
+            return
         frame = self._frame
         if frame is not None:
             self._filled += nbytes
@@ -197,7 +258,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if end >= 4:
             size = _SIZE(_shared)[0]
             # Exactly one request, and nothing in its way: the common case.
-            if end == size + 4 and not (self._busy or self._writing_paused) and size <= self._limits.max_request_bytes:
+            if (
+                end == size + 4
+                and not (self._unanswered or self._writing_paused)
+                and size <= self._limits.max_request_bytes
+            ):
                 self._run(bytearray(_shared_view[4:end]))
                 return
         self._cut(end)
@@ -206,16 +271,15 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """Takes the frames out of the shared buffer's first `end` bytes before any of them is run."""
         position = 0
         frames: list[bytearray] = []
+        refusal: str | None = None
         while end - position >= 4:
             size = _SIZE(_shared, position)[0]
             if not 0 <= size <= self._limits.max_request_bytes:
-                for frame in frames:
-                    self._arrived(frame)
-                self._refuse(
+                refusal = (
                     f"it announced a request of {size} bytes; socket.request.max.bytes is "
                     f"{self._limits.max_request_bytes}"
                 )
-                return
+                break
             start = position + 4
             if start + size > end:
                 self._frame = begun = bytearray(size)
@@ -226,15 +290,21 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 break
             frames.append(bytearray(_shared_view[start : start + size]))
             position = start + size
-        self._head = bytes(_shared_view[position:end])
+        if refusal is None:
+            self._head = bytes(_shared_view[position:end])
+        if len(frames) > 1:
+            self._corked = []
         for frame in frames:
             self._arrived(frame)
+        self._uncork()
+        if refusal is not None:
+            self._end_when_answered(refusal)
 
     def _arrived(self, frame: bytearray) -> None:
-        if self._closed:
-            return
-        if not self._busy and not self._writing_paused:
+        if not self._waiting and self._may_begin(frame):
             self._run(frame)
+            return
+        if self._closed or self._ending is not None:
             return
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
@@ -243,12 +313,32 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._reading_paused = True
             self._transport.pause_reading()
 
-    def _run_waiting(self) -> None:
-        while self._waiting and not (self._busy or self._writing_paused or self._closed):
-            frame = self._waiting.popleft()
-            self._waiting_bytes -= len(frame)
-            self._run(frame)
-        if self._reading_paused and self._waiting_bytes <= MAX_WAITING_BYTES and not self._closed:
+    def _may_begin(self, frame: bytearray) -> bool:
+        if self._closed or self._ending is not None or self._writing_paused:
+            return False
+        unanswered = self._unanswered
+        if not unanswered:
+            return True
+        last = unanswered[-1].context
+        if len(unanswered) >= MAX_UNANSWERED or (last is not None and not last.settled) or len(frame) < 2:
+            return False
+        route = self._routes.get(frame[0] << 8 | frame[1])
+        return route is not None and route.pipelined
+
+    def _begin_waiting(self) -> None:
+        waiting = self._waiting
+        if waiting and self._corked is None:
+            self._corked = []
+            while waiting and self._may_begin(waiting[0]):
+                frame = waiting.popleft()
+                self._waiting_bytes -= len(frame)
+                self._run(frame)
+            self._uncork()
+        if self._closed:
+            return
+        if self._ending is not None:
+            self._end_when_answered(self._ending)
+        elif self._reading_paused and self._waiting_bytes <= MAX_WAITING_BYTES:
             assert self._transport is not None
             self._reading_paused = False
             self._transport.resume_reading()
@@ -258,11 +348,24 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._run_waiting()
+        self._begin_waiting()
 
-    # Frames to stories to responses
+    # Frames to stories to answers
 
     def _run(self, frame: bytearray) -> None:
+        self.requests += 1
+        answer = self._repeated_produces.answer(self._broker, self, frame)
+        if answer is None:
+            self._run_decoded(frame)
+        elif type(answer) is not bytes:
+            self._begin(*answer)
+        elif answer:
+            if self._corked is None and not self._unanswered:
+                self._transport.write(answer)  # type: ignore[union-attr]
+            else:
+                self._send([answer])
+
+    def _run_decoded(self, frame: bytearray) -> None:
         try:
             header, offset = decode_request_header(frame)
         except WireError as error:
@@ -273,13 +376,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if route is None:
             self._refuse(f"it sent a request with API key {api_key}, which this broker does not offer")
             return
-        self.requests += 1
         if not route.min_version <= version <= route.max_version:
             if api_key == ApiKey.API_VERSIONS:
-                assert self._transport is not None
-                self._transport.writelines(
-                    encode_response(self._router.unsupported_version(), 0, header.correlation_id)
-                )
+                self._send(encode_response(self._router.unsupported_version(), 0, header.correlation_id))
             else:
                 self._refuse(
                     f"it sent {route.name} in version {version}; versions {route.min_version} to "
@@ -291,46 +390,125 @@ class BrokerConnection(asyncio.BufferedProtocol):
         except WireError as error:
             self._refuse(f"its {route.name} request (version {version}) cannot be read ({error})")
             return
-        self._context = context = RequestContext(header, self.principal, self.listener, self, route, request)
-        self._busy = True
-        self._driving = True
-        story = drive(route.handle(self._broker, request, context), self._story_ended)
-        self._driving = False
-        if story is not None:
-            if self._closed:
-                story.abandon()
-            else:
-                self._story = story
+        if api_key == ApiKey.PRODUCE:
+            self._repeated_produces.learn(header, request, frame)
+        context = RequestContext(header, self.principal, self.listener, self, route, request)
+        self._begin(context, route.handle(self._broker, request, context))
 
-    def _on_story_ended(self, response: Any, error: BaseException | None) -> None:
-        context = self._context
+    def _begin(self, context: RequestContext, coroutine: Coroutine[Any, Any, Any]) -> None:
+        story = drive(coroutine, self._ended_at_once)
+        if story is None:
+            response, error = self._at_once
+            self._at_once = (None, None)
+            try:
+                answer = self._answer(context, response, error)
+            except Disconnect as end:
+                self._refuse(str(end))
+                return
+            if answer:
+                self._send(answer)
+        elif self._closed:
+            story.abandon()
+        else:
+            unanswered = Unanswered(self, context)
+            unanswered.story = story
+            story.on_done = unanswered.ended
+            self._unanswered.append(unanswered)
+
+    def _note_end(self, response: Any, error: BaseException | None) -> None:
+        self._at_once = (response, error)
+
+    def settled(self) -> None:
+        """A request has done all it does: what waits may begin, but not in the midst of its story."""
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_waiting)
+
+    def story_ended(self, unanswered: Unanswered, response: Any, error: BaseException | None) -> None:
+        context = unanswered.context
         assert context is not None
-        self._context = None
-        self._story = None
-        self._busy = False
+        try:
+            unanswered.answer = self._answer(context, response, error)
+        except Disconnect as end:
+            unanswered.refusal = str(end)
+        if self._closed or unanswered is not self._unanswered[0]:
+            return
+        if len(self._unanswered) == 1:
+            self._flush()
+        elif not self._flush_is_due:
+            # What ended these stories may end those behind them in the same turn of the loop: one write for all.
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Sends the answers whose turn has come, and begins what waited for that."""
+        self._flush_is_due = False
+        if self._closed:
+            return
+        answers: list[Bytes] = []
+        unanswered = self._unanswered
+        while unanswered and unanswered[0].story is None:
+            first = unanswered.popleft()
+            if first.refusal is not None:
+                self._write(answers)
+                self._abort(first.refusal)
+                return
+            answers += first.answer
+        self._write(answers)
+        self._begin_waiting()
+
+    def _send(self, answer: list[Bytes]) -> None:
+        """Sends an answer, behind those that have to leave before it."""
+        if self._closed:
+            return
+        if self._unanswered:
+            behind = Unanswered(self, None)
+            behind.answer = answer
+            self._unanswered.append(behind)
+        elif self._corked is None:
+            self._write(answer)
+        else:
+            self._corked += answer
+            self._corked_bytes += sum(map(len, answer))
+            if self._corked_bytes > JOINED_BYTES:
+                self._uncork()
+                self._corked = []
+
+    def _uncork(self) -> None:
+        corked, self._corked = self._corked, None
+        self._corked_bytes = 0
+        if corked:
+            self._write(corked)
+
+    def _write(self, parts: list[Bytes]) -> None:
+        if not parts or self._closed:
+            return
+        transport = self._transport
+        assert transport is not None
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif sum(map(len, parts)) <= JOINED_BYTES:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+
+    def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
+        """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
         if error is not None:
             response = self._failed(context, error)
-        if response is not None and not self._closed:
-            try:
-                parts = encode_response(response, context.header.api_version, context.header.correlation_id)
-            except Exception as failure:
-                logger.exception("[broker %d] cannot encode %r", self._broker.broker_id, response)
-                self._refuse(f"the response to its {context.api_name} cannot be written ({failure})")
-                return
-            transport = self._transport
-            assert transport is not None
-            if len(parts) == 1:
-                transport.write(parts[0])
-            else:
-                transport.writelines(parts)
-        if not self._driving:
-            self._run_waiting()
+        if response is None or self._closed:
+            return []
+        if type(response) is bytes:
+            return [response]
+        try:
+            return encode_response(response, context.header.api_version, context.header.correlation_id)
+        except Exception as failure:
+            logger.exception("[broker %d] cannot encode %r", self._broker.broker_id, response)
+            raise Disconnect(f"the response to its {context.api_name} cannot be written ({failure})") from failure
 
     def _failed(self, context: RequestContext, error: BaseException) -> Any:
         """The response that tells the caller of `error`, or None where there is none to send."""
         if isinstance(error, Disconnect):
-            self._refuse(str(error))
-            return None
+            raise error
         if isinstance(error, asyncio.CancelledError):  # the broker is shutting down
             self.close()
             return None
@@ -351,5 +529,5 @@ class BrokerConnection(asyncio.BufferedProtocol):
             )
         response = failure_response(context, error)
         if response is None:
-            self._refuse(f"{context.api_name} failed ({error}) and has no response that could say so")
+            raise Disconnect(f"{context.api_name} failed ({error}) and has no response that could say so")
         return response

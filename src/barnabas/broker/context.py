@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request: its header, who sent it on which listener, and over which connection."""
 
-    __slots__ = ("connection", "header", "listener", "principal", "request", "route")
+    __slots__ = ("connection", "header", "listener", "principal", "request", "route", "settled")
 
     def __init__(
         self,
@@ -32,6 +32,13 @@ class RequestContext:
         self.connection = connection
         self.route = route
         self.request = request
+        self.settled = False
+        """All that the request does is done, and what is waited for is only its answer."""
+
+    def settle(self) -> None:
+        """Called by a story before it waits, where what comes behind may begin now (`Route.pipelined`)."""
+        self.settled = True
+        self.connection.settled()
 
     @property
     def api_name(self) -> str:

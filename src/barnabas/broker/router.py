@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.context import RequestContext
+from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.frames import request_class, response_class
@@ -85,12 +86,14 @@ class Route(NamedTuple):
     handle: Handle
     response_class: Any
     failed: Failed | None
+    pipelined: bool = False
+    """Whether such a request may begin while settled ones before it wait for their answers."""
 
 
 class Router:
     """The table. `routes` is looked up by the number in the request's header."""
 
-    __slots__ = ("_unsupported", "api_versions", "routes")
+    __slots__ = ("_unsupported", "api_versions", "repeated_produces", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
@@ -107,8 +110,10 @@ class Router:
                 module.handle,
                 response_class(key),
                 getattr(module, "failed", None),
+                getattr(module, "PIPELINED", False),
             )
         self.api_versions = [(key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())]
+        self.repeated_produces = RepeatedProduces(self.routes[int(ApiKey.PRODUCE)])
         self._unsupported: Any = None
 
     def unsupported_version(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.log.log import AppendInfo
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.replica.partition import Partition
@@ -37,6 +38,17 @@ class Appended:
         self.required_offset = NO_OFFSET
         self.leading_since_epoch = -1
         self.pending = False
+
+    def at(self, partition: Partition, info: AppendInfo, *, pending: bool) -> Appended:
+        """The log took the records."""
+        self.base_offset = info.first_offset
+        self.log_append_time_ms = info.log_append_time
+        self.log_start_offset = info.log_start_offset
+        if pending:
+            self.required_offset = info.last_offset + 1
+            self.leading_since_epoch = partition.leading_since_epoch
+            self.pending = True
+        return self
 
     def failed(self, error: ErrorCode, message: str | None = None) -> Appended:
         self.error = error

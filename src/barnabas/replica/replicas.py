@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from barnabas.log.log import AppendOrigin, Log
+from barnabas.log.log import AppendInfo, AppendOrigin, Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
@@ -414,29 +414,36 @@ class Replicas:
         Never raises for expected trouble: the error is in what it returns. With acks=all, `replicated` comes next.
         """
         result = Appended(topic_partition)
+        try:
+            partition, info = self.append_as_leader(
+                topic_partition, records, required_acks, origin, internal_topics_allowed
+            )
+        except KafkaError as error:
+            return result.failed(error.code, error.message)
+        return result.at(partition, info, pending=required_acks == ACKS_ALL)
+
+    def append_as_leader(
+        self,
+        topic_partition: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
+    ) -> tuple[Partition, AppendInfo]:
+        """As `append`, for one that raises: after any `KafkaError` nothing was appended."""
         partition = self._partitions.get(topic_partition)
         if partition is None:
             code = self.partition_or_error(topic_partition)
             assert isinstance(code, ErrorCode)
-            return result.failed(code)
+            raise KafkaError(code)
         if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
-            return result.failed(
+            raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}"
             )
         clock = self._clock
-        try:
-            info, high_watermark_raised = partition.append_as_leader(
-                records, required_acks, now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms(), origin=origin
-            )
-        except KafkaError as error:
-            return result.failed(error.code, error.message)
-        result.base_offset = info.first_offset
-        result.log_append_time_ms = info.log_append_time
-        result.log_start_offset = info.log_start_offset
-        if required_acks == ACKS_ALL:
-            result.required_offset = info.last_offset + 1
-            result.leading_since_epoch = partition.leading_since_epoch
-            result.pending = True
+        info, high_watermark_raised = partition.append_as_leader(
+            records, required_acks, now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms(), origin=origin
+        )
         if high_watermark_raised:
             self.high_watermark_moved(partition)
         if not info.duplicate:
@@ -445,7 +452,7 @@ class Replicas:
                 self._wake_stirred()
             if self.follower_fetches.delayed:
                 self.follower_fetches.check_and_complete(topic_partition)
-        return result
+        return partition, info
 
     async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
         """Returns when every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all)."""

@@ -21,13 +21,13 @@ T = TypeVar("T")
 class Story(Generic[T]):
     """A coroutine in progress; made by `drive` only when the coroutine suspended."""
 
-    __slots__ = ("_coroutine", "_on_done", "_waiting_for")
+    __slots__ = ("_coroutine", "_waiting_for", "on_done")
 
     def __init__(
         self, coroutine: Coroutine[Any, Any, T], on_done: Callable[[T | None, BaseException | None], None]
     ) -> None:
         self._coroutine = coroutine
-        self._on_done = on_done
+        self.on_done = on_done
         self._waiting_for: asyncio.Future[Any] | None = None
 
     def _wait(self, yielded: Any) -> None:
@@ -44,9 +44,9 @@ class Story(Generic[T]):
             # The awaiting future re-raises its own exception or cancellation inside the coroutine.
             yielded = self._coroutine.send(None)
         except StopIteration as end:
-            self._on_done(end.value, None)
+            self.on_done(end.value, None)
         except BaseException as error:
-            self._on_done(None, error)
+            self.on_done(None, error)
         else:
             self._wait(yielded)
 
@@ -55,7 +55,7 @@ class Story(Generic[T]):
         if self._waiting_for is not None:
             self._waiting_for.remove_done_callback(self._step)
             self._waiting_for = None
-        self._on_done = _nobody
+        self.on_done = _nobody
         self._coroutine.close()
 
 

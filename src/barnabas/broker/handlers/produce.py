@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
 
-_ADMIN_CLIENT_ID: Final = "__admin_client"
+ADMIN_CLIENT_ID: Final = "__admin_client"
+PIPELINED: Final = True
 _FIRST_VERSION_OF_BATCHES: Final = 3
 _FIRST_VERSION_OF_ZSTD: Final = 7
 _FIRST_VERSION_WITH_LEADERS: Final = 10
@@ -40,7 +41,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
         return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
     version = context.header.api_version
     replicas = broker.replicas
-    internal_allowed = context.header.client_id == _ADMIN_CLIENT_ID
+    internal_allowed = context.header.client_id == ADMIN_CLIENT_ID
     appended: list[list[Appended]] = []
     refused: dict[TopicPartition, KafkaError] = {}
     if request.transactional_id is not None:
@@ -67,7 +68,16 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             assert isinstance(records, memoryview | bytearray)
             results.append(replicas.append(partition, records, acks, internal_topics_allowed=internal_allowed))
     if acks == ACKS_ALL:
-        await replicas.replicated([each for results in appended for each in results], request.timeout_ms)
+        return await replicated(broker, request, context, appended)
+    return _response(broker, request, appended, context)
+
+
+async def replicated(
+    broker: Broker, request: ProduceRequest, context: RequestContext, appended: list[list[Appended]]
+) -> ProduceResponse | None:
+    """The answer when the followers have what was appended (acks=all)."""
+    context.settle()
+    await broker.replicas.replicated([each for results in appended for each in results], request.timeout_ms)
     return _response(broker, request, appended, context)
 
 

@@ -1,0 +1,221 @@
+"""Produce requests that say what one before them said, but for the records.
+
+A producer's requests to a partition begin with the same bytes again and again: client id, acks, timeout, topic and
+partition. What differs is the correlation id before them and the records behind. Such bytes are an envelope here. Of
+the envelopes it has seen the broker remembers what they mean, and the answer but for its numbers; the next request in
+one of them costs a look into a dict where it would cost a decoded message, a handler's story and an encoded answer,
+which is half of the CPU of a small request.
+
+There is one way to produce all the same. A request is taken here only as far as nothing is out of the ordinary: one
+partition, no transaction, an append that succeeds. Everything else, every error above all, is left to the handler
+(``handlers/produce``), which finds the frame as it came: an append that fails has not appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from barnabas.broker.authorize import Operation, ResourceType
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, replicated
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.delayed_produce import Appended
+from barnabas.replica.replicas import ACKS_ALL
+from barnabas.wire.api import ApiKey
+from barnabas.wire.errors import WireError
+from barnabas.wire.frames import RequestHeader, encode_request, encode_response
+from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.records import ATTRIBUTES_AT, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL
+from barnabas.wire.varint import read_rest
+
+if TYPE_CHECKING:
+    from barnabas.broker.connection import BrokerConnection
+    from barnabas.broker.router import Route
+    from barnabas.broker.server import Broker
+
+MAX_ENVELOPES: Final = 4096
+"""So many are remembered, some 4 MB; further ones take the ordinary way."""
+
+_VERSIONS: Final = range(7, ProduceRequest.max_version + 1)
+"""Since 7 every compression is allowed, so that a batch's attributes need no look at the version."""
+_START: Final = Struct(">ii").unpack_from
+"""API key (0) and version in one number, and the correlation id."""
+_INT32: Final = Struct(">i").unpack_from
+_ENVELOPE_AT: Final = 8
+_CLIENT_ID_LENGTH_AT: Final = 9
+"""The low byte: longer client ids take the ordinary way, and so do topic names that are no bytes long."""
+_WITHOUT_RECORDS: Final = 4
+"""How many bytes a request without records ends with: a null length of four, or of one and three empty sets of tags."""
+_NO_TAGS: Final = bytes(3)
+_ATTRIBUTES_LOW_AT: Final = ATTRIBUTES_AT + 1
+_NUMBERS: Final = Struct(">qqq")
+_NUMBERS_MARK: Final = _NUMBERS.pack(0x0B42_4E42_4153_0001, 0x0B42_4E42_4153_0002, 0x0B42_4E42_4153_0003)
+"""Base offset, append time and log start offset that no log has: they show where the numbers stand in an answer."""
+
+
+_OTHER: Final = (IndexError, StructError, WireError)
+"""What reading a frame raises that is no request in a known envelope."""
+
+
+class Envelope(NamedTuple):
+    """One envelope's meaning."""
+
+    topic_partition: TopicPartition
+    acks: int
+    client_id: str | None
+    request: ProduceRequest
+    """Without records."""
+    pack_answer: Callable[..., bytes]
+    answer_size: int
+    answer_front: bytes
+    """Between the correlation id and the numbers."""
+    answer_back: bytes
+
+
+class _Version(NamedTuple):
+    """Where a request of one version has what, behind the lengths of client id and topic name."""
+
+    version: int
+    name_at: int
+    behind_name: int
+    flexible: bool
+    envelopes: dict[bytes, Envelope]
+
+
+class RepeatedProduces:
+    """All envelopes that a broker has seen."""
+
+    __slots__ = ("_count", "_route", "_versions")
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._count = 0
+        self._versions: dict[int, _Version] = {}
+        for version in _VERSIONS:
+            flexible = version >= ProduceRequest.flexible_since
+            # Lengths of 2 and 4 bytes, or of 1; a topic name's own low byte is the last before the name.
+            self._versions[version] = _Version(version, *((20, 4) if flexible else (24, 8)), flexible, {})
+
+    def learn(self, header: RequestHeader, request: ProduceRequest, frame: bytearray) -> None:
+        """Remembers a decoded request's envelope, if it is one of those that can be repeated."""
+        known = self._versions.get(header.api_version)
+        if (
+            known is None
+            or self._count >= MAX_ENVELOPES
+            or request.transactional_id is not None
+            or len(request.topic_data) != 1
+            or len(request.topic_data[0].partition_data) != 1
+            or not -1 <= request.acks <= 1
+            or header.client_id == ADMIN_CLIENT_ID
+        ):
+            return
+        version = known.version
+        name = request.topic_data[0].name
+        index = request.topic_data[0].partition_data[0].index
+        bare = ProduceRequest(
+            None,
+            request.acks,
+            request.timeout_ms,
+            [ProduceRequest.TopicProduceData(name, [ProduceRequest.PartitionProduceData(index, None)])],
+        )
+        encoded = b"".join(encode_request(bare, version, 0, header.client_id))[4:]
+        envelope = encoded[_ENVELOPE_AT:-_WITHOUT_RECORDS]
+        name_at = known.name_at + encoded[_CLIENT_ID_LENGTH_AT]
+        if (
+            name_at > len(encoded)
+            or name_at + encoded[name_at - 1] + known.behind_name != _ENVELOPE_AT + len(envelope)
+            or not frame.startswith(envelope, _ENVELOPE_AT)
+            or envelope in known.envelopes
+        ):
+            return
+        response = _response(name, index, _NUMBERS.unpack(_NUMBERS_MARK))
+        answer = b"".join(encode_response(response, version, 0))
+        front, _, back = answer[_ENVELOPE_AT:].partition(_NUMBERS_MARK)
+        self._count += 1
+        known.envelopes[envelope] = Envelope(
+            TopicPartition(name, index),
+            request.acks,
+            header.client_id,
+            bare,
+            Struct(f">ii{len(front)}sqqq{len(back)}s").pack,
+            len(answer) - 4,
+            front,
+            back,
+        )
+
+    def answer(
+        self, broker: Broker, connection: BrokerConnection, frame: bytearray
+    ) -> bytes | tuple[RequestContext, Coroutine[Any, Any, ProduceResponse | None]] | None:
+        """The whole answer to a frame in a known envelope (empty for acks=0), or, where the followers' copies are to
+        be waited for, its story. None leaves the frame to the handler: nothing was done."""
+        try:
+            version, correlation_id = _START(frame)
+            known = self._versions.get(version)
+            if known is None:
+                return None
+            end = known.name_at + frame[_CLIENT_ID_LENGTH_AT]
+            end += frame[end - 1] + known.behind_name
+            envelope = known.envelopes.get(bytes(frame[_ENVELOPE_AT:end]))
+            if envelope is None:
+                return None
+            if known.flexible:
+                size = frame[end]
+                start = end + 1
+                if size > 127:
+                    size, start = read_rest(frame, start, size)
+                stop = start + size - 1
+                if frame[stop:] != _NO_TAGS:
+                    return None
+            else:
+                start = end + 4
+                stop = start + _INT32(frame, end)[0]
+                if stop != len(frame):
+                    return None
+            if (
+                stop - start < HEADER_BYTES
+                or frame[start + MAGIC_AT] != 2
+                or frame[start + _ATTRIBUTES_LOW_AT] & TRANSACTIONAL
+            ):
+                return None
+        except _OTHER:
+            return None
+        topic_partition = envelope.topic_partition
+        if not connection.authorizer.allows(
+            connection.principal, connection.peer_host, Operation.WRITE, ResourceType.TOPIC, topic_partition.topic
+        ):
+            return None
+        acks = envelope.acks
+        try:
+            partition, info = broker.replicas.append_as_leader(topic_partition, memoryview(frame)[start:stop], acks)
+        except KafkaError:
+            return None
+        if acks == ACKS_ALL:
+            over, error = partition.check_enough_replicas_reach_offset(
+                info.last_offset + 1, partition.leading_since_epoch
+            )
+            if error or not over:
+                header = RequestHeader(int(ApiKey.PRODUCE), version, correlation_id, envelope.client_id)
+                context = RequestContext(
+                    header, connection.principal, connection.listener, connection, self._route, envelope.request
+                )
+                appended = Appended(topic_partition).at(partition, info, pending=True)
+                return context, replicated(broker, envelope.request, context, [[appended]])
+        elif acks == 0:
+            return b""
+        return envelope.pack_answer(
+            envelope.answer_size,
+            correlation_id,
+            envelope.answer_front,
+            info.first_offset,
+            info.log_append_time,
+            info.log_start_offset,
+            envelope.answer_back,
+        )
+
+
+def _response(name: str, index: int, numbers: tuple[int, int, int]) -> ProduceResponse:
+    return ProduceResponse([TopicResponse(name, [PartitionResponse(index, 0, *numbers)])])
