@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from barnabas.broker.authorize import AllowAll, Authorizer
 from barnabas.broker.config_changes import ConfigChanges
@@ -42,15 +42,18 @@ from barnabas.runtime import Condition, Listener, Runtime, Tasks
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.client import ConnectionState, ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.client import ConnectionState, StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.client_config import client_of
 from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import BrokerIdInUse, KafkaZkClient
+from barnabas.zk.kafka_zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
 from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode
 
 logger = logging.getLogger(__name__)
 
 CONTROLLED_SHUTDOWN_VERSION: Final = 3
 ZOOKEEPER_RETRY_MS: Final = 500
+COUNTDOWN_LOG_MS: Final = 5_000
+"""How often a broker that waits for an earlier registration says so in its log."""
 
 
 class BrokerStartError(Exception):
@@ -85,6 +88,8 @@ class Broker:
         self._client: ZooKeeperClient | None = None
         self._zk: KafkaZkClient | None = None
         self._registered_epoch = -1
+        self.registration_wait: RegistrationWait | None = None
+        """What a starting broker waits for; None when it does not."""
         self._controller_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
         self._replicas: Replicas | None = None
@@ -135,6 +140,26 @@ class Broker:
     def is_stale(self, broker_epoch: int) -> bool:
         """Whether a controller's request was meant for an earlier registration of this broker (KIP-380)."""
         return broker_epoch != -1 and broker_epoch < self.broker_epoch
+
+    def status(self) -> dict[str, Any]:
+        """What there is to be seen of this broker at any moment, as plain values."""
+        wait = self.registration_wait
+        return {
+            "broker_id": self.broker_id,
+            "state": self._state(),
+            "registration_wait": None
+            if wait is None
+            else {"owner": wait.owner, "waited_ms": wait.waited_ms, "remaining_ms": wait.remaining_ms},
+            "zookeeper": None if self._client is None else self._client.status(),
+        }
+
+    def _state(self) -> str:
+        """In the words of Kafka's ``BrokerState``, with one of our own."""
+        if self.registration_wait is not None:
+            return "WAITING_FOR_REGISTRATION"
+        if self._stopping:
+            return "SHUTTING_DOWN"
+        return "RUNNING" if self._controller is not None else "STARTING"
 
     # Beginning
 
@@ -216,18 +241,10 @@ class Broker:
         )
 
     async def _connect_zookeeper(self) -> None:
-        config = self.config
-        session_timeout_ms = config.number("zookeeper.session.timeout.ms")
-        self._client = ZooKeeperClient(
-            self.runtime,
-            config.text("zookeeper.connect"),
-            session_timeout_ms=session_timeout_ms,
-            connection_timeout_ms=config.optional_number("zookeeper.connection.timeout.ms") or session_timeout_ms,
-            max_in_flight=config.number("zookeeper.max.in.flight.requests"),
-            name=f"broker {self.broker_id}",
-        )
+        self._client = client_of(self.runtime, self.config, name=f"broker {self.broker_id}")
         await self._client.start()
-        self._zk = KafkaZkClient(self.runtime, self._client)
+        self._zk = KafkaZkClient(self.runtime, self._client, secure=self.config.flag("zookeeper.set.acl"))
+        await self._zk.create_chroot_path_if_not_set()
         await self._zk.create_top_level_paths()
 
     async def _identify(self) -> None:
@@ -287,20 +304,30 @@ class Broker:
 
     async def _follow_features(self) -> None:
         """Keeps the epoch of ``/feature``, which ApiVersions tells."""
-        changed = Condition()
-        handler = ZNodeChangeHandler(FeatureZNode.path, changed.notify, changed.notify, changed.notify)
-        self.zk.register_znode_change_handler(handler)
+        woken = Condition()
+        stale = True
+
+        def wake() -> None:
+            nonlocal stale
+            stale = True
+            woken.notify()
+
+        self.zk.register_znode_change_handler(ZNodeChangeHandler(FeatureZNode.path, wake, wake, wake))
+        # A new session has none of the old one's watches (``FinalizedFeatureChangeListener``).
+        self.zk.register_state_change_handler(StateChangeHandler("features", after_initializing_session=wake))
         while True:
+            while not stale:
+                await woken
+            stale = False
             try:
                 known = await self.zk.get_features()
                 self.features_epoch = -1 if known is None else known[1]
                 if known is None and await self.zk.path_exists(FeatureZNode.path):
-                    continue
+                    stale = True
             except ZooKeeperError as error:
                 logger.debug("[broker %d] features are not read: %s", self.broker_id, error)
                 await self.pause(ZOOKEEPER_RETRY_MS)
-                continue
-            await changed
+                stale = True
 
     async def _load_dynamic_config(self) -> None:
         for entity in (DEFAULT_ENTITY, str(self.broker_id)):
@@ -309,9 +336,20 @@ class Broker:
     async def _register(self, info: BrokerInfo) -> int:
         """Puts this broker into ZooKeeper and returns its epoch; waits for the registration of a killed predecessor."""
 
-        def tell(waited_ms: int, session_id: int) -> None:
-            if waited_ms == 0:
-                logger.info("[broker %d] waiting for an earlier registration to expire", self.broker_id)
+        told_ms = -COUNTDOWN_LOG_MS
+
+        def tell(wait: RegistrationWait) -> None:
+            nonlocal told_ms
+            self.registration_wait = wait
+            if wait.waited_ms - told_ms >= COUNTDOWN_LOG_MS:
+                told_ms = wait.waited_ms
+                logger.warning(
+                    "[broker %d] this broker.id is still registered by %s: waiting for that session to end, "
+                    "at most %d s more",
+                    self.broker_id,
+                    wait.owner,
+                    wait.remaining_ms // 1000,
+                )
 
         try:
             return await self.zk.register_broker(
@@ -319,6 +357,8 @@ class Broker:
             )
         except BrokerIdInUse as error:
             raise BrokerStartError(str(error)) from error
+        finally:
+            self.registration_wait = None
 
     async def pause(self, milliseconds: float) -> None:
         await asyncio.sleep(milliseconds / 1000)

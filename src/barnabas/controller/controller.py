@@ -53,7 +53,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler
 from barnabas.zk.errors import SessionExpired
-from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
 from barnabas.zk.znodes import ControllerZNode
 
 RETRY_AFTER_FAILURE_MS: Final = 1_000
@@ -358,7 +358,13 @@ class KafkaController:
 
     async def _process_register_broker_and_reelect(self, event: events.RegisterBrokerAndReelect) -> None:
         self._cancel_retry()
-        self.broker_epoch = await self._zk.register_broker(self._broker_info)
+        try:
+            self.broker_epoch = await self._zk.register_broker(self._broker_info)
+        except BrokerIdInUse as error:
+            # Somebody took the id while this broker had no session, or what is left there goes late: either may end.
+            logger.error("broker %d is not registered, it will try again: %s", self.broker_id, error)
+            self._retry_later(events.RegisterBrokerAndReelect())
+            return
         logger.info("broker %d registered again, its epoch is now %d", self.broker_id, self.broker_epoch)
         await self._maybe_resign()
         await self._elect()

@@ -60,7 +60,7 @@ from barnabas.zk.znodes import (
     ZNodeError,
 )
 
-__all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "UpdateLeaderAndIsrResult"]
+__all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait", "UpdateLeaderAndIsrResult"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +72,38 @@ class BrokerIdInUse(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationWait:
+    """A broker's id is taken, most often by what a killed process of the same broker left behind.
+
+    `session_id` owns the registration, which names `endpoints`; it is waited for at most `remaining_ms` more.
+    """
+
+    session_id: int
+    endpoints: tuple[str, ...]
+    waited_ms: int
+    remaining_ms: int
+
+    @property
+    def owner(self) -> str:
+        """The other one, for people to read."""
+        where = f" of a broker at {', '.join(self.endpoints)}" if self.endpoints else ""
+        return f"session 0x{self.session_id & (1 << 64) - 1:x}{where}"
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateLeaderAndIsrResult:
     """`finished` has the new state of a partition, or why it failed; `updates_to_retry` met another version."""
 
     finished: dict[TopicPartition, LeaderAndIsr | ZooKeeperError]
     updates_to_retry: list[TopicPartition]
+
+
+def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
+    """Where the broker listens that wrote a registration; nothing for one that cannot be read."""
+    try:
+        return tuple(f"{each.host}:{each.port}" for each in BrokerIdZNode.decode(broker_id, data).endpoints)
+    except ZNodeError:
+        return ()
 
 
 class KafkaZkClient(KafkaZkSecurity):
@@ -166,13 +193,13 @@ class KafkaZkClient(KafkaZkSecurity):
         *,
         jmx_port: int = -1,
         wait_ms: int = 0,
-        on_waiting: Callable[[int, int], None] | None = None,
+        on_waiting: Callable[[RegistrationWait], None] | None = None,
     ) -> int:
         """Registers the broker and returns its epoch, the czxid of its znode.
 
         When the znode is there and another session owns it, it is most often what a killed process of this same broker
-        left behind: waits up to `wait_ms` for that session to expire, and calls `on_waiting(waited_ms, session_id)`
-        about once a second. Raises `BrokerIdInUse` after that.
+        left behind: waits up to `wait_ms` for that session to expire, and calls `on_waiting` about once a second.
+        Raises `BrokerIdInUse` after that.
         """
         path = BrokerIdZNode.path(broker.broker_id)
         began_ms = self._runtime.clock.monotonic_ms()
@@ -188,26 +215,29 @@ class KafkaZkClient(KafkaZkSecurity):
             elif not isinstance(answer, NodeExists):
                 raise answer
             else:
-                _, found = await self.get_data_and_stat(path)
+                registered, found = await self.get_data_and_stat(path)
                 if found is None:
                     continue
                 if found.ephemeral_owner == self.client.session_id:
                     stat = found  # made by a multi of ours whose answer was lost
                 elif found.ephemeral_owner in self.client.own_sessions:
-                    # Left over from our own expired session (ZOOKEEPER-2985, KAFKA-7165).
+                    # Left over from an expired session of our own (ZOOKEEPER-2985, KAFKA-7165).
                     await self._delete(path, MATCH_ANY_VERSION)
                     continue
                 else:
                     now_ms = self._runtime.clock.monotonic_ms()
-                    if now_ms - began_ms >= wait_ms:
+                    waited_ms = now_ms - began_ms
+                    wait = RegistrationWait(
+                        found.ephemeral_owner, _endpoints(broker.broker_id, registered), waited_ms, wait_ms - waited_ms
+                    )
+                    if wait.remaining_ms <= 0:
                         raise BrokerIdInUse(
-                            f"Broker id {broker.broker_id} is registered at {path} by session "
-                            f"0x{found.ephemeral_owner & (1 << 64) - 1:x}, which is still alive after "
-                            f"{now_ms - began_ms} ms. Stop the broker that has this broker.id, or choose another one."
+                            f"Broker id {broker.broker_id} is registered at {path} by {wait.owner}, which is still "
+                            f"alive after {waited_ms} ms. Stop the broker that has this broker.id, or choose another."
                         )
                     if on_waiting is not None and now_ms - told_ms >= 1_000:
                         told_ms = now_ms
-                        on_waiting(now_ms - began_ms, found.ephemeral_owner)
+                        on_waiting(wait)
                     await asyncio.sleep(REGISTRATION_POLL_MS / 1000)
                     continue
             logger.info("registered broker %d at %s, broker epoch %d", broker.broker_id, path, stat.czxid)

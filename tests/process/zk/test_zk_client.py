@@ -302,11 +302,14 @@ def test_a_broker_waits_out_the_registration_of_a_killed_one(run: Run) -> None:
             await killed.create_top_level_paths()
             epoch = await killed.register_broker(BROKER)
             assert await killed.register_broker(BROKER) == epoch
-            with pytest.raises(BrokerIdInUse, match="Broker id 1 is registered"):
+            with pytest.raises(
+                BrokerIdInUse,
+                match=r"id 1 is registered at /brokers/ids/1 by session 0x[0-9a-f]+ of a broker at 127\.0\.0\.1:9092",
+            ):
                 await restarted.register_broker(BROKER)
             waits: list[int] = []
             registering = asyncio.create_task(
-                restarted.register_broker(BROKER, wait_ms=60_000, on_waiting=lambda ms, owner: waits.append(owner))
+                restarted.register_broker(BROKER, wait_ms=60_000, on_waiting=lambda wait: waits.append(wait.session_id))
             )
             await until(lambda: bool(waits))
             owner = first.session_id
