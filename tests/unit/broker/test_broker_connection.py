@@ -293,3 +293,214 @@ def test_a_request_without_an_answer_lets_the_next_begin():
     connection, transport = begin(silent)
     feed(connection, heartbeat(1) + heartbeat(2))
     assert answers(transport) == [(2, 2)]
+
+
+class Gates:
+    """A handler whose requests settle, and then wait until the test opens their gates; those named `slow` do not."""
+
+    def __init__(self):
+        self.begun = []
+        self.gates = {}
+        self.contexts = {}
+
+    async def handle(self, broker, request, context):
+        number = int(request.member_id)
+        self.begun.append(number)
+        self.contexts[number] = context
+        if request.group_id != "slow":
+            context.settle()
+        self.gates[number] = gate = asyncio.get_running_loop().create_future()
+        outcome = await gate
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome and HeartbeatResponse(error_code=number)
+
+    def open(self, number, outcome=True):
+        self.gates[number].set_result(outcome)
+
+
+def begin_pipelined():
+    gates = Gates()
+    connection, transport = begin(gates.handle)
+    routes = connection._router.routes
+    routes[12] = routes[12]._replace(pipelined=True)
+    return gates, connection, transport
+
+
+async def turns(count=3):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def api_versions(number):
+    return b"".join(encode_request(ApiVersionsRequest(), 0, number, "test"))
+
+
+def test_what_may_be_pipelined_begins_behind_settled_requests_and_answers_keep_their_order():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, b"".join(map(heartbeat, (1, 2, 3))))
+        assert gates.begun == [1, 2, 3]
+        gates.open(3)
+        gates.open(2)
+        await turns()
+        assert answers(transport) == []
+        gates.open(1)
+        await turns()
+        assert answers(transport) == [(1, 1), (2, 2), (3, 3)]
+        assert not connection.busy
+
+    asyncio.run(main())
+
+
+def test_answers_that_are_ready_together_leave_in_one_write():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        writes = []
+        transport.write = writes.append
+        feed(connection, b"".join(map(heartbeat, range(5))))
+        for number in range(5):
+            gates.open(number)
+        await turns()
+        assert len(writes) == 1
+        transport.written += writes[0]
+        assert answers(transport) == [(number, number) for number in range(5)]
+
+    asyncio.run(main())
+
+
+def test_the_requests_of_one_read_are_answered_in_one_write():
+    connection, transport = begin(echo)
+    writes = []
+    transport.write = writes.append
+    feed(connection, b"".join(map(heartbeat, range(5))))
+    assert len(writes) == 1
+    transport.written += writes[0]
+    assert answers(transport) == [(number, number) for number in range(5)]
+
+
+def test_what_may_not_be_pipelined_begins_when_all_before_it_is_answered():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, heartbeat(1) + heartbeat(2) + api_versions(3) + heartbeat(4))
+        connection._router.routes[18] = connection._router.routes[18]._replace(handle=echo_versions)
+        assert gates.begun == [1, 2]
+        gates.open(1)
+        await turns()
+        assert gates.begun == [1, 2]
+        gates.open(2)
+        await turns()
+        assert gates.begun == [1, 2, 4]
+        gates.open(4)
+        await turns()
+        assert [struct.unpack_from(">i", frame)[0] for frame in transport.frames()] == [1, 2, 3, 4]
+
+    async def echo_versions(broker, request, context):
+        return ApiVersionsResponse()
+
+    asyncio.run(main())
+
+
+def test_nothing_begins_behind_a_request_that_has_not_settled_until_it_does():
+    async def main():
+        gates, connection, _transport = begin_pipelined()
+        feed(connection, heartbeat(1, "slow") + heartbeat(2))
+        await turns()
+        assert gates.begun == [1]
+        gates.contexts[1].settle()
+        assert gates.begun == [1]  # not in the midst of the other's story
+        await turns()
+        assert gates.begun == [1, 2]
+        connection.connection_lost(None)
+
+    asyncio.run(main())
+
+
+def test_no_more_than_a_bounded_number_is_begun_and_not_answered(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_UNANSWERED", 3)
+    monkeypatch.setattr(connections, "MAX_WAITING_BYTES", 60)
+
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, b"".join(map(heartbeat, range(8))))
+        assert gates.begun == [0, 1, 2]
+        assert not transport.reading
+        for number in range(8):
+            gates.open(number)
+            await turns()
+        assert transport.reading
+        assert [number for number, _ in answers(transport)] == list(range(8))
+
+    asyncio.run(main())
+
+
+def test_a_request_without_an_answer_holds_nobody_up_among_those_that_wait():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, b"".join(map(heartbeat, (1, 2, 3))))
+        gates.open(2, None)
+        gates.open(3)
+        gates.open(1)
+        await turns()
+        assert answers(transport) == [(1, 1), (3, 3)]
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_has_to_end_ends_behind_the_answers_before():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, b"".join(map(heartbeat, (1, 2, 3))))
+        gates.open(2, Disconnect("acks=0"))
+        gates.open(3)
+        await turns()
+        assert not transport.closed
+        gates.open(1)
+        await turns()
+        assert answers(transport) == [(1, 1)]
+        assert transport.closed
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        struct.pack(">i", -5),
+        struct.pack(">i", 0),
+        struct.pack(">ihhih", 10, 12, 99, 5, -1),
+        struct.pack(">ihhih", 10, 999, 0, 5, -1),
+    ],
+)
+def test_bytes_that_cannot_be_understood_end_the_connection_behind_the_answers_before(garbage):
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, heartbeat(1) + heartbeat(2) + garbage + heartbeat(3))
+        await turns()
+        feed(connection, heartbeat(4))
+        assert gates.begun == [1, 2]
+        assert not transport.closed
+        gates.open(1)
+        await turns()
+        assert not transport.closed
+        gates.open(2)
+        await turns()
+        assert gates.begun == [1, 2]
+        assert answers(transport) == [(1, 1), (2, 2)]
+        assert transport.closed
+
+    asyncio.run(main())
+
+
+def test_all_stories_are_abandoned_when_their_connection_is_lost():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, b"".join(map(heartbeat, (1, 2, 3))))
+        gates.open(1)
+        connection.connection_lost(None)
+        await turns()
+        assert not transport.written
+        assert all(gate.cancelled() or not gate.done() for gate in (gates.gates[2], gates.gates[3]))
+        assert not connection.busy
+
+    asyncio.run(main())
