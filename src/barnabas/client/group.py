@@ -60,6 +60,15 @@ class GroupMember:
         self._topics = topics
         self._generation = -1
 
+    @property
+    def member_id(self) -> str:
+        return self._member_id
+
+    @property
+    def generation(self) -> int:
+        """-1 while it is in none."""
+        return self._generation
+
     def heartbeat_in_ms(self) -> int:
         return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
 

@@ -39,7 +39,9 @@ class Delivered(NamedTuple):
     timestamp: int
 
 
-class _Batch:
+class Batch:
+    """Records that go out together; `encoded` once they have."""
+
     __slots__ = ("attempts", "bytes_counted", "deadline_ms", "encoded", "futures", "records")
 
     def __init__(self, deadline_ms: int) -> None:
@@ -51,14 +53,14 @@ class _Batch:
         self.attempts = 0
 
 
-class _Partition:
+class Partition:
     """A partition's waiting batches and the sequence of its next one."""
 
     __slots__ = ("base_sequence", "batches", "epoch", "id", "producer_id")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.id = topic_partition
-        self.batches: deque[_Batch] = deque()
+        self.batches: deque[Batch] = deque()
         self.producer_id = -1
         self.epoch = -1
         self.base_sequence = 0
@@ -79,6 +81,7 @@ class Producer:
         idempotent: bool = True,
         delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        transactional_id: str | None = None,
     ) -> None:
         if idempotent and acks != -1:
             raise ValueError("an idempotent producer needs acks=all")
@@ -91,7 +94,8 @@ class Producer:
         self._idempotent = idempotent
         self._delivery_timeout_ms = delivery_timeout_ms
         self._request_timeout_ms = request_timeout_ms
-        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._transactional_id = transactional_id
+        self._partitions: dict[TopicPartition, Partition] = {}
         self._buffered = 0
         self._unacknowledged = 0
         self._room = Condition()
@@ -135,12 +139,12 @@ class Producer:
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         state = self._partitions.get(topic_partition)
         if state is None:
-            state = self._partitions[topic_partition] = _Partition(topic_partition)
+            state = self._partitions[topic_partition] = Partition(topic_partition)
         batch = state.batches[-1] if state.batches else None
         if batch is None or batch.encoded is not None or batch.bytes_counted + size > self._batch_bytes:
             if batch is not None:
                 self._sticky.pop(topic, None)  # a full batch: keyless records go on to another partition
-            batch = _Batch(now_ms + self._delivery_timeout_ms)
+            batch = Batch(now_ms + self._delivery_timeout_ms)
             state.batches.append(batch)
         stamp = self.cluster.runtime.clock.now_ms() if timestamp_ms is None else timestamp_ms
         batch.records.append(Record(len(batch.records), stamp, key, value, tuple(headers)))
@@ -197,7 +201,7 @@ class Producer:
         if sender is None or sender.done():
             self._senders[leader] = self._tasks.begin(self._send_to(leader), f"producer to {leader}")
 
-    def _ready(self, leader: int) -> list[_Partition]:
+    def _ready(self, leader: int) -> list[Partition]:
         metadata = self.cluster.metadata
         return [each for each in self._partitions.values() if each.batches and metadata.leader(each.id) == leader]
 
@@ -229,14 +233,12 @@ class Producer:
             if each.batches:
                 self._wake(self.cluster.metadata.leader(each.id))
 
-    async def _send_once(self, leader: int, ready: list[_Partition]) -> bool:
+    async def _send_once(self, leader: int, ready: list[Partition]) -> bool:
         """One request with the oldest batch of each partition. True when all of them are settled."""
-        sent: list[tuple[_Partition, _Batch]] = []
+        sent: list[tuple[Partition, Batch]] = []
         topics: dict[str, list[Any]] = {}
         try:
-            for partition in ready:
-                if self._idempotent and partition.producer_id < 0:
-                    await self._take_producer_id(partition)
+            await self._prepare(ready)
             for partition in ready:
                 if not partition.batches or self.cluster.metadata.leader(partition.id) != leader:
                     continue
@@ -249,6 +251,7 @@ class Producer:
                     ProduceRequest.PartitionProduceData(index=partition.id.partition, records=batch.encoded)
                 )
             request = ProduceRequest(
+                transactional_id=self._transactional_id,
                 acks=self._acks,
                 timeout_ms=self._request_timeout_ms,
                 topic_data=[
@@ -266,6 +269,8 @@ class Producer:
             if isinstance(error, KafkaError) and not error.code.retriable and not _no_such_broker(error):
                 for partition, batch in sent or [(each, each.batches[0]) for each in ready if each.batches]:
                     self._settle(partition, batch, error)
+            elif isinstance(error, OSError) and sent:
+                self._answer_lost()
             return False
         answers = {
             TopicPartition(topic.name, each.index): each
@@ -287,19 +292,29 @@ class Producer:
                 self._settle(partition, batch, KafkaError(code, f"{partition.id}: {message or code.name}"))
         return settled
 
-    def _encode(self, partition: _Partition, batch: _Batch) -> bytes:
+    async def _prepare(self, ready: list[Partition]) -> None:
+        """Before batches go out: each partition numbers its records under a producer id."""
+        for partition in ready:
+            if self._idempotent and partition.producer_id < 0:
+                await self._take_producer_id(partition)
+
+    def _answer_lost(self) -> None:
+        """A request went out, and whether it arrived is not known."""
+
+    def _encode(self, partition: Partition, batch: Batch) -> bytes:
         encoded: bytes = build_batch(
             batch.records,
             compression=self._compression,
             producer_id=partition.producer_id,
             producer_epoch=partition.epoch,
             base_sequence=partition.base_sequence if self._idempotent else -1,
+            is_transactional=self._transactional_id is not None,
         )
         if self._idempotent:
             partition.base_sequence = (partition.base_sequence + len(batch.records)) & 0x7FFFFFFF
         return encoded
 
-    async def _take_producer_id(self, partition: _Partition) -> None:
+    async def _take_producer_id(self, partition: Partition) -> None:
         async def attempt() -> Any:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             answer = await (await self.cluster.any()).send(request)
@@ -316,7 +331,7 @@ class Producer:
         answer = await self.cluster.retrying(attempt)
         partition.producer_id, partition.epoch, partition.base_sequence = answer.producer_id, answer.producer_epoch, 0
 
-    def _give_up_late(self, ready: list[_Partition]) -> None:
+    def _give_up_late(self, ready: list[Partition]) -> None:
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         for partition in ready:
             while partition.batches and partition.batches[0].deadline_ms <= now_ms:
@@ -328,8 +343,8 @@ class Producer:
 
     def _settle(
         self,
-        partition: _Partition,
-        batch: _Batch,
+        partition: Partition,
+        batch: Batch,
         error: BaseException | None,
         base_offset: int = -1,
         append_time: int = -1,
