@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import time
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from barnabas.cli import sim_plans
 from barnabas.cli.output import Format, print_json
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The simulated cluster: faults drawn from a seed.")
@@ -19,14 +21,15 @@ _TWICE_EVERY = 100
 """One seed in so many runs twice, to see that a seed is a run."""
 
 
-def _run(task: tuple[int, bool]) -> dict[str, Any]:
+def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
     from barnabas.sim.run import run_seed
 
-    seed, twice = task
-    outcome = run_seed(seed)
+    logging.disable(logging.CRITICAL)
+    seed, profile, twice = task
+    outcome = run_seed(seed, profile)
     wrong = [str(each) for each in outcome.violations]
     if twice:
-        again = run_seed(seed)
+        again = run_seed(seed, profile)
         if again.event_hash != outcome.event_hash:
             wrong.append(f"not deterministic: event hash {outcome.event_hash}, then {again.event_hash}")
     return {
@@ -44,11 +47,13 @@ def _run(task: tuple[int, bool]) -> dict[str, Any]:
 def run_command(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many runs.")] = 20,
     first: Annotated[int, typer.Option("--first", min=0, help="The first seed.")] = 0,
+    profile: sim_plans.ProfileOption = "all",
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes at a time.")] = 1,
     output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
 ) -> None:
     """Runs seeds and prints those that failed. One in a hundred runs twice, and must be the same run again."""
-    tasks = [(seed, (seed - first) % _TWICE_EVERY == 0) for seed in range(first, first + seeds)]
+    sim_plans.plan_of(str(first), profile)  # a profile that is none is told at once
+    tasks = [(seed, profile, (seed - first) % _TWICE_EVERY == 0) for seed in range(first, first + seeds)]
     begun = time.monotonic()
     outcomes: list[dict[str, Any]] = []
     with (
@@ -76,34 +81,10 @@ def run_command(
             f"{virtual:,.0f} s of virtual time in {took:.0f} s"
         )
         for outcome in failed[:10]:
-            print(f"  barnabas sim replay {outcome['seed']}")
+            print(f"  {sim_plans.again(str(outcome['seed']), profile)}")
     raise typer.Exit(1 if failed else 0)
 
 
-@app.command("replay")
-def replay_command(
-    seed: Annotated[int, typer.Argument(help="The run to do again.")],
-    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
-) -> None:
-    """Runs one seed and tells its story: the plan, the timeline, and what did not hold."""
-    from barnabas.sim.run import run_seed
-
-    outcome = run_seed(seed)
-    if output is Format.json:
-        print_json(
-            {
-                "seed": seed,
-                "good": outcome.good,
-                "violations": [each.as_json() for each in outcome.violations],
-                "event_hash": outcome.event_hash,
-                "plan": outcome.plan.as_json(),
-                "trace": [each.as_json() for each in outcome.trace],
-            }
-        )
-    else:
-        print(outcome.plan)
-        print()
-        print("\n".join(map(str, outcome.trace)))
-        print(f"\n{outcome.acknowledged} records acknowledged; event hash {outcome.event_hash}")
-        print("\n".join(f"WRONG  {each}" for each in outcome.violations) or "everything held")
-    raise typer.Exit(0 if outcome.good else 1)
+app.command("replay")(sim_plans.replay)
+app.command("shrink")(sim_plans.shrink)
+app.command("scenarios")(sim_plans.scenarios)

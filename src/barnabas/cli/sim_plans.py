@@ -1,0 +1,224 @@
+"""``barnabas sim replay|shrink|scenarios``: one run, told; made small; and the plays written by hand."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+
+if TYPE_CHECKING:
+    from barnabas.sim.plan import Plan
+    from barnabas.sim.run import Outcome
+
+console = Console(stderr=True)
+
+RunArgument = Annotated[str, typer.Argument(metavar="SEED|FILE", help="A seed, or a file that holds a plan.")]
+ProfileOption = Annotated[str, typer.Option("--profile", help="The profile that the seed's plan is drawn from.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="Also write the timeline as a page that can be scrubbed through.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+
+
+def plan_of(run: str, profile: str) -> Plan:
+    """The plan drawn from a seed, or read from a file. Raises `UsageError`."""
+    from barnabas.sim.draw import draw
+    from barnabas.sim.plan import Plan
+
+    if run.isascii() and run.isdigit():
+        try:
+            return draw(int(run), profile)
+        except (KeyError, ValueError) as error:
+            raise UsageError(f"there is no profile {profile}: {error}.") from None
+    try:
+        text = Path(run).read_text()
+    except OSError as error:
+        raise UsageError(f"{run} is neither a seed nor a file that can be read ({error.strerror}).") from None
+    try:
+        return Plan.loads(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{run} holds no plan: {error!r}. `barnabas sim shrink` writes one.") from None
+
+
+def again(run: str, profile: str) -> str:
+    """The command that shows a run again."""
+    drawn = f" --profile {profile}" if run.isdigit() and profile != "all" else ""
+    return f"barnabas sim replay {run}{drawn}"
+
+
+def nanoseconds(text: str) -> int:
+    """``812ms``, ``3.5s``, ``200us`` as nanoseconds. Raises `UsageError`."""
+    for unit, length in (("ms", 1e6), ("us", 1e3), ("ns", 1), ("s", 1e9)):
+        number = text.removesuffix(unit)
+        if number != text:
+            try:
+                return round(float(number) * length)
+            except ValueError:
+                break
+    raise UsageError(f"{text!r} is no time: it takes a number and s, ms, us or ns, as in 812ms.")
+
+
+def _write_page(path: Path, outcome: Outcome, command: str, title: str = "", story: str = "") -> None:
+    from barnabas.sim.timeline import page
+
+    try:
+        path.write_text(page(outcome.plan, outcome.trace, outcome.violations, command, title, story))
+    except OSError as error:
+        raise CommandError(f"the page cannot be written to {path} ({error.strerror}).") from None
+
+
+def _as_json(outcome: Outcome, command: str) -> dict[str, Any]:
+    return {
+        "seed": outcome.plan.seed,
+        "profile": outcome.plan.profile,
+        "good": outcome.good,
+        "violations": [each.as_json() for each in outcome.violations],
+        "excused": [each.as_json() for each in outcome.excused],
+        "event_hash": outcome.event_hash,
+        "acknowledged": outcome.acknowledged,
+        "virtual_s": round(outcome.virtual_s, 3),
+        "command": command,
+        "plan": outcome.plan.as_json(),
+        "trace": [each.as_json() for each in outcome.trace],
+    }
+
+
+def replay(
+    run: RunArgument,
+    profile: ProfileOption = "all",
+    until: Annotated[str, typer.Option("--until", help="Stop there, as 812ms or 3.5s; nothing is judged.")] = "",
+    html: HtmlOption = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """Does one run again and tells it: the plan, a timeline with a lane for each broker, and what did not hold."""
+    from barnabas.sim.run import run_plan
+    from barnabas.sim.timeline import picture_at, report, told
+
+    logging.disable(logging.CRITICAL)
+    plan = plan_of(run, profile)
+    until_ns = nanoseconds(until) if until else None
+    command = again(run, profile)
+    outcome = run_plan(plan, until_ns=until_ns)
+    if html is not None:
+        _write_page(html, outcome, command)
+    if output is Format.json:
+        print_json(_as_json(outcome, command))
+    else:
+        print(report(plan, outcome.trace, outcome.violations, command))
+        if until_ns is not None:
+            print(f"\nat {until}:\n{told(picture_at(outcome.trace, until_ns), plan)}")
+        elif outcome.good:
+            print(f"\n{outcome.acknowledged} records acknowledged; event hash {outcome.event_hash}; everything held")
+        for each in outcome.excused:
+            print(f"excused  {each}")
+        if html is not None:
+            print(f"the same as a page: {html}")
+    raise typer.Exit(0 if outcome.good else 1)
+
+
+def shrink(
+    run: RunArgument,
+    profile: ProfileOption = "all",
+    invariant: Annotated[str, typer.Option("--invariant", help="Keep this one broken; the first by default.")] = "",
+    cpu_seconds: Annotated[float, typer.Option("--cpu-seconds", min=1, help="How long to try.")] = 300,
+    into: Annotated[Path | None, typer.Option("--out", help="Where the small plan goes.")] = None,
+    html: HtmlOption = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """Makes a failing run small: drops, simplifies and shortens what its plan does while the same invariant breaks."""
+    from barnabas.sim.run import run_plan
+    from barnabas.sim.shrink import shrink as shrink_plan
+    from barnabas.sim.timeline import report
+
+    logging.disable(logging.CRITICAL)
+    plan = plan_of(run, profile)
+    began = time.process_time()
+    broken = list(dict.fromkeys(each.invariant for each in run_plan(plan).violations))
+    if not broken:
+        raise CommandError(f"everything holds in {run}: there is nothing to shrink.")
+    if invariant and invariant not in broken:
+        raise CommandError(f"{invariant} holds in {run}; what breaks is {', '.join(broken)}.")
+    invariant = invariant or broken[0]
+
+    def step(smaller: Plan, runs: int) -> None:
+        console.print(f"{runs:>4} runs  {len(smaller.actions):>3} actions  {smaller.length_ns / 1e9:.0f} s")
+
+    shrunk = shrink_plan(
+        plan,
+        invariant,
+        lambda candidate: run_plan(candidate).violations,
+        more=lambda: time.process_time() - began < cpu_seconds,
+        on_step=step,
+    )
+    took = time.process_time() - began
+    path = into or Path(f"{plan.profile}-{plan.seed}-{invariant}.json")
+    path.write_text(shrunk.plan.dumps() + "\n")
+    outcome = run_plan(shrunk.plan)
+    command = again(str(path), "all")
+    if html is not None:
+        _write_page(html, outcome, command)
+    if output is Format.json:
+        print_json({"file": str(path), "runs": shrunk.runs, "cpu_s": round(took, 1), **_as_json(outcome, command)})
+    else:
+        print(report(shrunk.plan, outcome.trace, outcome.violations, command))
+        print(
+            f"\n{len(plan.actions)} actions became {len(shrunk.plan.actions)} in {shrunk.runs} runs, {took:.0f} CPU s"
+            + ("" if shrunk.finished else "; time ran out, so it may become smaller yet")
+        )
+
+
+def scenarios(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="A directory for a page of each.")] = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """Plays the scenes worth telling: failovers, zombies, truncations; each must end as it is told."""
+    from barnabas.sim.scenarios import SCENARIOS, play
+    from barnabas.sim.timeline import report
+
+    logging.disable(logging.CRITICAL)
+    unknown = [name for name in names or () if name not in SCENARIOS]
+    if unknown:
+        raise UsageError(f"there is no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}.")
+    played = []
+    for name in names or SCENARIOS:
+        scenario = SCENARIOS[name]
+        outcome, unmet = play(scenario)
+        command = f"barnabas sim scenarios {name}"
+        played.append((scenario, outcome, unmet))
+        if html is not None:
+            html.mkdir(parents=True, exist_ok=True)
+            _write_page(html / f"{name}.html", outcome, command, scenario.title, scenario.story)
+        if output is Format.text and (names or unmet):
+            print(f"{scenario.title}\n\n{scenario.story}\n")
+            print(report(outcome.plan, outcome.trace, outcome.violations, command))
+            print("\n" + ("\n".join(f"NOT AS TOLD  {each}" for each in unmet) or "as told") + "\n")
+    failed = [scenario.name for scenario, _, unmet in played if unmet]
+    if output is Format.json:
+        print_json(
+            {
+                "scenarios": [
+                    {
+                        "name": scenario.name,
+                        "good": not unmet,
+                        "unmet": unmet,
+                        "violations": [each.as_json() for each in outcome.violations],
+                        "virtual_s": round(outcome.virtual_s, 3),
+                    }
+                    for scenario, outcome, unmet in played
+                ]
+            }
+        )
+    elif not names:
+        print_table(
+            ["scenario", "", "what it tells"],
+            [(scenario.name, "failed" if unmet else "ok", scenario.title) for scenario, _, unmet in played],
+        )
+        print("\nbarnabas sim scenarios NAME tells one with its timeline; --html DIR writes pages.")
+    raise typer.Exit(1 if failed else 0)
