@@ -200,7 +200,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B17", "KAFKA-12686", "a LeaderAndIsr leaves an ISR change that is in flight as it was",
-        "DLY", "C7 L1",
+        "DLY LDRx2", "C7 L1",
         (
             "replica/partition.py",
             "        self.isr_state = CommittedIsr(frozenset(state.isr), state.partition_epoch)\n        if new_epoch:\n",
@@ -267,7 +267,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B23", "KAFKA-150", "a registration that is in the way is deleted",
-        "TWIN BNC", "C4",
+        "BNC GC", "C4",
         (
             "zk/kafka_zk_client.py",
             "                elif found.ephemeral_owner in self.client.own_sessions:\n",
@@ -299,7 +299,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B26", "KAFKA-10314", "a replica whose log directory is offline is made anew in another",
-        "DISK", "R3 R16",
+        "MOVE EIO", "R3 R16",
         (
             "log/log_dirs.py",
             "        if not is_new and self.offline_paths:\n",
@@ -323,7 +323,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B28", "KIP-279", "a leader that never saw the follower's epoch answers with the end of that one",
-        "LDRx2", "R1 R2",
+        "UNCLEAN LDRx2", "R1 R2",
         (
             "log/leader_epoch_cache.py",
             "        return entries[higher - 1].epoch, entries[higher].start_offset\n",
@@ -332,7 +332,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B30", "KAFKA-7415", "a leader's epoch enters the cache with its first record, not at the election",
-        "LDRx2", "R13 R1 L1",
+        "LDRx2 UNCLEAN", "R13 R1 L1",
         (
             "replica/partition.py",
             "            log.maybe_assign_epoch_start_offset(state.leader_epoch, end_offset)\n",
@@ -372,7 +372,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B34", "KAFKA-7786, KAFKA-10706", "a truncation to the log's end leaves epochs that began there",
-        "LDRx2", "R13 L1",
+        "LDRx2 UNCLEAN", "R13 L1",
         (
             "log/log.py",
             "                self.leader_epochs.truncate_from_end(self.log_end_offset)\n                return False\n",
@@ -381,7 +381,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B35", "KAFKA-9491", "the high watermark stays where it was when the log is truncated",
-        "LDRx2 RET", "R5 R11",
+        "LDRx2 CLK", "R5 R11",
         (
             "log/log.py",
             "            if self.high_watermark >= target_offset:\n                self.update_high_watermark(target_offset)\n",
@@ -395,7 +395,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B36", "KAFKA-14704", "a follower takes the leader's high watermark before it truncates",
-        "PART LDRx2", "R9 R5 R12 R4",
+        "PART LDRx2 UNCLEAN", "R9 R5 R12 R4",
         (
             "replica/fetchers.py",
             "        log = partition.local_log()\n        if data.diverging_epoch.epoch != NO_EPOCH",
@@ -406,7 +406,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B38", "KIP-966, KAFKA-15583", "the high watermark rises while the ISR is under min.insync.replicas",
-        "KILL PWR", "R6 R7",
+        "KILL", "R6 R7",
         (
             "replica/partition.py",
             "            if len(self.isr_state.isr) < self.effective_min_isr:\n                return False\n",
@@ -441,7 +441,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B41", "KAFKA-2143", "a follower whose log differs throws all of it away",
-        "LDRx2", "R3 R4 L1",
+        "UNCLEAN LDRx2", "R3 R4 L1",
         (
             "replica/fetchers.py",
             "            offset = truncation_offset(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)\n",
@@ -450,7 +450,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B42", "KAFKA-4485", "in sync is who has all at this moment",
-        "IDLE DLY", "L1 R6",
+        "DLY KILL", "L1 R6",
         (
             "replica/progress.py",
             "        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms\n",
@@ -459,7 +459,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B44", "KAFKA-15510", "an empty answer makes a follower forget its last fetched epoch",
-        "IDLE LDRx2", "R3",
+        "LDRx2", "R3",
         (
             "replica/fetchers.py",
             "        state.last_fetched_epoch = log.latest_epoch\n        state.lag = ",
@@ -468,7 +468,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B47", "KAFKA-955", "a failed produce with acks=0 leaves the connection open",
-        "KILL LDRx2", "R8",
+        "LDRx2 KILL", "R8",
         (
             "broker/handlers/produce.py",
             "            raise Disconnect(f\"a produce request with acks=0 failed: {errors}\")\n",
@@ -477,7 +477,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B49", "KAFKA-4384", "one bad batch ends the fetcher for all its partitions",
-        "DISK", "L1 S4",
+        "PWR EIO", "L1 S4",
         (
             "replica/fetchers.py",
             "            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):\n",
@@ -487,7 +487,7 @@ MUTANTS: Final = (
     # Log and storage
     _mutant(
         "B50", "KAFKA-10778", "appends go on after a write has failed",
-        "DISK", "R16 R15",
+        "EIO ENOSPC", "R16 R15",
         (
             "log/log_dir.py",
             "        if self.failure is None:\n            self.failure = LogDirFailure(self.path, f\"{doing}: {error}\")\n",
@@ -512,7 +512,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B56", "KAFKA-6492", "a roll of an empty segment makes a segment of the same name",
-        "LDRx2 RET", "R11",
+        "LDRx2 CLK", "R11",
         ("log/log.py", "        if active.base_offset == new_offset:\n", "        if False:\n"),
     ),
     _mutant(
@@ -531,7 +531,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B58", "KAFKA-3802", "retention goes by when a segment was made or loaded",
-        "CLK RET", "R17",
+        "CLK", "R17",
         (
             "log/segment.py",
             "        return self.max_timestamp if self.max_timestamp >= 0 else self.created_ms\n",
@@ -540,7 +540,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B59", "KAFKA-5634", "retention does not stop at the high watermark",
-        "RET", "R17 R11",
+        "CLK", "R17 R11",
         (
             "log/log.py",
             "            if self.high_watermark < upper_bound or not is_old(segment, upper_bound):\n",
@@ -615,7 +615,7 @@ MUTANTS: Final = (
     # Idempotence
     _mutant(
         "B83", "KAFKA-5283", "sequence numbers do not wrap",
-        "IDEM", "T1 T2",
+        "LDRx2", "T1 T2",
         (
             "log/producer_state.py",
             "                expected = 0 if last == _MAX_SEQUENCE else last + 1\n",
@@ -624,7 +624,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B84", "KAFKA-7298", "a producer of whom nothing is left has to begin at 0",
-        "IDEM", "T1",
+        "CLK CFG", "T1",
         (
             "log/producer_state.py",
             "            # Nothing is known, perhaps because it expired or was deleted: any sequence may come.\n"
@@ -636,7 +636,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B87", "Jepsen, Redpanda 21.10.1", "a repeated batch is acknowledged at an offset of its own",
-        "KILL DLY", "T1 R10",
+        "DLY LDRx2", "T1 R10",
         (
             "log/log.py",
             "                        duplicate.first_offset,\n                        duplicate.last_offset,\n",
@@ -655,7 +655,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B89", "KAFKA-7639", "the length that a frame announces is trusted",
-        "FUZZ", "S2",
+        "NET", "S2",
         (
             "broker/connection.py",
             "            if not 0 <= size <= self._limits.max_request_bytes:\n",
@@ -664,7 +664,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B90", "KAFKA-765", "a request whose bytes cannot be read ends more than its connection",
-        "FUZZ", "S4",
+        "NET", "S4",
         (
             "broker/connection.py",
             "            request, _ = route.decode(frame, version, offset)\n        except WireError as error:\n",
@@ -673,7 +673,7 @@ MUTANTS: Final = (
     ),
 )  # fmt: skip
 
-_TRANSACTIONS: Final = "there is no transaction coordinator yet"
+_TRANSACTIONS: Final = "no simulated client uses transactions yet"
 _COMPACTION: Final = "there is no log cleaner yet"
 
 ABSENT: Final = {
