@@ -42,7 +42,10 @@ async def run_broker(
     on_ready: Callable[[Notice], None] | None = None,
     host_name: str = "localhost",
 ) -> None:
-    """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when it fails itself."""
+    """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when it fails itself.
+
+    An exception in `stop` says that nothing can be put in order any more: the broker is ended, and it is raised.
+    """
     for name, near in config.unknown():
         hint = f" (did you mean {near}?)" if near else ""
         logger.warning("unknown configuration %s is not used%s", name, hint)
@@ -65,4 +68,8 @@ async def run_broker(
     if broker.failed.done():
         await broker.abort()
         raise BrokerHalted(f"Broker {broker.broker_id} halted: {broker.failed.result()!r}")
+    error = stop.exception()
+    if error is not None:
+        await broker.abort()
+        raise error
     await broker.shutdown()

@@ -89,7 +89,8 @@ def _print_cluster(state: ClusterState, controller: int | None) -> None:
     if state.coordinator is None:
         rows.append(["zookeeper", state.zookeeper, "-", "outside"])
     else:
-        rows.append(["coordinator", state.zookeeper, state.coordinator.pid or "-", _word(state.coordinator)])
+        inside = ", in broker 0" if state.embedded and state.coordinator.alive else ""
+        rows.append(["coordinator", state.zookeeper, state.coordinator.pid or "-", _word(state.coordinator) + inside])
     for broker in state.brokers:
         word = _word(broker) + (", controller" if broker.id == controller else "")
         rows.append([f"broker {broker.id}", f"127.0.0.1:{broker.port}", broker.pid or "-", word])

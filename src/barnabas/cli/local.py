@@ -98,6 +98,16 @@ class ClusterState:
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
 
+    @property
+    def embedded(self) -> bool:
+        """Whether the coordinator runs inside the one broker's process, and comes and goes with it."""
+        return (
+            self.coordinator is not None
+            and len(self.brokers) == 1
+            and self.coordinator.pid == self.brokers[0].pid
+            and self.coordinator.began == self.brokers[0].began
+        )
+
     def processes(self) -> list[Process]:
         return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
 
@@ -229,7 +239,9 @@ class LocalCluster:
         self, state: ClusterState, count: int | None, base_port: int | None, zookeeper: str | None
     ) -> None:
         start_again = f"stop it and start with another --dir, or remove {self.directory}."
-        if count is not None and count != len(state.brokers):
+        if count is not None and count > len(state.brokers):
+            self._grow(state, count)
+        elif count is not None and count < len(state.brokers):
             raise CommandError(
                 f"The cluster in {self.directory} has {len(state.brokers)} brokers, not {count}: {start_again}"
             )
@@ -237,6 +249,23 @@ class LocalCluster:
             raise CommandError(f"The cluster in {self.directory} has its ports already: {start_again}")
         if zookeeper is not None and (state.coordinator is not None or zookeeper != state.zookeeper):
             raise CommandError(f"The cluster in {self.directory} lives in another ZooKeeper: {start_again}")
+
+    def _grow(self, state: ClusterState, count: int) -> None:
+        """More brokers, with the next ids; what is on the first stays there until it is reassigned."""
+        if any(process.alive for process in state.processes()):
+            raise CommandError(
+                f"The cluster in {self.directory} has {len(state.brokers)} brokers and still runs in part: "
+                f"`barnabas down` first, then `barnabas up -n {count}`."
+            )
+        if state.base_port is not None and state.base_port > 65535 - count:
+            raise UsageError(f"--base-port {state.base_port} leaves no room for {count} brokers: take another --dir.")
+        for number in range(len(state.brokers), count):
+            state.brokers.append(BrokerState(id=number))
+        if state.base_port is not None:
+            for broker in state.brokers:
+                broker.port = state.base_port + broker.id
+            if state.coordinator is not None:
+                state.coordinator.port = state.base_port + count
 
     def _check_config(self, state: ClusterState) -> None:
         from barnabas.model.config import broker_config
@@ -262,10 +291,15 @@ class LocalCluster:
         return started
 
     def _spawn_missing(self, state: ClusterState, started: list[_Child]) -> None:
-        """Begins every process that does not run; each is in `started` as soon as it is begun."""
-        if state.coordinator is not None and not state.coordinator.alive:
-            place = self.directory / "coordinator"
-            words = ["coordinator", "--port", str(state.coordinator.port), "--dir", str(place)]
+        """Begins every process that does not run; each is in `started` as soon as it is begun.
+
+        A single broker has the coordinator in its own process: one interpreter, and nothing to come up one by one.
+        """
+        znodes = str(self.directory / "coordinator")
+        to_start = state.coordinator is not None and not state.coordinator.alive
+        embed = to_start and len(state.brokers) == 1 and not state.brokers[0].alive
+        if state.coordinator is not None and to_start and not embed:
+            words = ["coordinator", "--port", str(state.coordinator.port), "--dir", znodes]
             log = self.directory / "coordinator.log"
             started.append(self._spawn("the coordinator", state.coordinator, log, words))
         wanting: list[tuple[BrokerState, Path, Path]] = []
@@ -281,7 +315,10 @@ class LocalCluster:
             started += self._spawn_together(wanting)
             return
         for broker, log, properties in wanting:
-            started.append(self._spawn(f"broker {broker.id}", broker, log, ["broker", str(properties)]))
+            words = ["broker", str(properties), *(["--coordinator", znodes] if embed else [])]
+            started.append(self._spawn(f"broker {broker.id}", broker, log, words))
+            if embed and state.coordinator is not None:
+                state.coordinator.pid, state.coordinator.began = broker.pid, broker.began
 
     def _take_ports(self, state: ClusterState) -> None:
         """Every process that is to start gets a port that is free now; a port we chose once is kept if it can be."""
@@ -405,6 +442,8 @@ class LocalCluster:
             child.popen.wait()
             _gone(child.process, STOP_TIMEOUT_S)
             child.process.pid = None
+        if state.coordinator is not None and not state.coordinator.alive:
+            state.coordinator.pid = None
         self.save(state)
 
     # stopping
@@ -417,10 +456,8 @@ class LocalCluster:
             ordered: list[tuple[str, Process]] = [(f"broker {broker.id}", broker) for broker in reversed(state.brokers)]
             if state.coordinator is not None:
                 ordered.append(("coordinator", state.coordinator))
-            for name, process in ordered:
-                if not process.alive:
-                    process.pid = None
-                    continue
+            running = [(name, process) for name, process in ordered if process.alive]
+            for name, process in running:
                 process.signal(signal.SIGKILL if kill else signal.SIGTERM)
                 if not _gone(process, STOP_TIMEOUT_S):
                     self.save(state)
@@ -428,8 +465,9 @@ class LocalCluster:
                         f"The {name} (pid {process.pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: "
                         f"`barnabas down --kill` ends it at once."
                     )
-                process.pid = None
                 stopped.append(name)
+            for process in state.processes():
+                process.pid = None
             self.save(state)
             return stopped
 

@@ -16,10 +16,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.plain import READY_FD, Parser
 from barnabas.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from barnabas.runtime import Runtime
+    from barnabas.zk.server import CoordinatorServer
 
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
@@ -53,6 +57,11 @@ def broker_main(arguments: list[str]) -> int:
     parser = Parser(prog="barnabas broker", description="One broker in the foreground.")
     parser.add_argument("file", metavar="FILE.properties", help="Kafka's server.properties")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="set over the file")
+    parser.add_argument(
+        "--coordinator",
+        metavar="D",
+        help="run the coordinator in this process too, at zookeeper.connect, its znodes under D",
+    )
     options = parser.parse_args(arguments)
 
     def story() -> Story:
@@ -65,7 +74,16 @@ def broker_main(arguments: list[str]) -> int:
         host_name = os.uname().nodename
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
-            await run_broker(real_runtime(), config, stop, on_ready=on_ready, host_name=host_name)
+            runtime = real_runtime()
+            if options.coordinator is None:
+                await run_broker(runtime, config, stop, on_ready=on_ready, host_name=host_name)
+                return
+            host, port = _own_address(config.text("zookeeper.connect"))
+            coordinator = await _coordinator(runtime, host, port, options.coordinator, stop)
+            try:
+                await run_broker(runtime, config, stop, on_ready=on_ready, host_name=host_name)
+            finally:
+                await coordinator.close()
 
         return run
 
@@ -136,32 +154,12 @@ def coordinator_main(arguments: list[str]) -> int:
 
     def story() -> Story:
         from barnabas.runtime.real import real_runtime
-        from barnabas.zk.server import CoordinatorServer
-
-        directory = os.path.abspath(options.dir)
-        try:
-            os.makedirs(directory, exist_ok=True)
-        except OSError as error:
-            raise _explained(error, directory) from error
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
-            def failed(error: BaseException) -> None:
-                if not stop.done():
-                    stop.set_exception(ServerError(f"The coordinator cannot go on, its disk failed: {error}."))
-
-            server = CoordinatorServer(
-                real_runtime(),
-                host=options.host,
-                port=options.port,
-                data_dir=directory,
-                fsync=not options.no_fsync,
-                on_failure=failed,
+            server = await _coordinator(
+                real_runtime(), options.host, options.port, options.dir, stop, fsync=not options.no_fsync
             )
-            try:
-                await server.start()
-            except OSError as error:
-                raise _explained(error, f"{options.host}:{options.port}") from error
-            on_ready({"host": options.host, "port": server.port, "dir": directory})
+            on_ready({"host": options.host, "port": server.port, "dir": server.data_dir})
             try:
                 await stop
             finally:
@@ -170,6 +168,49 @@ def coordinator_main(arguments: list[str]) -> int:
         return run
 
     return _serve(story)
+
+
+async def _coordinator(
+    runtime: Runtime, host: str, port: int, directory: str, stop: asyncio.Future[Any], *, fsync: bool = True
+) -> CoordinatorServer:
+    """A coordinator that listens. When its disk fails later on, `stop` gets the exception."""
+    from barnabas.zk.server import CoordinatorServer
+
+    place = _made(directory)
+
+    def failed(error: BaseException) -> None:
+        if not stop.done():
+            stop.set_exception(ServerError(f"The coordinator cannot go on, its disk failed: {error}."))
+
+    server = CoordinatorServer(runtime, host=host, port=port, data_dir=place, fsync=fsync, on_failure=failed)
+    try:
+        await server.start()
+    except OSError as error:
+        raise _explained(error, f"{host}:{port}") from error
+    return server
+
+
+def _made(directory: str) -> str:
+    """The directory's absolute path, once it is there."""
+    place = os.path.abspath(directory)
+    try:
+        os.makedirs(place, exist_ok=True)
+    except OSError as error:
+        raise _explained(error, place) from error
+    return place
+
+
+def _own_address(connect: str) -> tuple[str, int]:
+    """Where a coordinator in this process listens: it is the one and only server that `connect` names."""
+    from barnabas.zk.connect_string import parse_connect
+
+    hosts, _ = parse_connect(connect)
+    if len(hosts) != 1:
+        raise ServerError(
+            f"zookeeper.connect={connect} names {len(hosts)} servers, and --coordinator is the only one: "
+            "leave --coordinator out, or name one host:port."
+        )
+    return hosts[0]
 
 
 def _explained(error: OSError, where: str) -> Exception:
