@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from barnabas.sim.plan import MS, SECOND, Action, Plan, TopicPlan
@@ -32,9 +33,9 @@ class Scenario:
 
 
 def play(scenario: Scenario) -> tuple[Outcome, list[str]]:
-    """The outcome, and what about it is not as told."""
+    """The outcome, and what about it is not as told. Where an invariant broke, the story's end means nothing."""
     outcome = run_plan(scenario.plan)
-    return outcome, [*map(str, outcome.violations), *scenario.expect(outcome)]
+    return outcome, list(map(str, outcome.violations)) or list(scenario.expect(outcome))
 
 
 # Writing a plan
@@ -135,7 +136,8 @@ def _controller_failover(outcome: Outcome) -> Iterator[str]:
             break
     yield from unless(second not in ("", first), f"after {first} no other broker became controller")
     epochs = [event.fields["controller_epoch"] for event in events(outcome, Happening.CONTROLLER)]
-    yield from unless(epochs == list(range(epochs[0], epochs[0] + len(epochs))), f"controller epochs were {epochs}")
+    risen = all(later == epoch + 1 for epoch, later in pairwise(epochs))
+    yield from unless(risen, f"controller epochs were {epochs}")
     yield from unless(broker_id(first) not in _isr_after(outcome, second, first), f"{first} stayed in the ISR")
 
 
