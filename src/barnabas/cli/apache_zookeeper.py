@@ -87,8 +87,8 @@ class ZooKeeperEnsemble:
                 "ssl.trustStore.type": "PEM",
                 "ssl.clientAuth": tls.client_auth,
             }
-        self._sasl_users = dict(sasl_users or {})
-        if self._sasl_users:
+        self.sasl_users = dict(sasl_users or {})
+        if self.sasl_users:
             self._config["authProvider.sasl"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
         self._config |= dict(config or {})
 
@@ -155,8 +155,8 @@ class ZooKeeperEnsemble:
             "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         )
         properties = {"log4j.configuration": f"file:{home}/log4j.properties", **self._properties}
-        if self._sasl_users:
-            users = " ".join(f'user_{name}="{password}"' for name, password in self._sasl_users.items())
+        if self.sasl_users:
+            users = " ".join(f'user_{name}="{password}"' for name, password in self.sasl_users.items())
             jaas = home / "jaas.conf"
             jaas.write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required {users}; }};\n")
             properties["java.security.auth.login.config"] = str(jaas)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
-import apache
 import pytest
 from kazoo.client import KazooClient
+from zk_plays import Run, connected, cut, expire, until
 
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.errors import ConfigError
@@ -33,78 +30,6 @@ from barnabas.zk.ops import Check, Create, Delete, GetData, SetData
 from barnabas.zk.znodes import BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
 
 BROKER = BrokerInfo(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
-Play = Callable[[str], Awaitable[None]]
-Run = Callable[[Play], None]
-
-
-@pytest.fixture(scope="module")
-def real_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    apache.require()
-    with apache.zookeeper(tmp_path_factory.mktemp("zookeeper")) as address:
-        yield address
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.apache)])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    """Runs a play against a server; each has a chroot of its own."""
-    chroot = "/" + request.node.name.translate(str.maketrans("[]", "__"))
-    if request.param == "real":
-        address = request.getfixturevalue("real_zookeeper")
-        return lambda play: asyncio.run(_with_chroot(play, address + chroot))
-
-    async def embedded(play: Play) -> None:
-        from barnabas.zk.server import CoordinatorServer
-
-        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
-        await server.start()
-        try:
-            await _with_chroot(play, f"127.0.0.1:{server.port}{chroot}")
-        finally:
-            await server.close()
-
-    return lambda play: asyncio.run(embedded(play))
-
-
-async def _with_chroot(play: Play, connect: str) -> None:
-    async with connected(connect) as client:
-        await client.make_chroot()
-    await play(connect)
-
-
-@contextlib.asynccontextmanager
-async def connected(connect: str, session_timeout_ms: int = 6000) -> AsyncIterator[ZooKeeperClient]:
-    client = ZooKeeperClient(
-        real_runtime(), connect, session_timeout_ms=session_timeout_ms, connection_timeout_ms=10_000, name="test"
-    )
-    await client.start()
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-async def until(fact: Callable[[], bool], timeout_s: float = 20) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not fact():  # noqa: ASYNC110 - the fact is another process's
-            await asyncio.sleep(0.005)
-
-
-async def expire(client: ZooKeeperClient) -> None:
-    """Ends the client's session at the server behind its back: another connection takes it up and closes it.
-
-    A server lets go of the first connection when the second one takes the session up, so the two may take it from each
-    other more than once.
-    """
-    expired = client.expires
-    session = client._session
-    while client.expires == expired:
-        thief = ZooKeeperClient(client.runtime, client.connect, session_timeout_ms=6000, connection_timeout_ms=10_000)
-        thief._session.id, thief._session.password = session.id, session.password
-        with contextlib.suppress(SessionExpired):
-            await thief.start()
-        await thief.close()
-        with contextlib.suppress(TimeoutError):
-            await until(lambda: client.expires > expired, timeout_s=2)
 
 
 def test_every_operation_answers_as_zookeeper_does(run: Run) -> None:
@@ -207,8 +132,7 @@ def test_a_broken_connection_keeps_the_session_and_its_watches(run: Run) -> None
             await client.get("/a")
             await client.exists("/b")
             session_id = client.session_id
-            assert client._connection is not None
-            client._connection.drop("the test cut it")
+            cut(client)
             await other.set("/a", b"1")
             await client.wait_until_connected()
             await other.create("/b")

@@ -1,0 +1,98 @@
+"""The two servers that every play is for: the embedded coordinator, and a real ZooKeeper with TLS and SASL."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache
+import pytest
+from certificates import Authority, Certificate
+from zk_plays import Play, Run, connected
+
+from barnabas.runtime.real import real_runtime
+from barnabas.zk.server import CoordinatorServer
+
+BOTH = ["embedded", pytest.param("real", marks=pytest.mark.apache)]
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def server_certificate(authority: Authority) -> Certificate:
+    return authority.issue("server")
+
+
+@pytest.fixture(scope="session")
+def real_zookeeper(
+    authority: Authority, server_certificate: Certificate, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[apache.ZooKeeperEnsemble]:
+    apache.require()
+    tls = apache.ServerTls(server_certificate.key_store, authority.trust_store, client_auth="want")
+    directory = tmp_path_factory.mktemp("zookeeper")
+    with apache.ZooKeeperEnsemble(directory, tls=tls, sasl_users={"bob": "secret", "eve": "other"}) as ensemble:
+        yield ensemble
+
+
+def _chroot(request: pytest.FixtureRequest) -> str:
+    return "/" + request.node.name.translate(str.maketrans("[]", "__"))
+
+
+async def _with_chroot(play: Play, connect: str) -> None:
+    async with connected(connect) as client:
+        await client.make_chroot()
+    await play(connect)
+
+
+@pytest.fixture(params=BOTH)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """Runs a play against a server; each has a chroot of its own."""
+    chroot = _chroot(request)
+    if request.param == "real":
+        address = request.getfixturevalue("real_zookeeper").connect
+        return lambda play: asyncio.run(_with_chroot(play, address + chroot))
+
+    async def embedded(play: Play) -> None:
+        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
+        await server.start()
+        try:
+            await _with_chroot(play, f"127.0.0.1:{server.port}{chroot}")
+        finally:
+            await server.close()
+
+    return lambda play: asyncio.run(embedded(play))
+
+
+@pytest.fixture(params=BOTH)
+def run_tls(
+    request: pytest.FixtureRequest, authority: Authority, server_certificate: Certificate, tmp_path: Path
+) -> Run:
+    """Runs a play against a server's TLS port, below no chroot."""
+    if request.param == "real":
+        address = request.getfixturevalue("real_zookeeper").secure_connect
+        return lambda play: asyncio.run(_awaited(play, address))
+
+    async def embedded(play: Play) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(server_certificate.certificate, server_certificate.key)
+        context.load_verify_locations(authority.trust_store)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        server = CoordinatorServer(
+            real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False, tls=context
+        )
+        await server.start()
+        try:
+            await play(f"127.0.0.1:{server.port}")
+        finally:
+            await server.close()
+
+    return lambda play: asyncio.run(embedded(play))
+
+
+async def _awaited(play: Play, connect: str) -> None:
+    await play(connect)
