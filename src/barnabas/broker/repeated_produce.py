@@ -166,7 +166,12 @@ class RepeatedProduces:
                 size = frame[end]
                 start = end + 1
                 if size > 127:
-                    size, start = read_rest(frame, start, size)
+                    second = frame[start]
+                    if second < 128:  # a batch of up to 16 KB, by far the most
+                        size += (second - 1) << 7
+                        start += 1
+                    else:
+                        size, start = read_rest(frame, start, size)
                 stop = start + size - 1
                 if frame[stop:] != _NO_TAGS:
                     return None

@@ -159,12 +159,13 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
-        if self.bytes_since_index_entry > index_interval_bytes:
+        since_index_entry = self.bytes_since_index_entry
+        if since_index_entry > index_interval_bytes:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-            self.bytes_since_index_entry = 0
+            since_index_entry = 0
             self.look_whether_full()
-        self.bytes_since_index_entry += size
+        self.bytes_since_index_entry = since_index_entry + size
 
     def look_whether_full(self) -> None:
         self.indexes_full = self._index(self.offset_index).full or self._index(self.time_index).full
