@@ -10,8 +10,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
+MINUTES ?= 30
 
-.PHONY: setup demo test check bench fmt sim mutants clean
+.PHONY: setup demo test check bench fmt sim mutants clean chaos
 
 setup: $(STAMP)
 
@@ -53,6 +54,10 @@ sim: setup
 # Historical bugs, put back one by one, and whether the simulator finds them; ONLY=B20,B27 for a share. See docs/recall.md.
 mutants: setup
 	$(BIN)/python tests/mutants --only "$(ONLY)"
+
+# A cluster of processes that is broken every 20 seconds, and judged at the end. As root, with links and disks as well.
+chaos: setup
+	$(BIN)/python tests/chaos/chaos.py --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report
