@@ -299,3 +299,93 @@ def test_a_session_that_ends_is_noticed_by_the_groups_timer() -> None:
         await until(lambda: groups.describe_group("g").state == "Empty")
 
     play(story)
+
+
+async def committed_in_transaction(groups: GroupCoordinator, offset: int, group: str = "g") -> ErrorCode:
+    async def verify(topic_partition: TopicPartition) -> ErrorCode:
+        assert topic_partition == TopicPartition(OFFSETS_TOPIC, PARTITION)
+        return ErrorCode.NONE
+
+    offsets = {T0: OffsetAndMetadata(offset)}
+    return (await groups.commit_transactional_offsets(group, "", None, -1, 7, 0, offsets, verify))[T0]
+
+
+def test_offsets_of_a_transaction_count_with_its_marker_or_never() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert await committed_in_transaction(groups, 5) is ErrorCode.NONE
+        assert groups.fetch_offsets("g", [T0], require_stable=False)[T0].offset == -1
+        unstable = groups.fetch_offsets("g", [T0], require_stable=True)[T0]
+        assert unstable.error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        groups.transaction_completed(7, [PARTITION], True)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 5
+        assert await committed_in_transaction(groups, 6) is ErrorCode.NONE
+        groups.transaction_completed(7, [PARTITION], False)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 5
+
+    play(story)
+
+
+def test_kafka_17507_offsets_count_also_when_the_marker_overtakes_the_answer_to_their_commit() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        log.held = asyncio.get_running_loop().create_future()
+        committing = asyncio.ensure_future(committed_in_transaction(groups, 5))
+        await until(lambda: PARTITION in log.partitions)
+        groups.transaction_completed(7, [PARTITION], True)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 5
+        log.held.set_result(None)
+        assert await committing is ErrorCode.NONE
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 5
+
+    play(story)
+
+
+def test_an_offset_committed_after_those_of_an_open_transaction_outlives_them() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert await committed_in_transaction(groups, 5) is ErrorCode.NONE
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(9)})
+        groups.transaction_completed(7, [PARTITION], True)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 9
+
+    play(story)
+
+
+def test_another_coordinator_knows_open_transactions_from_the_log() -> None:
+    log = MemoryLog()
+
+    async def first(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert await committed_in_transaction(groups, 5) is ErrorCode.NONE
+
+    async def second(groups: GroupCoordinator, log: MemoryLog) -> None:
+        unstable = groups.fetch_offsets("g", [T0], require_stable=True)[T0]
+        assert unstable.error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        groups.transaction_completed(7, [PARTITION], True)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 5
+
+    play(first, log)
+    play(second, log)
+
+
+def test_transactional_offsets_that_are_refused_leave_nothing_behind() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        async def not_in_transaction(topic_partition: TopicPartition) -> ErrorCode:
+            return ErrorCode.INVALID_TXN_STATE
+
+        async def no_answer(topic_partition: TopicPartition) -> ErrorCode:
+            return ErrorCode.NETWORK_EXCEPTION
+
+        offsets = {T0: OffsetAndMetadata(5)}
+        commit = groups.commit_transactional_offsets
+        refusal = await commit("g", "", None, -1, 7, 0, offsets, not_in_transaction)
+        assert refusal == {T0: ErrorCode.INVALID_TXN_STATE}
+        assert await commit("g", "", None, -1, 7, 0, offsets, no_answer) == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await committed_in_transaction(groups, 5) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        log.error = None
+        with refused(ErrorCode.INVALID_GROUP_ID):
+            await committed_in_transaction(groups, 5, group="")
+        await joined(groups)
+        assert (await commit("g", "stranger", None, 1, 7, 0, offsets, not_in_transaction))[T0]
+        groups.transaction_completed(7, [PARTITION], True)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+
+    play(story)
