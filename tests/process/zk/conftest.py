@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,9 @@ from zk_plays import Play, Run, connected
 
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.server import CoordinatorServer
+from barnabas.zk.server_config import CoordinatorConfig
 
+SASL_USERS = {"bob": "secret", "eve": "other"}
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.apache)]
 
 
@@ -35,7 +36,7 @@ def real_zookeeper(
     apache.require()
     tls = apache.ServerTls(server_certificate.key_store, authority.trust_store, client_auth="want")
     directory = tmp_path_factory.mktemp("zookeeper")
-    with apache.ZooKeeperEnsemble(directory, tls=tls, sasl_users={"bob": "secret", "eve": "other"}) as ensemble:
+    with apache.ZooKeeperEnsemble(directory, tls=tls, sasl_users=SASL_USERS) as ensemble:
         yield ensemble
 
 
@@ -49,6 +50,24 @@ async def _with_chroot(play: Play, connect: str) -> None:
     await play(connect)
 
 
+async def _embedded(play: Play, directory: Path, config: CoordinatorConfig, chroot: str) -> None:
+    server = CoordinatorServer(
+        real_runtime(), host="127.0.0.1", port=0, data_dir=str(directory), fsync=False, config=config
+    )
+    await server.start()
+    try:
+        if config.secure_port:
+            await play(f"127.0.0.1:{server.secure_port}")
+        else:
+            await _with_chroot(play, f"127.0.0.1:{server.port}{chroot}")
+    finally:
+        await server.close()
+
+
+async def _awaited(play: Play, connect: str) -> None:
+    await play(connect)
+
+
 @pytest.fixture(params=BOTH)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs a play against a server; each has a chroot of its own."""
@@ -56,16 +75,8 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     if request.param == "real":
         address = request.getfixturevalue("real_zookeeper").connect
         return lambda play: asyncio.run(_with_chroot(play, address + chroot))
-
-    async def embedded(play: Play) -> None:
-        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
-        await server.start()
-        try:
-            await _with_chroot(play, f"127.0.0.1:{server.port}{chroot}")
-        finally:
-            await server.close()
-
-    return lambda play: asyncio.run(embedded(play))
+    config = CoordinatorConfig(sasl_users=SASL_USERS)
+    return lambda play: asyncio.run(_embedded(play, tmp_path, config, chroot))
 
 
 @pytest.fixture(params=BOTH)
@@ -76,23 +87,10 @@ def run_tls(
     if request.param == "real":
         address = request.getfixturevalue("real_zookeeper").secure_connect
         return lambda play: asyncio.run(_awaited(play, address))
-
-    async def embedded(play: Play) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(server_certificate.certificate, server_certificate.key)
-        context.load_verify_locations(authority.trust_store)
-        context.verify_mode = ssl.CERT_OPTIONAL
-        server = CoordinatorServer(
-            real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False, tls=context
-        )
-        await server.start()
-        try:
-            await play(f"127.0.0.1:{server.port}")
-        finally:
-            await server.close()
-
-    return lambda play: asyncio.run(embedded(play))
-
-
-async def _awaited(play: Play, connect: str) -> None:
-    await play(connect)
+    config = CoordinatorConfig(
+        secure_port=apache.free_port(),
+        key_store=str(server_certificate.key_store),
+        trust_store=str(authority.trust_store),
+        client_auth="want",
+    )
+    return lambda play: asyncio.run(_embedded(play, tmp_path, config, ""))

@@ -64,10 +64,8 @@ def test_a_server_of_another_authority_is_not_spoken_to(run_tls: Run, tmp_path: 
     run_tls(play)
 
 
-@pytest.mark.apache
-def test_a_certificate_is_an_identity(real_zookeeper: apache.ZooKeeperEnsemble, authority: Authority) -> None:
-    async def play() -> None:
-        address = real_zookeeper.secure_connect
+def test_a_certificate_is_an_identity(run_tls: Run, authority: Authority) -> None:
+    async def play(address: str) -> None:
         async with (
             connected(address, security=_tls(authority, "alice")) as alice,
             connected(address, security=_tls(authority, "mallory")) as mallory,
@@ -79,13 +77,11 @@ def test_a_certificate_is_an_identity(real_zookeeper: apache.ZooKeeperEnsemble, 
             with pytest.raises(NoAuth):
                 await mallory.get("/x509")
 
-    asyncio.run(play())
+    run_tls(play)
 
 
-@pytest.mark.apache
-def test_a_user_proves_itself_by_sasl_on_every_connection(real_zookeeper: apache.ZooKeeperEnsemble) -> None:
-    async def play() -> None:
-        address = real_zookeeper.connect
+def test_a_user_proves_itself_by_sasl_on_every_connection(run: Run) -> None:
+    async def play(address: str) -> None:
         async with (
             connected(address, security=ClientSecurity(sasl=("bob", "secret"))) as bob,
             connected(address, security=ClientSecurity(sasl=("eve", "other"))) as eve,
@@ -98,16 +94,15 @@ def test_a_user_proves_itself_by_sasl_on_every_connection(real_zookeeper: apache
             assert (await bob.exists("/bobs")) is not None
             assert (await bob.set("/bobs", b"2")).version == 1
 
-    asyncio.run(play())
+    run(play)
 
 
-@pytest.mark.apache
 @pytest.mark.parametrize(("user", "password"), [("bob", "wrong"), ("nobody", "anything")])
-def test_a_wrong_password_is_told_at_once(real_zookeeper: apache.ZooKeeperEnsemble, user: str, password: str) -> None:
-    async def play() -> None:
+def test_a_wrong_password_is_told_at_once(run: Run, user: str, password: str) -> None:
+    async def play(address: str) -> None:
         client = ZooKeeperClient(
             real_runtime(),
-            real_zookeeper.connect,
+            address,
             session_timeout_ms=6000,
             connection_timeout_ms=10_000,
             security=ClientSecurity(sasl=(user, password)),
@@ -116,7 +111,7 @@ def test_a_wrong_password_is_told_at_once(real_zookeeper: apache.ZooKeeperEnsemb
             await client.start()
         assert client.state is ConnectionState.CLOSED
 
-    asyncio.run(play())
+    run(play)
 
 
 def test_an_unknown_scheme_is_refused_and_the_client_recovers(run: Run) -> None:
@@ -178,18 +173,16 @@ def test_credentials_that_stop_being_good_are_tried_until_they_are_good_again(tm
         asyncio.run(play(ensemble))
 
 
-@pytest.mark.apache
-def test_a_broker_with_set_acl_protects_what_it_makes(real_zookeeper: apache.ZooKeeperEnsemble) -> None:
-    config = broker_config(
-        {
-            "zookeeper.connect": real_zookeeper.connect + "/secured",
-            "zookeeper.set.acl": "true",
-            "barnabas.zookeeper.sasl.username": "bob",
-            "barnabas.zookeeper.sasl.password": "secret",
-        }
-    )
-
-    async def play() -> None:
+def test_a_broker_with_set_acl_protects_what_it_makes(run: Run) -> None:
+    async def play(address: str) -> None:
+        config = broker_config(
+            {
+                "zookeeper.connect": address + "/secured",
+                "zookeeper.set.acl": "true",
+                "barnabas.zookeeper.sasl.username": "bob",
+                "barnabas.zookeeper.sasl.password": "secret",
+            }
+        )
         client = client_of(real_runtime(), config, name="broker 1")
         await client.start()
         zk = KafkaZkClient(client.runtime, client, secure=config.flag("zookeeper.set.acl"))
@@ -202,7 +195,7 @@ def test_a_broker_with_set_acl_protects_what_it_makes(real_zookeeper: apache.Zoo
                 assert set(await zk.get_acl(path)) == {broker, *READ_ACL_UNSAFE}
             for path in ("/config/users", "/config/brokers"):  # what holds secrets is not even read
                 assert await zk.get_acl(path) == (broker,)
-            async with connected(real_zookeeper.connect + "/secured") as other:
+            async with connected(address + "/secured") as other:
                 assert "ids" in await other.children("/brokers")
                 for attempt in (
                     other.create("/brokers/ids/2"),
@@ -214,4 +207,4 @@ def test_a_broker_with_set_acl_protects_what_it_makes(real_zookeeper: apache.Zoo
         finally:
             await client.close()
 
-    asyncio.run(play())
+    run(play)
