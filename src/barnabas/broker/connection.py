@@ -295,7 +295,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if len(frames) > 1:
             self._corked = []
         for frame in frames:
-            self._arrived(frame)
+            if self._unanswered or self._waiting or self._writing_paused or self._closed or self._ending is not None:
+                self._arrived(frame)
+            else:
+                self._run(frame)
         self._uncork()
         if refusal is not None:
             self._end_when_answered(refusal)
@@ -360,10 +363,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
         elif type(answer) is not bytes:
             self._begin(*answer)
         elif answer:
-            if self._corked is None and not self._unanswered:
+            if self._unanswered:
+                self._send([answer])
+            elif self._corked is None:
                 self._transport.write(answer)  # type: ignore[union-attr]
             else:
-                self._send([answer])
+                self._corked.append(answer)
+                self._corked_bytes += len(answer)
+                if self._corked_bytes > JOINED_BYTES:
+                    self._uncork()
+                    self._corked = []
 
     def _run_decoded(self, frame: bytearray) -> None:
         try:

@@ -28,6 +28,7 @@ class LogSettings:
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     compression_type: str
+    min_insync_replicas: int
 
     @classmethod
     def of(cls, config: Config) -> LogSettings:
@@ -54,4 +55,5 @@ class LogSettings:
             timestamp_before_max_ms=before if config.is_set("message.timestamp.before.max.ms") else difference,
             timestamp_after_max_ms=after if config.is_set("message.timestamp.after.max.ms") else difference,
             compression_type=config.text("compression.type"),
+            min_insync_replicas=config.number("min.insync.replicas"),
         )

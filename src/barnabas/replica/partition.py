@@ -170,7 +170,9 @@ class Partition:
     def effective_min_isr(self) -> int:
         """``min.insync.replicas``, or how many replicas there are where that is less."""
         assert self.log is not None
-        return min(self.log.config.number("min.insync.replicas"), len(self.progress) + 1)
+        minimum = self.log.settings.min_insync_replicas
+        replicas = len(self.progress) + 1
+        return minimum if minimum < replicas else replicas
 
     def local_log(self) -> Log:
         if self.log is None:
