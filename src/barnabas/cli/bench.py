@@ -11,11 +11,8 @@ import contextlib
 import json
 import math
 import os
-import selectors
 import shutil
-import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -31,15 +28,12 @@ from rich.table import Table
 
 from barnabas.cli.apache import ApacheCluster
 from barnabas.cli.output import Format, print_json
-from barnabas.wire import frames
-from barnabas.wire.messages.produce import ProduceRequest
-from barnabas.wire.records import Record, build_batch
+from barnabas.cli.small_requests import HEADLINE, SHAPES, SmallRequests
 
 app = typer.Typer(help="Side by side with Apache Kafka 3.9.1, in one run.", no_args_is_help=True)
 console = Console(stderr=True)
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_PRODUCE_VERSION: Final = 11
 _WARM_UP_S: Final = 35.0
 
 
@@ -187,66 +181,6 @@ def consume(subject: Running, topic: str, records: int) -> float:
     return took
 
 
-def _request(topic: str, size: int) -> tuple[bytes, int]:
-    """A whole Produce frame of one record, and where the error code stands in its answer (size prefix included)."""
-    batch = build_batch([Record(0, 1_700_000_000_000, None, os.urandom(size), [])])
-    partition = ProduceRequest.PartitionProduceData(index=0, records=batch)
-    topic_data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
-    message = ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=[topic_data])
-    frame = b"".join(bytes(part) for part in frames.encode_request(message, _PRODUCE_VERSION, 1, "bench"))
-    return frame, 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
-
-
-def _open(subject: Running) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", subject.port))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
-
-
-def _check(answer: bytes, error_at: int, subject: Running) -> None:
-    if answer[error_at : error_at + 2] != b"\0\0":
-        code = struct.unpack_from(">h", answer, error_at)[0] if len(answer) >= error_at + 2 else "nothing"
-        raise RuntimeError(f"{subject.name} answered a produce with error {code}")
-
-
-def one_by_one(subject: Running, topic: str, requests: int, size: int = 100) -> list[float]:
-    """Latency in ms of each of `requests` single-record produces, one after the other on one connection."""
-    frame, error_at = _request(topic, size)
-    took = []
-    clock = time.perf_counter
-    with _open(subject) as connection:
-        for _ in range(requests):
-            begun = clock()
-            connection.sendall(frame)
-            answer = connection.recv(65536)
-            took.append((clock() - begun) * 1000)
-            _check(answer, error_at, subject)
-    return took
-
-
-def at_once(subject: Running, topic: str, requests: int, connections: int = 8, size: int = 100) -> float:
-    """Seconds for `requests` single-record produces over `connections`, one in flight on each."""
-    frame, error_at = _request(topic, size)
-    with contextlib.ExitStack() as stack:
-        selector = stack.enter_context(selectors.DefaultSelector())
-        for _ in range(connections):
-            selector.register(stack.enter_context(_open(subject)), selectors.EVENT_READ)
-        begun = time.monotonic()
-        for key in list(selector.get_map().values()):
-            key.fileobj.sendall(frame)  # type: ignore[union-attr]
-        sent, answered = connections, 0
-        while answered < requests:
-            for key, _ in selector.select(30):
-                connection = key.fileobj
-                assert isinstance(connection, socket.socket)
-                _check(connection.recv(65536), error_at, subject)
-                answered += 1
-                if sent < requests:
-                    connection.sendall(frame)
-                    sent += 1
-        return time.monotonic() - begun
-
-
 # ------------------------------------------------------------------------------------------------ the figures
 
 
@@ -349,27 +283,33 @@ def measure_consume(subjects: tuple[Running, Running], rounds: int) -> list[Figu
 
 
 def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
-    requests = 20_000
-    cpu = Figure("one small produce request, broker CPU", "µs", "<= 0.5")
-    rate = Figure("small produce requests per second, 8 connections", "1/s", ">= 1")
-    p50 = Figure("latency of a single record, p50", "ms", "<= 1")
-    p99 = Figure("latency of a single record, p99", "ms", "<= 1")
+    """Single-record requests in each shape that clients give them; the headline's figures come first."""
+    requests = 40_000
+    figures: dict[str, Figure] = {}
+    for shape in sorted(SHAPES, key=lambda each: each is not HEADLINE):
+        figures[f"{shape.name}/cpu"] = Figure(f"small requests, {shape.name}: broker CPU each", "µs", "<= 0.5")
+        figures[f"{shape.name}/rate"] = Figure(f"small requests, {shape.name}: per second", "1/s", ">= 1")
+    figures["p50"] = Figure("latency of a single record, p50", "ms", "<= 1")
+    figures["p99"] = Figure("latency of a single record, p99", "ms", "<= 1")
 
     def run(subject: Running, topic: str) -> dict[str, float]:
-        latencies = sorted(one_by_one(subject, topic, requests))
-        before = subject.cpu_s()
-        took = at_once(subject, topic, 3 * requests)
-        used = subject.cpu_s() - before
-        return {
-            "p50": latencies[len(latencies) // 2],
-            "p99": latencies[math.ceil(len(latencies) * 0.99) - 1],
-            "rate": 3 * requests / took,
-            "cpu": used / (3 * requests) * 1e6,
-        }
+        values: dict[str, float] = {}
+        for shape in SHAPES:
+            with SmallRequests(subject.port, topic, shape, requests) as load:
+                before = subject.cpu_s()
+                took = load.run()
+                used = subject.cpu_s() - before
+            values[f"{shape.name}/cpu"] = used / load.requests * 1e6
+            values[f"{shape.name}/rate"] = load.requests / took
+        with SmallRequests(subject.port, topic, SHAPES[0], requests // 2) as alone:
+            latencies = sorted(alone.latencies_ms())
+        values["p50"] = latencies[len(latencies) // 2]
+        values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
+        return values
 
     _warm_up(subjects, run)
-    _turns(subjects, rounds, run, {"p50": p50, "p99": p99, "rate": rate, "cpu": cpu})
-    return [cpu, rate, p50, p99]
+    _turns(subjects, rounds, run, figures)
+    return list(figures.values())
 
 
 def measure_start(directory: Path, rounds: int, brokers: int) -> list[Figure]:

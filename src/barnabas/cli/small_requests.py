@@ -1,0 +1,195 @@
+"""Small produce requests as clients send them: one record each, over any number of connections, one or more in flight.
+
+The client speaks over plain sockets and one ``epoll``, and its frames are ready before the clock starts, so that it
+costs as little as it can beside the broker that is measured. It looks at the error code of every answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from barnabas.wire import frames
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.records import ATTRIBUTES_AT, CRC_AT, Record, build_batch
+
+PRODUCE_VERSION: Final = 11
+_INIT_PRODUCER_ID_VERSION: Final = 4
+_RECORD_BYTES: Final = 100
+_PRODUCER: Final = struct.Struct(">qhi")
+"""Producer id, producer epoch and base sequence."""
+_PRODUCER_AT: Final = 43
+_ANSWER_TIMEOUT_S: Final = 30
+
+
+class Refused(RuntimeError):
+    """The broker did not take a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How requests are sent. `idempotent`: with acks=all, a producer id and sequences, as librdkafka and Java's
+    producer do by default; else with acks=1 and neither."""
+
+    name: str
+    connections: int
+    in_flight: int
+    idempotent: bool
+
+
+SHAPES: Final = (
+    Shape("1 connection, one in flight", 1, 1, False),
+    Shape("8 connections, one in flight each", 8, 1, False),
+    Shape("1 connection, 5 in flight, idempotent", 1, 5, True),
+    Shape("8 connections, 5 in flight each, idempotent", 8, 5, True),
+)
+HEADLINE: Final = SHAPES[1]
+"""What a user of small requests sees: many who each wait for their answer, so that neither broker gains by taking
+several of one connection together. The other shapes stand beside it."""
+
+
+class _Frames:
+    """The frames of one connection, in turn."""
+
+    def __init__(self, topic: str, shape: Shape, producer: tuple[int, int] = (-1, -1)) -> None:
+        batch = build_batch([Record(0, 1_700_000_000_000, None, os.urandom(_RECORD_BYTES), [])])
+        message = ProduceRequest(
+            transactional_id=None,
+            acks=-1 if shape.idempotent else 1,
+            timeout_ms=30_000,
+            topic_data=[
+                ProduceRequest.TopicProduceData(topic, [ProduceRequest.PartitionProduceData(index=0, records=batch)])
+            ],
+        )
+        self._producer = producer
+        self._frame = bytearray(b"".join(frames.encode_request(message, PRODUCE_VERSION, 1, "bench")))
+        self._batch_at = self._frame.index(batch)
+        self._batch_end = self._batch_at + len(batch)
+        self.error_at = 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
+        """Where the error code stands in an answer, its size prefix included."""
+
+    def make(self, count: int) -> list[bytes]:
+        producer_id, epoch = self._producer
+        if producer_id < 0:
+            return [bytes(self._frame)] * count
+        made = []
+        frame, at, end = self._frame, self._batch_at, self._batch_end
+        covered = memoryview(frame)[at + ATTRIBUTES_AT : end]
+        for sequence in range(count):
+            _PRODUCER.pack_into(frame, at + _PRODUCER_AT, producer_id, epoch, sequence)
+            struct.pack_into(">I", frame, at + CRC_AT, crc32c(covered))
+            made.append(bytes(frame))
+        return made
+
+
+@dataclass
+class _Client:
+    """One connection: what it has still to send, and what it waits for."""
+
+    socket: socket.socket
+    frames: list[bytes]
+    error_at: int
+    sent: int = 0
+    held: bytes = b""
+    answer_bytes: int = 0
+
+    def send(self, count: int) -> None:
+        self.socket.sendall(b"".join(self.frames[self.sent : self.sent + count]))
+        self.sent += count
+
+    def receive(self) -> int:
+        """How many answers came."""
+        data = self.held + self.socket.recv(1 << 16)
+        if not self.answer_bytes and len(data) >= 4:
+            # All are of one size: nothing in them but numbers of fixed width changes.
+            self.answer_bytes = 4 + int(struct.unpack_from(">i", data)[0])
+        count, rest = divmod(len(data), self.answer_bytes) if self.answer_bytes else (0, len(data))
+        if not count and rest == len(self.held):
+            raise Refused("the connection was closed")
+        for at in range(self.error_at, self.error_at + count * self.answer_bytes, self.answer_bytes):
+            if data[at : at + 2] != b"\0\0":
+                raise Refused(f"a produce was answered with error {struct.unpack_from('>h', data, at)[0]}")
+        self.held = data[len(data) - rest :] if rest else b""
+        return count
+
+
+def _connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_TIMEOUT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _producer(connection: socket.socket) -> tuple[int, int]:
+    """A producer id of one's own, and its epoch."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    while True:
+        connection.sendall(b"".join(frames.encode_request(request, _INIT_PRODUCER_ID_VERSION, 1, "bench")))
+        answer = connection.recv(1 << 16)
+        response = frames.decode_response(InitProducerIdResponse, _INIT_PRODUCER_ID_VERSION, answer[4:])[1]
+        if not response.error_code:
+            return response.producer_id, response.producer_epoch
+        time.sleep(0.1)  # its block of ids is not there yet
+
+
+class SmallRequests:
+    """One round of requests of one shape: connected and ready when made, sent by `run`."""
+
+    def __init__(self, port: int, topic: str, shape: Shape, requests: int) -> None:
+        self.shape = shape
+        self.requests = requests // shape.connections * shape.connections
+        self._stack = contextlib.ExitStack()
+        self._clients: list[_Client] = []
+        for _ in range(shape.connections):
+            connection = self._stack.enter_context(_connect(port))
+            made = _Frames(topic, shape, _producer(connection) if shape.idempotent else (-1, -1))
+            self._clients.append(_Client(connection, made.make(requests // shape.connections), made.error_at))
+
+    def __enter__(self) -> SmallRequests:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self) -> float:
+        """Seconds until every request was answered."""
+        with select.epoll() as poll:
+            clients = {client.socket.fileno(): client for client in self._clients}
+            for descriptor in clients:
+                poll.register(descriptor, select.EPOLLIN)
+            begun = time.monotonic()
+            for client in self._clients:
+                client.send(self.shape.in_flight)
+            missing = self.requests
+            while missing:
+                ready = poll.poll(_ANSWER_TIMEOUT_S)
+                if not ready:
+                    raise Refused(f"{missing} requests have no answer within {_ANSWER_TIMEOUT_S} s")
+                for descriptor, _event in ready:
+                    client = clients[descriptor]
+                    count = client.receive()
+                    missing -= count
+                    if count and client.sent < len(client.frames):
+                        client.send(count)
+            return time.monotonic() - begun
+
+    def latencies_ms(self) -> list[float]:
+        """As `run` on the first connection, one after the other: how long each took."""
+        client = self._clients[0]
+        clock = time.perf_counter
+        took = []
+        for _ in range(len(client.frames)):
+            begun = clock()
+            client.send(1)
+            while not client.receive():
+                pass
+            took.append((clock() - begun) * 1000)
+        return took
