@@ -419,7 +419,7 @@ class Conversation:
     def data(self) -> bytes | None:
         draw = self.random.random()
         if draw < 0.002:
-            return bytes([int(draw * 100_000)]) * self.random.choice((20_000, 150_000, 700_000))
+            return bytes([int(draw * 100_000)]) * self.random.choice((20_000, 150_000, 250_000))
         return self.random.choice((None, b"", b"x", b"yy", b"zzz" * 30))
 
     def create(self) -> Operation[Any]:

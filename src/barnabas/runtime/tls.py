@@ -95,6 +95,27 @@ def client_context(
     return context
 
 
+def server_context(*, key_store: Store, trust_store: Store | None = None, client_auth: str = "none") -> ssl.SSLContext:
+    """What a server needs to accept TLS; raises `ConfigError`. `client_auth` is none, want or need."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(key_store.checked(), password=key_store.password or _no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"{key_store.key}={key_store.location} holds no private key with its certificate that the password "
+            f"opens: {error}."
+        ) from None
+    if trust_store is not None:
+        try:
+            context.load_verify_locations(trust_store.checked())
+        except ssl.SSLError as error:
+            raise ConfigError(f"{trust_store.key}={trust_store.location} holds no PEM certificates: {error}.") from None
+    modes = {"none": ssl.CERT_NONE, "want": ssl.CERT_OPTIONAL, "need": ssl.CERT_REQUIRED}
+    context.verify_mode = modes[client_auth]
+    return context
+
+
 def _no_password() -> str:
     """Instead of OpenSSL's own question at the terminal."""
     raise ValueError("the private key is encrypted and no password is configured")

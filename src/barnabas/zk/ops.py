@@ -963,6 +963,7 @@ _DECODERS: dict[int, _Decoder] = {
     OpCode.REMOVE_WATCHES: RemoveWatches.decode,
     OpCode.ADD_WATCH: AddWatch.decode,
     OpCode.AUTH: Auth.decode,
+    OpCode.SASL: Sasl.decode,
     OpCode.WHO_AM_I: WhoAmI.decode,
     OpCode.SET_WATCHES: SetWatches.decode,
     OpCode.SET_WATCHES2: SetWatches.decode,

@@ -10,18 +10,22 @@ from barnabas.zk.acl import SUPER, Identity, resolved
 from barnabas.zk.jute import read_buffer, read_int
 from barnabas.zk.ops import OPEN_ACL_UNSAFE, Create, Multi, OpCode, Operation, SetACL, decode_operation
 from barnabas.zk.sessions import Sessions
-from barnabas.zk.snapshot import restore_snapshot
+from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.tree import DataTree
 from barnabas.zk.wal import Transaction, WriteAheadLog
 
 
 def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Fills a new tree and new sessions, and opens the log for appending."""
+    """Fills a new tree and new sessions, and makes the log ready for what comes next."""
     _, snapshot, transactions = log.recover()
     if snapshot is not None:
         restore_snapshot(snapshot, tree, sessions, now_ms)
     for transaction in transactions:
         replay(transaction, tree, sessions, now_ms)
+    if transactions:
+        log.save_snapshot(tree.last_zxid, encode_snapshot(tree, sessions))
+    else:
+        log.begin(tree.last_zxid + 1)
 
 
 def replay(transaction: Transaction, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:

@@ -16,13 +16,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, cast
 
 from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
-from barnabas.zk.acl import SUPER, Identity, digest_of, permits
+from barnabas.zk.acl import permits
 from barnabas.zk.errors import ErrorCode, MarshallingError, NoWatcher, ZooKeeperError
 from barnabas.zk.four_letter_words import WORDS, answer
 from barnabas.zk.jute import INT, JuteError, encode_buffer
@@ -51,6 +50,7 @@ from barnabas.zk.ops import (
     Operation,
     Permission,
     RemoveWatches,
+    Sasl,
     SetWatches,
     Sync,
     WatcherType,
@@ -61,6 +61,9 @@ from barnabas.zk.ops import (
     framed,
 )
 from barnabas.zk.recovery import logged_record, recover
+from barnabas.zk.server_auth import Authentication
+from barnabas.zk.server_config import CoordinatorConfig
+from barnabas.zk.server_connection import Connection, Latency
 from barnabas.zk.sessions import Session, Sessions
 from barnabas.zk.snapshot import encode_snapshot
 from barnabas.zk.tree import DataTree
@@ -69,17 +72,7 @@ from barnabas.zk.watches import Fired, parent_of
 
 logger = logging.getLogger(__name__)
 
-JUTE_MAX_BUFFER: Final = 0xFFFFF
-"""ZooKeeper's default for the longest request."""
-TRANSACTIONS_BETWEEN_SNAPSHOTS: Final = 10_000
-"""Bounds what a start has to do again."""
-LOG_BYTES_BETWEEN_SNAPSHOTS: Final = 32 * 1024 * 1024
-OUT_BYTES_MAX: Final = 1024 * 1024
-"""Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
-UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What may wait for a client that does not read, before it is dropped: in the end its watch events."""
 HANDSHAKE_TIMEOUT_MS: Final = 10_000
-CONTAINER_CHECK_MS: Final = 60_000
 EXPIRY_CHECK_MIN_MS: Final = 50
 
 _HEADER: Final = Struct(">ii")
@@ -100,157 +93,6 @@ _WRITES: Final = frozenset(
 _PING: Final = int(OpCode.PING)
 
 
-class Connection(asyncio.Protocol):
-    """One client's connection: takes frames apart, and collects what is to be sent to it."""
-
-    __slots__ = (
-        "_held",
-        "_out",
-        "_out_bytes",
-        "_rest",
-        "_server",
-        "_writing_is_paused",
-        "closing",
-        "identities",
-        "opened_ms",
-        "peer",
-        "received",
-        "sent",
-        "session",
-        "timer",
-        "transport",
-    )
-
-    def __init__(self, server: CoordinatorServer) -> None:
-        self._server = server
-        self._held = False
-        self._out: list[bytes] = []
-        self._out_bytes = 0
-        self._rest = b""
-        self._writing_is_paused = False
-        self.closing = False
-        self.identities: list[Identity] = []
-        self.opened_ms = 0
-        self.peer = "?"
-        self.received = 0
-        self.sent = 0
-        self.session: Session[Connection] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        host = str(peer[0]) if peer else "?"
-        self.peer = f"{host}:{peer[1]}" if peer else "?"
-        self.identities.append(("ip", host))
-        self._server.connected(self, host)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.closing = True
-        self._server.disconnected(self)
-        self.transport = None
-
-    def pause_writing(self) -> None:
-        self._writing_is_paused = True
-        self._hold()
-
-    def resume_writing(self) -> None:
-        self._writing_is_paused = False
-        self._go_on()
-
-    def _hold(self) -> None:
-        """A slow reader gets no more answers, and so its requests wait as well."""
-        if not self._held and self.transport is not None and not self.closing:
-            self._held = True
-            self.transport.pause_reading()
-
-    def _go_on(self) -> None:
-        if not self._held or self._writing_is_paused or self.transport is None or self.closing:
-            return
-        self._held = False
-        self.transport.resume_reading()
-        rest, self._rest = self._rest, b""
-        self._take(rest)
-
-    def data_received(self, data: bytes) -> None:
-        if self._rest:
-            data = self._rest + data
-        self._take(data)
-
-    def _take(self, data: bytes) -> None:
-        """Carries out the whole requests in `data` and keeps the rest."""
-        position = 0
-        size = len(data)
-        server = self._server
-        now_ms = server.monotonic_ms()
-        while size - position >= 4 and not self.closing:
-            if self._out_bytes > OUT_BYTES_MAX:
-                self._hold()
-            if self._held:
-                break
-            (length,) = INT.unpack_from(data, position)
-            start = position + 4
-            if not 0 <= length <= server.jute_max_buffer:
-                if self.session is None and data[position:start] in WORDS:
-                    server.four_letter_word(self, data[position:start].decode())
-                else:
-                    self.drop(f"a frame of {length} bytes, more than jute.maxbuffer allows")
-                return
-            if start + length > size:
-                break
-            position = start + length
-            frame = data[start:position]
-            self.received += 1
-            try:
-                if self.session is None:
-                    server.handshake(self, frame, now_ms)
-                else:
-                    self.session.heard_ms = now_ms
-                    server.request(self, frame)
-            except JuteError as error:
-                self.drop(str(error))
-        self._rest = data[position:] if position < size else b""
-
-    def send(self, frame: bytes) -> None:
-        """Collects a frame for the end of this turn."""
-        if not self._out:
-            self._server.has_output(self)
-        self._out.append(frame)
-        self._out_bytes += len(frame)
-        self.sent += 1
-
-    def flush(self) -> None:
-        transport = self.transport
-        out, self._out = self._out, []
-        self._out_bytes = 0
-        if transport is None:
-            return
-        if out:
-            transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if self.closing:
-            transport.close()
-        elif transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
-            self.drop("it does not read what is sent to it")
-        elif self._held:
-            self._go_on()
-
-    def close_when_sent(self) -> None:
-        """Takes no more requests; closes after this turn's output."""
-        self.closing = True
-        self._server.has_output(self)
-
-    def drop(self, reason: str) -> None:
-        """Closes at once. The session, where there is one, lives on."""
-        logger.info("connection from %s closed: %s", self.peer, reason)
-        self.abort()
-
-    def abort(self) -> None:
-        self.closing = True
-        if self.transport is not None:
-            self.transport.abort()
-
-
 class CoordinatorServer:
     def __init__(
         self,
@@ -260,43 +102,36 @@ class CoordinatorServer:
         port: int,
         data_dir: str,
         fsync: bool = True,
-        tick_ms: int = 2000,
-        session_timeout_min_ms: int = 1000,
-        session_timeout_max_ms: int | None = None,
-        jute_max_buffer: int = JUTE_MAX_BUFFER,
-        max_client_connections: int = 0,
-        super_digest: str | None = None,
-        allowed_words: Iterable[str] | None = None,
-        tls: ssl.SSLContext | None = None,
+        config: CoordinatorConfig | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """`max_client_connections` counts per address, 0 is no limit; no `allowed_words`: all four-letter words.
-
-        `on_failure` is told once when the disk has failed and the server with it.
-        """
+        """`on_failure` is told once when the disk has failed and the server with it."""
         self.runtime = runtime
         self.host = host
         self.port = port
         self.data_dir = data_dir
         self.fsync = fsync
-        self.tick_ms = tick_ms
-        self.jute_max_buffer = jute_max_buffer
-        self.max_client_connections = max_client_connections
-        self.allowed_words = sorted(WORDS) if allowed_words is None else [word.encode() for word in allowed_words]
+        self.config = config = config or CoordinatorConfig()
+        self.secure_port = config.secure_port
+        words = config.allowed_words
+        self.allowed_words = sorted(WORDS) if "*" in words else [word.encode() for word in words]
         self.tree: DataTree[Connection] = DataTree()
         self.sessions: Sessions[Connection] = Sessions(
-            timeout_min_ms=session_timeout_min_ms, timeout_max_ms=session_timeout_max_ms or 20 * tick_ms
+            timeout_min_ms=config.session_timeout_min_ms, timeout_max_ms=config.session_timeout_longest_ms
         )
         self.connections: dict[Connection, None] = {}
         self.failure: BaseException | None = None
         self.packets_received = 0
         self.packets_sent = 0
+        self.latency = Latency()
+        self.authentication = Authentication(config)
         self.monotonic_ms = runtime.clock.monotonic_ms
-        self._super_digest = super_digest
-        self._tls = tls
         self._on_failure = on_failure
-        self._wal = WriteAheadLog(runtime.disk, data_dir, fsync=fsync)
+        self._wal = WriteAheadLog(runtime.disk, data_dir, fsync=fsync, snapshots_kept=config.snapshots_kept)
         self._listener: Listener | None = None
+        self._secure_listener: Listener | None = None
+        self._turn_began_ms = 0
+        self._started_ms = self.monotonic_ms()
         self._lock: Lock | None = None
         self._loop: asyncio.AbstractEventLoop
         self._outgoing: list[Connection] = []
@@ -342,15 +177,13 @@ class CoordinatorServer:
             recover(self._wal, self.tree, self.sessions, self.monotonic_ms())
             if not self.fsync:
                 logger.warning("fsync is off: a power loss may cost the last acknowledged writes")
-            self._listener = await self.runtime.network.listen(
-                lambda: Connection(self), self.host, self.port, tls=self._tls
-            )
+            await self._listen()
         except BaseException:
+            self._stop_listening()
             self._wal.close()
             self._lock.release()
             self._lock = None
             raise
-        self.port = self._listener.port
         self._containers_checked_ms = self.monotonic_ms()
         self._watch_the_clock()
         logger.info(
@@ -362,12 +195,37 @@ class CoordinatorServer:
             self.tree.last_zxid,
         )
 
+    async def _listen(self) -> None:
+        listen = self.runtime.network.listen
+        self._listener = await listen(lambda: Connection(self), self.host, self.port)
+        self.port = self._listener.port
+        if self.config.key_store:
+            from barnabas.runtime.tls import Store, server_context
+
+            trust_store = Store(self.config.trust_store, "ssl.trustStore.location") if self.config.trust_store else None
+            context = server_context(
+                key_store=Store(
+                    self.config.key_store, "ssl.keyStore.location", password=self.config.key_store_password
+                ),
+                trust_store=trust_store,
+                client_auth=self.config.client_auth,
+            )
+            self._secure_listener = await listen(
+                lambda: Connection(self, secure=True), self.host, self.secure_port, tls=context
+            )
+            self.secure_port = self._secure_listener.port
+
+    def _stop_listening(self) -> None:
+        for listener in (self._listener, self._secure_listener):
+            if listener is not None:
+                listener.close()
+        self._listener = self._secure_listener = None
+
     async def close(self) -> None:
         """Commits, answers what is done, and keeps a snapshot; the sessions live on in it."""
         if self._listener is None:
             return
-        self._listener.close()
-        self._listener = None
+        self._stop_listening()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
             self._expiry_timer = None
@@ -389,8 +247,7 @@ class CoordinatorServer:
             return
         self.failure = error
         logger.critical("the coordinator stops: its log in %s cannot be written: %s", self.data_dir, error)
-        if self._listener is not None:
-            self._listener.close()
+        self._stop_listening()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
             self._expiry_timer = None
@@ -408,6 +265,7 @@ class CoordinatorServer:
     def _flush_soon(self) -> None:
         if not self._flush_is_due:
             self._flush_is_due = True
+            self._turn_began_ms = self.monotonic_ms()
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
@@ -420,11 +278,17 @@ class CoordinatorServer:
             self._fail(error)
             return
         outgoing, self._outgoing = self._outgoing, []
+        latency_ms = self.monotonic_ms() - self._turn_began_ms
+        answered = 0
         for connection in outgoing:
-            connection.flush()
+            before = connection.latency.count
+            connection.flush(latency_ms)
+            answered += connection.latency.count - before
+        self.latency.add(answered, latency_ms)
+        config = self.config
         if (
-            self._wal.appended_since_snapshot >= max(TRANSACTIONS_BETWEEN_SNAPSHOTS, len(self.tree.nodes))
-            or self._wal.log_bytes >= LOG_BYTES_BETWEEN_SNAPSHOTS + 2 * self.tree.data_bytes
+            self._wal.appended_since_snapshot >= max(config.transactions_between_snapshots, len(self.tree.nodes))
+            or self._wal.log_bytes >= config.log_bytes_between_snapshots + 2 * self.tree.data_bytes
         ):
             try:
                 self._save_snapshot()
@@ -447,17 +311,17 @@ class CoordinatorServer:
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection, host: str) -> None:
+    def connected(self, connection: Connection, certificate: Mapping[str, Any] | None) -> None:
+        connection.identities += self.authentication.at_connect(connection.host, certificate)
         if self._listener is None or self.failure is not None:
             connection.abort()
             return
-        if self.max_client_connections:
-            same = sum(1 for other in self.connections if other.identities[0][1] == host)
-            if same >= self.max_client_connections:
-                connection.drop(f"{host} has {same} connections already")
-                return
+        limit = self.config.max_client_connections
+        if limit and sum(1 for other in self.connections if other.host == connection.host) >= limit:
+            connection.drop(f"{connection.host} has {limit} connections already")
+            return
         self.connections[connection] = None
-        connection.opened_ms = self.monotonic_ms()
+        connection.established_ms = self.runtime.clock.now_ms()
         connection.timer = self._loop.call_later(HANDSHAKE_TIMEOUT_MS / 1000, connection.drop, "it said nothing")
 
     def disconnected(self, connection: Connection) -> None:
@@ -541,7 +405,7 @@ class CoordinatorServer:
             self._expiry_timer = None
         due_ms = self.sessions.next_expiry_ms()
         if self.tree.containers:
-            next_check_ms = self._containers_checked_ms + CONTAINER_CHECK_MS
+            next_check_ms = self._containers_checked_ms + self.config.container_check_ms
             due_ms = next_check_ms if due_ms is None else min(due_ms, next_check_ms)
         if due_ms is None:
             return
@@ -553,7 +417,7 @@ class CoordinatorServer:
         self._expiry_timer = None
         now_ms = self.monotonic_ms()
         late_ms = now_ms - self._expiry_due_ms
-        if late_ms > self.tick_ms // 4:
+        if late_ms > self.config.tick_ms // 4:
             # This process stood still, and the clients' pings wait unread: it would expire who is alive.
             logger.warning("the coordinator stood still for %d ms; sessions get that time back", late_ms)
             self.sessions.forgive(late_ms)
@@ -562,7 +426,7 @@ class CoordinatorServer:
             self._end_session(session)
             if session.connection is not None:
                 session.connection.drop(f"session {session.id:#x} has expired")
-        if now_ms - self._containers_checked_ms >= CONTAINER_CHECK_MS:
+        if now_ms - self._containers_checked_ms >= self.config.container_check_ms:
             self._containers_checked_ms = now_ms
             for path in self.tree.empty_containers():
                 self._delete_container(path)
@@ -583,8 +447,13 @@ class CoordinatorServer:
         if len(frame) < 8:
             raise JuteError(f"a request of {len(frame)} bytes")
         xid, op_code = _HEADER.unpack_from(frame)
+        connection.last_xid, connection.last_op_code = xid, op_code
         if op_code == _PING:
             connection.send(encode_reply(PING_XID, self.tree.last_zxid, 0))
+            return
+        if self.config.sasl_required and not self._is_allowed_in(connection, op_code):
+            connection.send(encode_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
+            connection.close_when_sent()
             return
         try:
             operation = decode_operation(op_code, frame, 8)
@@ -604,6 +473,8 @@ class CoordinatorServer:
                 connection.close_when_sent()
             elif type(operation) is Auth:
                 self._authenticate(connection, operation)
+            elif type(operation) is Sasl:
+                self._sasl(connection, xid, operation)
             elif type(operation) is CloseSession:
                 assert connection.session is not None
                 zxid = self._end_session(connection.session)
@@ -630,21 +501,46 @@ class CoordinatorServer:
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
 
     def _authenticate(self, connection: Connection, request: Auth) -> None:
-        identity: Identity | None = None
-        if request.scheme == "digest":
-            identity = ("digest", digest_of(request.auth))
-        elif request.scheme == "ip":
-            identity = connection.identities[0]
-        if identity is None:
+        identities = self.authentication.packet(request, connection.host)
+        if identities is None:
             logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
             connection.send(encode_reply(AUTH_XID, 0, ErrorCode.AUTH_FAILED))
             connection.close_when_sent()
             return
-        if identity not in connection.identities:
-            connection.identities.append(identity)
-        if identity[1] == self._super_digest and SUPER not in connection.identities:
-            connection.identities.append(SUPER)
+        connection.identities += [each for each in identities if each not in connection.identities]
         connection.send(encode_reply(AUTH_XID, 0, 0))
+
+    def _sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
+        """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
+        token: bytes | None = None
+        if self.authentication.offers_sasl:
+            from barnabas.zk.digest_md5 import SaslError
+
+            try:
+                if connection.sasl is None or not request.token:
+                    connection.sasl = self.authentication.sasl(self.runtime.entropy.token(16).hex())
+                    token = connection.sasl.challenge()
+                else:
+                    user, token = connection.sasl.verify(request.token)
+                    connection.sasl = None
+                    identities = self.authentication.sasl_user(user)
+                    connection.identities += [each for each in identities if each not in connection.identities]
+            except SaslError as error:
+                logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
+                required = self.config.sasl_required
+                code = ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ErrorCode.AUTH_FAILED
+                connection.send(encode_reply(xid, 0, code))
+                connection.close_when_sent()
+                return
+        connection.send(encode_reply(xid, 0, 0, request.encode_result(token)))
+
+    def _is_allowed_in(self, connection: Connection, op_code: int) -> bool:
+        """Whether a server that requires SASL does this for who has not proved anything yet."""
+        return (
+            not self.config.sasl_required
+            or op_code in (_PING, OpCode.CLOSE_SESSION, OpCode.AUTH, OpCode.SASL)
+            or any(scheme == "sasl" for scheme, _ in connection.identities)
+        )
 
     def _exists(self, connection: Connection, request: Exists) -> Any:
         return self.tree.exists(request.path, connection.identities, connection if request.watch else None)
@@ -706,9 +602,15 @@ class CoordinatorServer:
         connection.send(text.encode())
         connection.close_when_sent()
 
+    def uptime_ms(self) -> int:
+        return self.monotonic_ms() - self._started_ms
+
     @property
     def log_bytes(self) -> int:
         return self._wal.log_bytes
+
+
+__all__ = ["Connection", "CoordinatorServer"]
 
 
 def _known_kind(request: RemoveWatches | CheckWatches) -> None:

@@ -1,13 +1,17 @@
 """The coordinator's memory on disk: a write-ahead log of transactions, and snapshots of everything.
 
-A log file ``log.<zxid>`` begins with a magic number and holds records: length, CRC-32C, and the payload (zxid, wall
-clock, session, op code, the operation's own record). Each transaction takes the next zxid, so a gap is a loss. Records
-are collected by `append` and written by `commit` with one fsync for all of them: the group commit.
+A log file ``log.<zxid>`` begins with a magic number and holds batches. A batch is what one `commit` wrote and forced to
+disk with one fsync, the group commit: its head says where in the file it stands, how long it is and the CRC of it all;
+then come its transactions (length, zxid, wall clock, session, op code, the operation's own record), and it counts as a
+whole or not at all. Each transaction takes the next zxid, so a gap is a loss. The file is made longer in steps, with
+zeros, so that a commit changes bytes and not the file's size, which would cost the disk a second write.
 
 A snapshot ``snapshot.<zxid>`` holds tree and sessions exactly as they were after that transaction, made while nothing
 else runs. After it a new log file begins. Recovery takes the newest snapshot that is whole and does again what the logs
-have after it. It stops at the first record that is torn: nobody was told that one was done, since the answer waits for
-the commit.
+have after it. It stops at a torn batch: nobody was told that one was done, since the answer waits for the fsync. A torn
+batch with another one behind it is none of a power loss, for that one was only written after the first was safe: the
+file was damaged, and recovery refuses. What recovery read it keeps in a snapshot of its own, for a log that was read
+may still not be safe (a failed fsync leaves it in the page cache); so no log is ever written by two processes.
 """
 
 from __future__ import annotations
@@ -17,19 +21,23 @@ from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
 from typing import Final, NamedTuple
-
-from crc32c import crc32c
+from zlib import crc32
 
 from barnabas.runtime.doors import Disk, File
 
 logger = logging.getLogger(__name__)
 
-_LOG_MAGIC: Final = b"BNBSLOG1"
+_LOG_MAGIC: Final = b"BNBSLOG2"
 _SNAPSHOT_MAGIC: Final = b"BNBSSNP1"
-_HEAD: Final = Struct(">II")  # length of the payload, its CRC-32C
-_TRANSACTION: Final = Struct(">qqqi")  # zxid, wall clock, session id, op code
-_SNAPSHOT_HEAD: Final = Struct(">8sQIq")  # magic, length of the body, its CRC-32C, zxid
+_SAFE_BATCH: Final = b"\xbaTCH"
+_UNSAFE_BATCH: Final = b"\xbatch"
+"""Of a server that does not fsync: batches of it may come to the disk in any order."""
+_BATCH_HEAD: Final = Struct(">4sIqI")  # magic, CRC-32 of all that follows, position in the file, length of the body
+_BATCH_PLACE: Final = Struct(">qI")
+_TRANSACTION: Final = Struct(">Iqqqi")  # length of the record, zxid, wall clock, session id, op code
+_SNAPSHOT_HEAD: Final = Struct(">8sQIq")  # magic, length of the body, its CRC-32, zxid
 SNAPSHOTS_KEPT: Final = 3
+ALLOCATED_AHEAD: Final = 256 * 1024
 
 
 class CorruptState(Exception):
@@ -62,32 +70,53 @@ def _zxids(names: list[str], kind: str) -> list[int]:
     return sorted(found)
 
 
-def decode_records(data: bytes, position: int) -> Iterator[tuple[Transaction, int]]:
-    """The whole records from `position` on, each with the position behind it; ends before the first torn one."""
-    while position + 8 <= len(data):
-        length, checksum = _HEAD.unpack_from(data, position)
-        start = position + 8
-        end = start + length
-        if length < _TRANSACTION.size or end > len(data):
-            return
-        payload = data[start:end]
-        if crc32c(payload) != checksum:
-            return
-        zxid, time_ms, session_id, op_code = _TRANSACTION.unpack_from(payload)
-        yield Transaction(zxid, time_ms, session_id, op_code, payload[_TRANSACTION.size :]), end
+def _batch_end(data: bytes, position: int) -> int | None:
+    """Where the batch at `position` ends; None where no whole batch is."""
+    start = position + _BATCH_HEAD.size
+    if start > len(data):
+        return None
+    magic, checksum, own_position, length = _BATCH_HEAD.unpack_from(data, position)
+    end: int = start + length
+    if magic not in (_SAFE_BATCH, _UNSAFE_BATCH) or own_position != position or end > len(data):
+        return None
+    return end if crc32(memoryview(data)[position + 8 : end]) == checksum else None
+
+
+def decode_batches(data: bytes, position: int) -> Iterator[tuple[Transaction, int]]:
+    """The transactions of the whole batches from `position` on, each with the position behind its batch.
+
+    Ends before the first batch that is not whole.
+    """
+    while (end := _batch_end(data, position)) is not None:
+        at = position + _BATCH_HEAD.size
+        while at < end:
+            length, zxid, time_ms, session_id, op_code = _TRANSACTION.unpack_from(data, at)
+            at += _TRANSACTION.size
+            yield Transaction(zxid, time_ms, session_id, op_code, data[at : at + length]), end
+            at += length
         position = end
 
 
-class WriteAheadLog:
-    """`snapshot_zxid` and `snapshot` are what `open` found; `transactions` is what came after."""
+def _has_safe_batch(data: bytes, position: int) -> bool:
+    """Whether a batch that was written after an fsync stands anywhere behind `position`."""
+    while (position := data.find(_SAFE_BATCH, position + 1)) != -1:
+        if _batch_end(data, position) is not None:
+            return True
+    return False
 
-    def __init__(self, disk: Disk, directory: str, *, fsync: bool) -> None:
+
+class WriteAheadLog:
+    def __init__(self, disk: Disk, directory: str, *, fsync: bool, snapshots_kept: int = SNAPSHOTS_KEPT) -> None:
         self._disk = disk
         self._directory = directory
         self._fsync = fsync
+        self._snapshots_kept = snapshots_kept
+        self._magic = _SAFE_BATCH if fsync else _UNSAFE_BATCH
         self._file: File | None = None
         self._position = 0
+        self._allocated = 0
         self._pending: list[bytes] = []
+        self._pending_count = 0
         self.appended_since_snapshot = 0
         self.commits = 0
 
@@ -96,24 +125,21 @@ class WriteAheadLog:
     def recover(self) -> tuple[int, bytes | None, list[Transaction]]:
         """The newest whole snapshot (its zxid and body; 0 and None without one), and the transactions after it.
 
-        Opens the log for appending behind the last whole record; what is torn after it is cut off.
+        Only reads; `save_snapshot` or `begin` then make the log ready to append. Raises `CorruptState`.
         """
         disk, directory = self._disk, self._directory
         names = disk.listdir(directory)
-        for name in names:
-            if name.endswith(".tmp"):
-                disk.remove(f"{directory}/{name}")
         snapshot_zxid, body = self._newest_snapshot(_zxids(names, "snapshot"))
         logs = _zxids(names, "log")
         # The last log that begins at or before the transaction after the snapshot holds it, and those behind follow.
         begin = max((index for index, zxid in enumerate(logs) if zxid <= snapshot_zxid + 1), default=0)
         last_zxid = snapshot_zxid
         transactions: list[Transaction] = []
-        for index in range(begin, len(logs)):
-            last_zxid = self._replay(logs[index], index == len(logs) - 1, last_zxid, transactions)
-        if not logs:
-            self._begin_log(last_zxid + 1)
-        self.appended_since_snapshot = len(transactions)
+        for log_zxid in logs[begin:]:
+            last_zxid = self._replay(log_zxid, last_zxid, transactions)
+        for name in names:
+            if name.endswith(".tmp"):
+                disk.remove(f"{directory}/{name}")
         return snapshot_zxid, body, transactions
 
     def _newest_snapshot(self, zxids: list[int]) -> tuple[int, bytes | None]:
@@ -123,98 +149,98 @@ class WriteAheadLog:
             if len(data) >= _SNAPSHOT_HEAD.size:
                 magic, length, checksum, own_zxid = _SNAPSHOT_HEAD.unpack_from(data)
                 body = data[_SNAPSHOT_HEAD.size :]
-                if magic == _SNAPSHOT_MAGIC and length == len(body) and crc32c(body) == checksum and own_zxid == zxid:
+                if magic == _SNAPSHOT_MAGIC and length == len(body) and crc32(body) == checksum and own_zxid == zxid:
                     return zxid, body
             logger.warning("the snapshot %s is damaged; an older one is taken", path)
         return 0, None
 
-    def _replay(self, log_zxid: int, is_last: bool, last_zxid: int, transactions: list[Transaction]) -> int:
-        """Reads one log file; the last one is opened for appending. Returns the last zxid known then."""
+    def _replay(self, log_zxid: int, last_zxid: int, transactions: list[Transaction]) -> int:
+        """Reads one log file. Returns the last zxid known then."""
         path = f"{self._directory}/{_log_name(log_zxid)}"
         data = self._disk.read(path)
-        position = 0
-        if data.startswith(_LOG_MAGIC):
-            position = len(_LOG_MAGIC)
-            for transaction, end in decode_records(data, position):
-                if transaction.zxid > last_zxid:
-                    if transaction.zxid != last_zxid + 1:
-                        raise CorruptState(
-                            f"{path} goes on with transaction {transaction.zxid:#x} after {last_zxid:#x}: a log or "
-                            f"snapshot between them is missing or damaged. Restore {self._directory} from a backup."
-                        )
-                    transactions.append(transaction)
-                    last_zxid = transaction.zxid
-                position = end
-        elif len(data) > len(_LOG_MAGIC) and any(data) and not _LOG_MAGIC.startswith(data[:8].rstrip(b"\0")):
-            raise CorruptState(f"{path} is not a log of this coordinator.")
-        if not is_last:
+        position = len(_LOG_MAGIC)
+        if not data.startswith(_LOG_MAGIC):
+            if any(data[:position]) and not _LOG_MAGIC.startswith(data[:position].rstrip(b"\0")):
+                raise CorruptState(f"{path} is not a log of this coordinator, or of another version of it.")
             return last_zxid
-        if position < len(data):
-            logger.info(
-                "%s: %d bytes after transaction %#x are torn and cut off", path, len(data) - position, last_zxid
-            )
-        file = self._disk.open(path)
-        if position == 0:
-            file.truncate(0)
-            file.pwrite(_LOG_MAGIC, 0)
-            position = len(_LOG_MAGIC)
-        elif position < len(data):
-            file.truncate(position)
-        if self._fsync:
-            file.fsync()
-            self._disk.fsync_dir(self._directory)
-        self._file = file
-        self._position = position
+        for transaction, end in decode_batches(data, position):
+            if transaction.zxid > last_zxid:
+                if transaction.zxid != last_zxid + 1:
+                    raise CorruptState(
+                        f"{path} goes on with transaction {transaction.zxid:#x} after {last_zxid:#x}: a log or "
+                        f"snapshot between them is missing or damaged. Restore {self._directory} from a backup."
+                    )
+                transactions.append(transaction)
+                last_zxid = transaction.zxid
+            position = end
+        torn = len(data[position:].rstrip(b"\0"))
+        if torn:
+            if _has_safe_batch(data, position):
+                raise CorruptState(
+                    f"{path} is damaged at byte {position}, behind transaction {last_zxid:#x}, in the middle of what "
+                    f"was safe on the disk. Restore {self._directory} from a backup."
+                )
+            logger.info("%s: %d bytes after transaction %#x are torn; nobody was told of them", path, torn, last_zxid)
         return last_zxid
 
-    def _begin_log(self, zxid: int) -> None:
+    def begin(self, zxid: int) -> None:
+        """A new log file, whose first transaction will be `zxid`."""
         file = self._disk.open(f"{self._directory}/{_log_name(zxid)}", create=True)
         file.truncate(0)
         file.pwrite(_LOG_MAGIC, 0)
         if self._fsync:
             file.fsync()
             self._disk.fsync_dir(self._directory)
-        if self._file is not None:
-            self._file.close()
+        self.close()
         self._file = file
-        self._position = len(_LOG_MAGIC)
+        self._position = self._allocated = len(_LOG_MAGIC)
 
     # -- Appending -----------------------------------------------------------------------------------------------------
 
     def append(self, zxid: int, time_ms: int, session_id: int, op_code: int, record: bytes) -> None:
         """Takes the transaction in; it is safe after the next `commit`."""
-        payload = _TRANSACTION.pack(zxid, time_ms, session_id, op_code) + record
-        self._pending.append(_HEAD.pack(len(payload), crc32c(payload)) + payload)
+        self._pending.append(_TRANSACTION.pack(len(record), zxid, time_ms, session_id, op_code))
+        self._pending.append(record)
+        self._pending_count += 1
 
     def commit(self) -> None:
         """Writes what was appended and, unless told otherwise, forces it to disk. An ``OSError`` here is final."""
         if not self._pending:
             return
         assert self._file is not None, "the log is not open"
-        data = b"".join(self._pending)
+        body = b"".join(self._pending)
+        place = _BATCH_PLACE.pack(self._position, len(body))
+        checksum = crc32(body, crc32(place))
+        data = b"".join((self._magic, checksum.to_bytes(4, "big"), place, body))
+        end = self._position + len(data)
+        if self._fsync and end > self._allocated:
+            allocated = end + ALLOCATED_AHEAD
+            self._file.pwrite(bytes(allocated - self._allocated), self._allocated)
+            self._allocated = allocated
         self._file.pwrite(data, self._position)
         if self._fsync:
             self._file.fsync()
-        self._position += len(data)
-        self.appended_since_snapshot += len(self._pending)
+        self._position = end
+        self.appended_since_snapshot += self._pending_count
         self._pending.clear()
+        self._pending_count = 0
         self.commits += 1
 
     @property
     def log_bytes(self) -> int:
-        """Length of the current log file."""
+        """Length of what the current log file holds."""
         return self._position
 
     def save_snapshot(self, zxid: int, body: bytes) -> None:
         """Keeps the state after `zxid`, begins a new log, and drops the oldest snapshots and the logs before them."""
         assert not self._pending, "a snapshot must not contain what is not committed"
         disk, directory = self._disk, self._directory
-        head = _SNAPSHOT_HEAD.pack(_SNAPSHOT_MAGIC, len(body), crc32c(body), zxid)
+        head = _SNAPSHOT_HEAD.pack(_SNAPSHOT_MAGIC, len(body), crc32(body), zxid)
         disk.replace(f"{directory}/{_snapshot_name(zxid)}", head + body)
-        self._begin_log(zxid + 1)
+        self.begin(zxid + 1)
         self.appended_since_snapshot = 0
         names = disk.listdir(directory)
-        kept = _zxids(names, "snapshot")[-SNAPSHOTS_KEPT:]
+        kept = _zxids(names, "snapshot")[-self._snapshots_kept :]
         for old in _zxids(names, "snapshot"):
             if old < kept[0]:
                 disk.remove(f"{directory}/{_snapshot_name(old)}")
