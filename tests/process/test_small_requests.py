@@ -1,4 +1,4 @@
-"""The bench's own client: every request of every shape is in the log, once, and an error is not counted as an answer."""
+"""The bench's own client: all requests of each shape are in the log, once, and an error is not taken for an answer."""
 
 from __future__ import annotations
 
