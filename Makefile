@@ -33,11 +33,11 @@ demo: setup
 	$(BIN)/barnabas demo
 
 test: check
-	$(PYTEST) tests
+	$(PYTEST) tests docs/examples
 
 check: setup
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests docs/examples
+	$(BIN)/ruff check src tests docs/examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --cache-dir $(VENV)/.import_linter
 

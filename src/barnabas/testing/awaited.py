@@ -88,6 +88,10 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
         return self.plain.bootstrap
 
     @property
+    def bootstrap_servers(self) -> list[str]:
+        return self.plain.bootstrap_servers
+
+    @property
     def random(self) -> random.Random:
         return self.plain.random
 

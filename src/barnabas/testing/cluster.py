@@ -210,7 +210,10 @@ class KafkaCluster:
         """``host:port,..`` of every broker, for any client."""
         return self.host.bootstrap
 
-    bootstrap_servers = bootstrap
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """The same as a list, for clients that want one."""
+        return self.bootstrap.split(",")
 
     @property
     def zookeeper(self) -> str:

@@ -27,13 +27,12 @@ from barnabas.testing.loop import Background, Clock, Process
 from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
 from barnabas.zk.errors import NoNode, ZooKeeperError
 from barnabas.zk.server import CoordinatorServer
+from barnabas.zk.server_config import CoordinatorConfig
 
 ZOOKEEPER: Final = "zookeeper"
 SESSION_TIMEOUT_MS: Final = 500
 START_TIMEOUT_S: Final = 30.0
-_TICK_MS: Final = 200
-_SESSION_TIMEOUT_MIN_MS: Final = 100
-_SESSION_TIMEOUT_MAX_MS: Final = 600_000
+_COORDINATOR: Final = CoordinatorConfig(tick_ms=200, session_timeout_min_ms=100, session_timeout_max_ms=600_000)
 
 DEFAULTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
@@ -161,9 +160,7 @@ class Host(ABC):
                 port=self.zookeeper_port,
                 data_dir=self.place(ZOOKEEPER),
                 fsync=False,
-                tick_ms=_TICK_MS,
-                session_timeout_min_ms=_SESSION_TIMEOUT_MIN_MS,
-                session_timeout_max_ms=_SESSION_TIMEOUT_MAX_MS,
+                config=_COORDINATOR,
             )
             await server.start()
             self._coordinator = server

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.router import Handle
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -72,6 +73,15 @@ class Injections:
         return None
 
 
+class _EveryProduceIsDecoded(RepeatedProduces):
+    """A broker answers produces that are like earlier ones without its handler; here none shall pass by it."""
+
+    __slots__ = ()
+
+    def learn(self, *_: object) -> None:
+        """Remembers nothing."""
+
+
 def instrument(broker: Broker, injections: Injections, history: History) -> None:
     """Puts faults and history around the handlers of a broker that has not started yet."""
     routes = broker.router.routes
@@ -83,6 +93,7 @@ def instrument(broker: Broker, injections: Injections, history: History) -> None
         elif api is ApiKey.FETCH:
             handle = _serving(handle, history)
         routes[number] = route._replace(handle=_failing(handle, api, injections, history))
+    broker.router.repeated_produces = _EveryProduceIsDecoded(routes[int(ApiKey.PRODUCE)])
 
 
 def _failing(handle: Handle, api: ApiKey, injections: Injections, history: History) -> Handle:
