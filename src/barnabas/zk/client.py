@@ -34,7 +34,7 @@ from typing import Any, Final
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
 from barnabas.zk.chroot import absolute, outcome, relative
 from barnabas.zk.connect_string import parse_connect
-from barnabas.zk.connection import ClientConnection, ClientSecurity, Request
+from barnabas.zk.connection import ClientConnection, ClientSecurity, Phase, Request
 from barnabas.zk.errors import (
     AuthFailed,
     ConnectionLoss,
@@ -575,15 +575,18 @@ class ZooKeeperClient(ZooKeeperOperations):
         while not session.expired and not self._closed():
             host, port = self.hosts[order[attempt % len(order)]]
             attempt += 1
+            began_ms = self.runtime.clock.monotonic_ms()
             if await self._connect_once(session, host, port):
                 backoff_ms = RECONNECT_BACKOFF_MS
+                if self.runtime.clock.monotonic_ms() - began_ms < RECONNECT_BACKOFF_MS:
+                    await asyncio.sleep(RECONNECT_BACKOFF_MS / 1000)  # it took the session up and let it go at once
             elif attempt % len(order) == 0:
                 # All servers were tried. Jitter, so that clients do not come back all at once.
                 await asyncio.sleep((backoff_ms + self.runtime.entropy.randrange(0, backoff_ms)) / 1000)
                 backoff_ms = min(2 * backoff_ms, RECONNECT_BACKOFF_MAX_MS)
 
     async def _connect_once(self, session: ClientSession, host: str, port: int) -> bool:
-        """One connection from its beginning to its end; whether it served the session for longer than a moment."""
+        """One connection from its beginning to its end; whether the server took the session up."""
         timeout_ms = max(1, session.timeout // len(self.hosts))
         self.server = (host, port)
         clock = self.runtime.clock
@@ -603,6 +606,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         try:
             if not await within(connection.ready, timeout_ms):
                 connection.drop("the server did not take up the session in time")
+            ready = connection.phase is Phase.READY
             await connection.closed
         finally:
             connection.drop(connection.why)
@@ -610,7 +614,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         if not session.expired and not self._closed():
             self._last_error = f"{host}:{port}: {connection.why}"
             logger.info("%s lost ZooKeeper at %s:%d: %s", self.name, host, port, connection.why)
-        return clock.monotonic_ms() - connection.opened_ms > RECONNECT_BACKOFF_MAX_MS
+        return ready
 
     def _report(self, name: str, error: BaseException) -> None:
         logger.error("%s: %s failed", self.name, name, exc_info=error)

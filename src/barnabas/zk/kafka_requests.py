@@ -62,8 +62,12 @@ class KafkaRequests:
     def _create(self, path: str, data: bytes | None = None, *, sequential: bool = False) -> Create:
         return Create(path, data, sequential=sequential, acl=self.acl_of(path))
 
-    async def _requests(self, ops: Sequence[Operation[Any]]) -> list[Any]:
-        """Results and errors in the order of `ops`; what a lost connection left open is asked again."""
+    async def _requests(self, ops: Sequence[Operation[Any]], *, in_order: bool = False) -> list[Any]:
+        """Results and errors in the order of `ops`; what a lost connection left open is asked again.
+
+        What was not sent yet when the connection went is sent before that. Where one of `ops` rests on another before
+        it (`in_order`), all behind the first that was left open is asked again too.
+        """
         results: list[Any] = [None] * len(ops)
         remaining = list(range(len(ops)))
         sent_again: dict[int, None] = {}
@@ -71,7 +75,7 @@ class KafkaRequests:
             answers = await self.client.handle_requests([ops[index] for index in remaining])
             lost: list[int] = []
             for index, answer in zip(remaining, answers, strict=True):
-                if isinstance(answer, ConnectionLoss):
+                if isinstance(answer, ConnectionLoss) or (in_order and lost):
                     lost.append(index)
                 else:
                     results[index] = answer
@@ -117,13 +121,15 @@ class KafkaRequests:
             raise result
         return result
 
-    async def _checked_requests(self, ops: Sequence[Write], expected_controller_epoch_zk_version: int) -> list[Any]:
+    async def _checked_requests(
+        self, ops: Sequence[Write], expected_controller_epoch_zk_version: int, *, in_order: bool = False
+    ) -> list[Any]:
         """As `_requests`, each guarded by the controller epoch's version. Raises `ControllerMoved`."""
         if expected_controller_epoch_zk_version == MATCH_ANY_VERSION:
-            return await self._requests(ops)
+            return await self._requests(ops, in_order=in_order)
         assert expected_controller_epoch_zk_version >= 0
         check = Check(ControllerEpochZNode.path, expected_controller_epoch_zk_version)
-        answers = await self._requests([Multi([check, op]) for op in ops])
+        answers = await self._requests([Multi([check, op]) for op in ops], in_order=in_order)
         return [self._unwrapped(answer, check) for answer in answers]
 
     async def _checked_request(self, op: Write, expected_controller_epoch_zk_version: int) -> Any:
@@ -181,8 +187,10 @@ class KafkaRequests:
             raise answer
 
     async def _delete_all(self, paths: Sequence[str], expected_controller_epoch_zk_version: int) -> None:
-        """Deletes all in one pipeline; what is gone already is no error."""
-        answers = await self._checked_requests([Delete(path) for path in paths], expected_controller_epoch_zk_version)
+        """Deletes all in one pipeline, in this order; what is gone already is no error."""
+        answers = await self._checked_requests(
+            [Delete(path) for path in paths], expected_controller_epoch_zk_version, in_order=True
+        )
         for answer in answers:
             if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
                 raise answer

@@ -378,7 +378,7 @@ class KafkaZkClient(KafkaZkSecurity):
             self._create(TopicPartitionStateZNode.path(key), TopicPartitionStateZNode.encode(states[key]))
             for key in keys
         ]
-        answers = await self._checked_requests(ops, version)
+        answers = await self._checked_requests(ops, version, in_order=True)
         return dict(zip(keys, answers[len(topics) + len(keys) :], strict=True))
 
     async def set_topic_partition_states_raw(
