@@ -13,6 +13,7 @@ import importlib
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -24,6 +25,7 @@ from barnabas.model.errors import ConfigError
 if TYPE_CHECKING:
     from barnabas.runtime import Runtime
     from barnabas.zk.server import CoordinatorServer
+    from barnabas.zk.server_config import CoordinatorConfig
 
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
@@ -150,16 +152,35 @@ def coordinator_main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, default=2181, help="0 takes a free one")
     parser.add_argument("--dir", default=".barnabas/coordinator", metavar="D", help="where the znodes are kept")
     parser.add_argument("--no-fsync", action="store_true", help="faster, and a power loss may cost the last changes")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a key of ZooKeeper's zoo.cfg, such as tickTime",
+    )
     options = parser.parse_args(arguments)
+    properties: dict[str, str] = {}
+    for item in options.config:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            parser.error(f"--config {item}: it takes KEY=VALUE.")
+        properties[key.strip()] = value
 
     def story() -> Story:
         from barnabas.runtime.real import real_runtime
+        from barnabas.zk.server_config import coordinator_config
+
+        config = coordinator_config(properties)
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
             server = await _coordinator(
-                real_runtime(), options.host, options.port, options.dir, stop, fsync=not options.no_fsync
+                *(real_runtime(), options.host, options.port, options.dir, stop),
+                fsync=not options.no_fsync,
+                config=config,
             )
-            on_ready({"host": options.host, "port": server.port, "dir": server.data_dir})
+            notice = {"host": options.host, "port": server.port, "dir": server.data_dir}
+            on_ready(notice | ({"secure_port": server.secure_port} if config.key_store else {}))
             try:
                 await stop
             finally:
@@ -171,7 +192,14 @@ def coordinator_main(arguments: list[str]) -> int:
 
 
 async def _coordinator(
-    runtime: Runtime, host: str, port: int, directory: str, stop: asyncio.Future[Any], *, fsync: bool = True
+    runtime: Runtime,
+    host: str,
+    port: int,
+    directory: str,
+    stop: asyncio.Future[Any],
+    *,
+    fsync: bool = True,
+    config: CoordinatorConfig | None = None,
 ) -> CoordinatorServer:
     """A coordinator that listens. When its disk fails later on, `stop` gets the exception."""
     from barnabas.zk.server import CoordinatorServer
@@ -182,7 +210,9 @@ async def _coordinator(
         if not stop.done():
             stop.set_exception(ServerError(f"The coordinator cannot go on, its disk failed: {error}."))
 
-    server = CoordinatorServer(runtime, host=host, port=port, data_dir=place, fsync=fsync, on_failure=failed)
+    server = CoordinatorServer(
+        runtime, host=host, port=port, data_dir=place, fsync=fsync, config=config, on_failure=failed
+    )
     try:
         await server.start()
     except OSError as error:
@@ -221,11 +251,19 @@ def _explained(error: OSError, where: str) -> Exception:
     return error
 
 
+def _allow_many_files() -> None:
+    """A connection is a file, and so is a segment: the default of 1,024 is soon used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _serve(prepare: Callable[[], Story]) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
     )
     try:
+        _allow_many_files()
         story = prepare()
         import uvloop
 
