@@ -62,7 +62,7 @@ class Incarnation:
         held, self._held = self._held, []
         for number, handle in enumerate(held):
             # One after the other: bytes that arrived in an order keep it.
-            loop.call_at_ns(loop.now_ns + number, _run_unless_cancelled, handle, context=self.context)
+            loop.call_at_ns(loop.now_ns + number, _run_unless_cancelled, handle, context=self.context.copy())
 
     def busy_for(self, loop: SimLoop, ns: int) -> None:
         """The process does something else for so long, as while it waits for a disk."""
@@ -81,7 +81,7 @@ class Incarnation:
             return True
         now_ns = loop.now_ns
         if self.busy_until_ns > now_ns:
-            loop.call_at_ns(self.busy_until_ns, _run_unless_cancelled, handle, context=self.context)
+            loop.call_at_ns(self.busy_until_ns, _run_unless_cancelled, handle, context=self.context.copy())
             self.busy_until_ns += 1
             return True
         if self.stall_ns and self.chance is not None:

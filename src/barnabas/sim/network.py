@@ -248,6 +248,8 @@ class SimulatedNetwork:
         self.slow_readers: dict[str, None] = {}
         self.dark: dict[str, None] = {}
         """Machines without power, whose peers hear nothing at all."""
+        self.replies_to_lose: dict[tuple[str, str], int] = {}
+        """By node and the name of a request: so many answers will be lost."""
         self.lost_replies = 0
         self.refused = 0
         self.fragments = 0
@@ -333,6 +335,16 @@ class SimulatedNetwork:
             if each.peer is not None:
                 each.peer.severed = True
         return len(found)
+
+    def asked(self, near: SimTransport, api: str) -> None:
+        """A request of that name leaves `near`; its answer may be one that is to be lost."""
+        far = near.peer
+        if far is None:
+            return
+        key = far.owner.name, api
+        if self.replies_to_lose.get(key, 0) > 0:
+            self.replies_to_lose[key] -= 1
+            far.breaks_at_next_write = True
 
     def lose_reply(self, sender: SimTransport) -> None:
         self.lost_replies += 1

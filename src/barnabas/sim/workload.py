@@ -1,134 +1,334 @@
-"""What clients do during a run, and what they were told: the history that the checkers judge."""
+"""What clients do during a run, and what they were told: the history that the checkers judge.
+
+Every value that is produced is another, so that a record found anywhere can be asked who sent it, when, and what the
+sender was answered. An answer is one of three: acknowledged, surely not written, or unknown.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any, Final
 
-from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.offsets import EARLIEST
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
-from barnabas.sim.draw import TOPIC
-from barnabas.wire.messages.fetch import FetchRequest
-from barnabas.wire.records import batches, check_crc, records_of
+from barnabas.sim.plan import Action
+from barnabas.sim.trace import Happening
+from barnabas.sim.world import World
 
-_FETCH_VERSION = 12
+COMMIT_EVERY_S: Final = 0.7
+
+
+@dataclass(slots=True)
+class Sent:
+    """One record and its fate. `answered` is empty while nobody has told; `offset` is -1 where it is not known."""
+
+    client: str
+    number: int
+    topic: str
+    acks: int
+    idempotent: bool
+    sent_ns: int
+    answered: str = ""
+    partition: int = -1
+    offset: int = -1
 
 
 @dataclass
 class History:
-    """`acknowledged` maps a value to where the broker said it is; `unknown` are values whose fate was never told."""
+    """What clients did and were told, for the checkers."""
 
-    sent: list[bytes] = field(default_factory=list)
-    acknowledged: dict[bytes, tuple[TopicPartition, int]] = field(default_factory=dict)
-    unknown: dict[bytes, str] = field(default_factory=dict)
-    read: dict[tuple[TopicPartition, int], bytes] = field(default_factory=dict)
-    """What a consumer saw below the high watermark while the run went on."""
-    changed: list[str] = field(default_factory=list)
+    sent: dict[bytes, Sent] = field(default_factory=dict)
+    read: dict[tuple[str, int], tuple[bytes, int]] = field(default_factory=dict)
+    """By partition and offset: the value a consumer was given, and when first."""
+    commits: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By group and partition: the largest offset whose commit was acknowledged."""
+    generations: dict[str, int] = field(default_factory=dict)
+    owners: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    """By group, generation and partition: who was given it."""
+    recreated_ns: dict[str, int] = field(default_factory=dict)
+    """When a topic was last asked to be deleted."""
+    records_deleted: dict[str, int] = field(default_factory=dict)
+    """By partition: the largest offset before which records were asked to be deleted."""
 
-
-async def create_topic(cluster: ClusterClient, partitions: int, replication_factor: int) -> None:
-    topic = NewTopic(TOPIC, partitions, replication_factor, configs={"min.insync.replicas": "2"})
-    for name, error in (await Admin(cluster).create_topics([topic])).items():
-        if error is not None:
-            raise RuntimeError(f"topic {name} could not be created: {error}")
-
-
-async def produce(
-    runtime: Runtime, cluster: ClusterClient, history: History, records: int, length_ns: int, chance: Chance
-) -> None:
-    """`records` distinct values over about `length_ns`, idempotent, acks=all; waits for every answer."""
-    producer = Producer(cluster)
-    pending: list[tuple[bytes, asyncio.Future[object]]] = []
-    pause_ns = length_ns // records
-    for number in range(records):
-        value = b"order %d" % number
-        history.sent.append(value)
-        key = b"customer %d" % chance.whole(0, 20)
-        pending.append((value, await producer.append(TOPIC, value, key=key)))  # type: ignore[arg-type]
-        await asyncio.sleep(chance.exponential_ns(pause_ns) / 1e9)
-    for value, future in pending:
-        try:
-            delivered = await future
-        except (KafkaError, OSError) as error:
-            history.unknown[value] = repr(error)
-            continue
-        place = TopicPartition(delivered.topic, delivered.partition)  # type: ignore[attr-defined]
-        history.acknowledged[value] = (place, delivered.offset)  # type: ignore[attr-defined]
-    await producer.close()
+    def acknowledged(self) -> int:
+        return sum(1 for each in self.sent.values() if each.answered == "acknowledged")
 
 
-async def read_from(
-    cluster: ClusterClient, topic_partition: TopicPartition, offset: int
-) -> list[tuple[int, bytes | None]]:
-    """One fetch of committed records by a consumer: offsets and values."""
-    connection = await cluster.leader(topic_partition)
-    response = await connection.send(
-        FetchRequest(
-            max_wait_ms=100,
-            min_bytes=1,
-            topics=[
-                FetchRequest.FetchTopic(
-                    topic=topic_partition.topic,
-                    partitions=[
-                        FetchRequest.FetchPartition(
-                            partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=65536
-                        )
-                    ],
-                )
-            ],
-        ),
-        _FETCH_VERSION,
-    )
-    answer = response.responses[0].partitions[0]
-    if answer.error_code:
-        await cluster.refresh([topic_partition.topic])
-        return []
-    data = memoryview(answer.records or b"")
-    found: list[tuple[int, bytes | None]] = []
-    for header, start, end in batches(data):
-        check_crc(data, start, end)
-        if not header.is_control:
-            found += [(each.offset, each.value) for each in records_of(data, start, end) if each.offset >= offset]
-    return found
+class Workload:
+    """Clients and administrators of one run; each on a machine of its own."""
 
+    def __init__(self, world: World, history: History) -> None:
+        self.world = world
+        self.history = history
+        self.stopping = False
+        self.producers: list[asyncio.Future[Any]] = []
+        self.consumers: list[asyncio.Future[Any]] = []
+        self.administrators: list[asyncio.Future[Any]] = []
+        self.operations: dict[str, int] = {}
+        self.on_read: Callable[[str, int, bytes], None] = lambda partition, offset, value: None
+        self._stories: dict[str, Callable[[Action], None]] = {
+            "produce": self._produce,
+            "consume": self._consume,
+            "group": self._group,
+        }
 
-async def tail(runtime: Runtime, cluster: ClusterClient, history: History, partitions: int, stop: list[bool]) -> None:
-    """A consumer that follows every partition to its end, and remembers what it was given where."""
-    positions = {TopicPartition(TOPIC, number): 0 for number in range(partitions)}
-    while not stop:
-        for topic_partition in positions:
+    def knows(self, name: str) -> bool:
+        return name in self._stories or name in _ADMINISTRATION
+
+    def begin(self, action: Action) -> None:
+        self.operations[action.name] = self.operations.get(action.name, 0) + 1
+        story = self._stories.get(action.name)
+        if story is not None:
+            story(action)
+        else:
+            self._administrate(action)
+
+    # Producers
+
+    def _produce(self, action: Action) -> None:
+        world, history, loop = self.world, self.history, self.world.loop
+        client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
+        acks = _number(action, "acks", -1)
+        idempotent = bool(action.arguments.get("idempotent", acks == -1))
+        records = _number(action, "records", 100)
+        padding = b"." * _number(action, "bytes", 0)
+        chance = Chance(world.seed, f"action/{action.number}")
+        ends_ns = loop.now_ns + action.duration_ns
+        pause_ns = max(1, action.duration_ns // max(1, records))
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            producer = Producer(cluster, acks=acks, idempotent=idempotent, linger_ms=2)
+            pending: list[tuple[Sent, asyncio.Future[Any]]] = []
+            for number in range(records):
+                if loop.now_ns > ends_ns or self.stopping:
+                    break
+                value = b"%s %d" % (client.encode(), number)
+                sent = history.sent[value + padding] = Sent(client, number, topic, acks, idempotent, loop.now_ns)
+                try:
+                    # Who waits for a topic that is gone sends nothing meanwhile.
+                    future = await producer.append(topic, value + padding, key=b"key %d" % chance.whole(0, 20))
+                except (KafkaError, OSError):
+                    sent.answered = "never sent"
+                    await asyncio.sleep(0.5)
+                    continue
+                future.add_done_callback(lambda done, sent=sent: _settle(sent, done))  # type: ignore[misc]
+                pending.append((sent, future))
+                await asyncio.sleep(chance.exponential_ns(pause_ns) / 1e9)
+            for _, future in pending:
+                try:
+                    await future
+                except (KafkaError, OSError):
+                    continue
+            await producer.close()
+
+        self.producers.append(world.client(story, client))
+
+    # Consumers
+
+    def _consume(self, action: Action) -> None:
+        client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
+        isolation = READ_COMMITTED if action.arguments.get("isolation") == "read_committed" else READ_UNCOMMITTED
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            while not self.stopping:
+                try:
+                    await self._follow(cluster, topic, isolation)
+                except (KafkaError, OSError, ValueError):
+                    # The topic is gone, records were deleted, no broker answers: begin again with what is there now.
+                    await asyncio.sleep(0.5)
+
+        self.consumers.append(self.world.client(story, client))
+
+    async def _follow(self, cluster: ClusterClient, topic: str, isolation: int) -> None:
+        metadata = await cluster.refresh([topic])
+        partitions = metadata.partitions(topic)
+        if not partitions:
+            await asyncio.sleep(0.3)
+            return
+        consumer = Consumer(cluster, isolation_level=isolation, max_wait_ms=300)
+        await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
+        while not self.stopping:
+            self._take(await consumer.poll(500))
+            await asyncio.sleep(0.1)
+        await consumer.close()
+
+    def _take(self, records: list[Any]) -> None:
+        for topic, partition, record in records:
+            self.on_read(f"{topic}-{partition}", record.offset, record.value or b"")
+
+    def _group(self, action: Action) -> None:
+        client, group = str(action.arguments["client"]), str(action.arguments["group"])
+        topic = str(action.arguments["topic"])
+        loop = self.world.loop
+        ends_ns = loop.now_ns + action.duration_ns if action.duration_ns else 1 << 62
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            while not self.stopping and loop.now_ns < ends_ns:
+                consumer = Consumer(cluster, group=group, max_wait_ms=300, session_timeout_ms=6_000)
+                try:
+                    await consumer.subscribe([topic])
+                    await self._read_and_commit(consumer, group, ends_ns)
+                    await consumer.close()
+                except (KafkaError, OSError, ValueError):
+                    await asyncio.sleep(0.5)
+
+        self.consumers.append(self.world.client(story, client))
+
+    async def _read_and_commit(self, consumer: Consumer, group: str, ends_ns: int) -> None:
+        loop, due_ns = self.world.loop, 0
+        while not self.stopping and loop.now_ns < ends_ns:
+            self._take(await consumer.poll(300))
+            if loop.now_ns >= due_ns and consumer.assignment:
+                due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
+                offsets = {each: consumer.position(each) for each in consumer.assignment}
+                await consumer.commit()
+                for each, offset in offsets.items():
+                    key = group, str(each)
+                    self.history.commits[key] = max(offset, self.history.commits.get(key, -1))
+            await asyncio.sleep(0.1)
+
+    # Administrators
+
+    def _administrate(self, action: Action) -> None:
+        world = self.world
+        said = " ".join([action.name, *(f"{key}={value}" for key, value in action.arguments.items())])
+        world.trace.tell(
+            "", Happening.ACTION, said,
+            number=action.number, name=action.name, arguments=dict(action.arguments), duration_ns=action.duration_ns,
+        )  # fmt: skip
+
+        if action.name == "rolling-restart":
+            self.administrators.append(world.loop.create_task(self._restart_all(action), name="rolling restart"))
+            return
+        do = _ADMINISTRATION[action.name]
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             try:
-                found = await read_from(cluster, topic_partition, positions[topic_partition])
-            except (KafkaError, OSError):
-                await asyncio.sleep(0.1)
-                continue
-            for offset, value in found:
-                place = topic_partition, offset
-                if history.read.setdefault(place, value or b"") != value:
-                    history.changed.append(f"{topic_partition}@{offset}: {history.read[place]!r}, later {value!r}")
-                positions[topic_partition] = offset + 1
-        await asyncio.sleep(0.05)
+                outcome = await do(self, Admin(cluster), action)
+            except (KafkaError, OSError) as error:
+                outcome = repr(error)
+            world.trace.tell("", Happening.CLIENT, f"{action.name}: {outcome}", client="admin", what=str(outcome))
+
+        self.administrators.append(world.client(story, f"admin-{action.number}"))
+
+    async def _restart_all(self, action: Action) -> None:
+        for name in self.world.broker_names:
+            if self.stopping:
+                return
+            self.world.struck("shutdown", await self.world.shut_down(name))
+            self.world.start(name)
+            await asyncio.sleep(_number(action, "pause_ns", 2_000_000_000) / 1e9)
+
+    async def create_topic(self, admin: Admin, action: Action) -> str:
+        said = action.arguments
+        configs = {key: str(value) for key, value in said.items() if "." in key}
+        topic = NewTopic(
+            str(said["topic"]), _number(action, "partitions", 1), _number(action, "replication_factor", 3),
+            configs=configs,
+        )  # fmt: skip
+        return _said(await admin.create_topics([topic]))
+
+    async def delete_topic(self, admin: Admin, action: Action) -> str:
+        topic = str(action.arguments["topic"])
+        self.history.recreated_ns[topic] = self.world.loop.now_ns
+        try:
+            return _said(await admin.delete_topics([topic]))
+        finally:
+            self.history.recreated_ns[topic] = self.world.loop.now_ns
+
+    async def recreate_topic(self, admin: Admin, action: Action) -> str:
+        deleted = await self.delete_topic(admin, action)
+        for _ in range(20):
+            created = await self.create_topic(admin, action)
+            if "TOPIC_ALREADY_EXISTS" not in created:
+                break
+            await asyncio.sleep(0.3)
+        return f"{deleted}, {created}"
+
+    async def add_partitions(self, admin: Admin, action: Action) -> str:
+        return _said(await admin.create_partitions({str(action.arguments["topic"]): _number(action, "partitions", 2)}))
+
+    async def reassign(self, admin: Admin, action: Action) -> str:
+        replicas = action.arguments["replicas"]
+        assert isinstance(replicas, list)
+        return _said(await admin.alter_reassignments({_partition(action): [int(each) for each in replicas]}))
+
+    async def cancel_reassignment(self, admin: Admin, action: Action) -> str:
+        return _said(await admin.alter_reassignments({_partition(action): None}))
+
+    async def elect(self, admin: Admin, action: Action) -> str:
+        kind = ElectionType.UNCLEAN if action.arguments.get("unclean") else ElectionType.PREFERRED
+        topic = str(action.arguments["topic"])
+        known = (await admin.cluster.refresh([topic])).partitions(topic)
+        return _said(await admin.elect_leaders(known, kind))
+
+    async def configure(self, admin: Admin, action: Action) -> str:
+        said = action.arguments
+        key, value = str(said["key"]), str(said["value"])
+        await admin.alter_configs(ResourceType.TOPIC, str(said["topic"]), [(AlterOperation.SET, key, value)])
+        return "done"
+
+    async def delete_records(self, admin: Admin, action: Action) -> str:
+        each = _partition(action)
+        end = (await admin.cluster.list_offsets({each: -1}))[each].offset
+        before = end // 2
+        key = str(each)
+        self.history.records_deleted[key] = max(before, self.history.records_deleted.get(key, 0))
+        return _said(await admin.delete_records({each: before}))
 
 
-async def read_all(cluster: ClusterClient, partitions: int) -> dict[tuple[TopicPartition, int], bytes]:
-    """Every committed record of the topic, once the cluster is well."""
-    everything: dict[tuple[TopicPartition, int], bytes] = {}
-    for number in range(partitions):
-        topic_partition = TopicPartition(TOPIC, number)
-        listed = await cluster.list_offsets({topic_partition: -1})
-        end = listed[topic_partition].offset
-        position = (await cluster.list_offsets({topic_partition: EARLIEST}))[topic_partition].offset
-        while position < end:
-            found = await read_from(cluster, topic_partition, position)
-            for offset, value in found:
-                everything[topic_partition, offset] = value or b""
-                position = offset + 1
-            if not found:
-                await asyncio.sleep(0.1)
-    return everything
+_ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[Any, Any, str]]]] = {
+    "create-topic": Workload.create_topic,
+    "delete-topic": Workload.delete_topic,
+    "recreate-topic": Workload.recreate_topic,
+    "add-partitions": Workload.add_partitions,
+    "reassign": Workload.reassign,
+    "cancel-reassignment": Workload.cancel_reassignment,
+    "elect": Workload.elect,
+    "config": Workload.configure,
+    "delete-records": Workload.delete_records,
+    "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
+}
+
+
+def _settle(sent: Sent, future: asyncio.Future[Any]) -> None:
+    error = future.exception()
+    if error is None:
+        delivered = future.result()
+        sent.answered = "acknowledged"
+        sent.partition, sent.offset = delivered.partition, delivered.offset
+    elif isinstance(error, KafkaError) and error.code in _SURELY_NOT:
+        sent.answered = f"refused: {error.code.name}"
+    else:
+        sent.answered = f"unknown: {error!r}"
+
+
+_SURELY_NOT: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUIRED_ACKS})
+"""Nothing that is tried again is surely not written: an earlier attempt may have been."""
+
+
+def _partition(action: Action) -> TopicPartition:
+    return TopicPartition(str(action.arguments["topic"]), _number(action, "partition", 0))
+
+
+def _number(action: Action, name: str, default: int) -> int:
+    value = action.arguments.get(name, default)
+    assert isinstance(value, int | float)
+    return int(value)
+
+
+def _said(outcomes: Any) -> str:
+    """What became of each, without the texts."""
+    told = []
+    for key, each in outcomes.items():
+        told.append(f"{key} {each.code.name}" if isinstance(each, KafkaError) else f"{key} ok")
+    return ", ".join(told)

@@ -1,66 +1,119 @@
-"""A cluster of the product's own brokers and coordinator on simulated machines, with a timeline of what happened."""
+"""A cluster of the product's own brokers and coordinator on simulated machines, and the trace of what happened."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import json
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
-from barnabas.broker.server import Broker
+from barnabas.broker.server import Broker, BrokerStartError
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.config import broker_config
+from barnabas.model.errors import ConfigError, KafkaError
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import NS, SimLoop
+from barnabas.sim.disk import Loss
+from barnabas.sim.loop import NS, Incarnation, SimLoop
 from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.trace import Happening, Trace, Violation
 from barnabas.sim.zookeeper import Ensemble
-from barnabas.zk.errors import NoNode
+from barnabas.zk.errors import NoNode, ZooKeeperError
 
 T = TypeVar("T")
 
 ZOOKEEPER: Final = "zookeeper"
-CLIENT: Final = "client"
 _ZOOKEEPER_PORT: Final = 2181
 _BROKER_PORT: Final = 9092
-LOG_DIR: Final = "/kafka"
+DATA: Final = "/kafka"
+LOG_DIR: Final = f"{DATA}/a"
+LOG_DIRS: Final = {1: LOG_DIR, 2: f"{LOG_DIR},{DATA}/b"}
+RESTART_S: Final = 1.0
+"""How long whoever looks after the processes waits before it starts one again that ended by itself."""
+
+
+def broker_name(broker_id: int) -> str:
+    return f"broker-{broker_id}"
+
+
+def broker_number(name: str) -> int:
+    return int(name.split("-")[1])
 
 
 class World:
-    """One run's cluster. `timeline` tells what was done and seen, with the virtual time of each line."""
+    """One run's cluster.
 
-    def __init__(self, seed: int, brokers: int = 3, config: dict[str, str] | None = None) -> None:
+    `observers` are told of what happens to processes: a broker began to serve, a node's process ended (and how), what
+    is on a disk before and after power is lost.
+    """
+
+    def __init__(self, seed: int, brokers: int = 3, config: Mapping[str, str] | None = None) -> None:
         chance = Chance(seed, "world")
         self.seed = seed
+        self.chance = chance
         self.hash = EventHash()
         self.loop = SimLoop(chance.stream("loop"), self.hash)  # type: ignore[abstract]
         self.network = SimulatedNetwork(self.loop, chance.stream("network"), self.hash)
         self.trace = Trace(lambda: self.loop.now_ns, self.hash)
         self.violations: list[Violation] = []
+        self.excused: list[Violation] = []
+        self.checked: dict[str, int] = {}
+        self.faults: dict[str, int] = {}
+        self.broker_names = [broker_name(number) for number in range(brokers)]
         self.nodes = {
             name: Node(self.loop, self.network, chance.stream("nodes"), name)
-            for name in [ZOOKEEPER, CLIENT, *(f"broker-{number}" for number in range(brokers))]
+            for name in [ZOOKEEPER, *self.broker_names]
         }
         self.coordinator: Ensemble | None = None
         self.brokers: dict[str, Broker] = {}
+        """Those that serve, by the name of their node."""
+        self.starting: dict[str, Broker] = {}
+        self.on_commit: Callable[[Any, int, Any, int], None] = lambda operation, session, result, zxid: None
+        self.on_up: Callable[[str, Broker], None] = lambda name, broker: None
+        self.on_down: Callable[[str, str], None] = lambda name, how: None
+        self.before_power_loss: Callable[[str], None] = lambda name: None
+        self.after_power_loss: Callable[[str], None] = lambda name: None
+        self.held_down: dict[str, int] = {}
+        """By node: how many actions want it stopped."""
         self._config = config or {}
         self._context = contextvars.copy_context()
+        self._stall_at_start: dict[str, tuple[int, Chance]] = {}
 
     # ---- telling
 
     def note(self, words: str, node: str = "") -> None:
         self.trace.note(words, node)
 
+    def check(self, invariant: str, times: int = 1) -> None:
+        """`invariant` was evaluated."""
+        self.checked[invariant] = self.checked.get(invariant, 0) + times
+
+    def struck(self, fault: str, times: int = 1) -> None:
+        if times:
+            self.faults[fault] = self.faults.get(fault, 0) + times
+
     def violated(self, invariant: str, sentence: str, partition: str = "", node: str = "") -> None:
         """An invariant does not hold, now."""
+        if len(self.violations) >= _VIOLATIONS_TOLD:
+            return
         self.violations.append(Violation(invariant, sentence, self.loop.now_ns, partition, node))
         self.trace.tell(
-            node, Happening.VIOLATION, f"{invariant} is broken: {sentence}",
-            invariant=invariant, partition=partition, sentence=sentence,
-        )  # fmt: skip
+            node,
+            Happening.VIOLATION,
+            f"{invariant} is broken: {sentence}",
+            invariant=invariant,
+            partition=partition,
+            sentence=sentence,
+        )
+
+    def excuse(self, invariant: str, sentence: str, partition: str = "", node: str = "") -> None:
+        """An invariant does not hold, but its premise did not either."""
+        self.excused.append(Violation(invariant, sentence, self.loop.now_ns, partition, node))
+
+    def _process(self, process: Incarnation, what: str, words: str) -> None:
+        self.trace.tell(process.name, Happening.PROCESS, words, what=what, life=process.number)
 
     # ---- processes
 
@@ -68,97 +121,197 @@ class World:
         async def main(runtime: Runtime) -> None:
             server = Ensemble(runtime, host=ZOOKEEPER, port=_ZOOKEEPER_PORT, data_dir="/zookeeper")
             process.remains.append(server)
+            if self.coordinator is not None:
+                server.inherit(self.coordinator)
             await server.start()
+            server.committed.on_commit = self.on_commit
             self.coordinator = server
+            self._process(process, "up", "the coordinator is up")
 
+        if self.nodes[ZOOKEEPER].alive:
+            return
         process = self.nodes[ZOOKEEPER].begin(main)
+        self._process(process, "starts", "the coordinator starts")
+
+    def config_of(self, number: int, host: str) -> dict[str, str]:
+        return {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://{host}:{_BROKER_PORT}",
+            "log.dirs": LOG_DIR,
+            "zookeeper.connect": f"{ZOOKEEPER}:{_ZOOKEEPER_PORT}",
+            "zookeeper.session.timeout.ms": "6000",
+            "offsets.topic.num.partitions": "3",
+            "replica.lag.time.max.ms": "10000",
+            "group.initial.rebalance.delay.ms": "300",
+            "controlled.shutdown.retry.backoff.ms": "1000",
+            "log.retention.check.interval.ms": "5000",
+            "replica.high.watermark.checkpoint.interval.ms": "2000",
+            "log.flush.offset.checkpoint.interval.ms": "5000",
+            "log.flush.scheduler.interval.ms": "3000",
+            "log.flush.interval.ms": "4000",
+            **self._config,
+        }
+
+    def start(self, name: str) -> None:
+        """Starts the node's process, unless some action still wants it stopped."""
+        if self.held_down.get(name, 0) > 0:
+            return
+        if name == ZOOKEEPER:
+            self.start_coordinator()
+        else:
+            self.start_broker(name)
 
     def start_broker(self, name: str) -> None:
-        """Starts the broker's process; where it cannot start it is started again a second later, as init would."""
+        """Starts the broker's process; where it ends by itself it is started again a second later, as init would."""
         node = self.nodes[name]
-        if node.alive:
+        if node.alive or self.held_down.get(name, 0) > 0:
             return
-        number = name.rpartition("-")[2]
-        config = broker_config(
-            {
-                "broker.id": number,
-                "listeners": f"PLAINTEXT://{name}:{_BROKER_PORT}",
-                "log.dirs": LOG_DIR,
-                "zookeeper.connect": f"{ZOOKEEPER}:{_ZOOKEEPER_PORT}",
-                "zookeeper.session.timeout.ms": "6000",
-                "offsets.topic.num.partitions": "5",
-                "replica.lag.time.max.ms": "10000",
-                **self._config,
-            }
-        )
+        config = broker_config(self.config_of(broker_number(name), name))
 
         async def main(runtime: Runtime) -> None:
             broker = Broker(runtime, config)
             process.remains.append(broker)
-            broker.failed.add_done_callback(
-                lambda failed: self.violated("S4", f"{process} failed: {failed.result()!r}")
-            )
+            self.starting[name] = broker
+
+            def failed(outcome: asyncio.Future[BaseException]) -> None:
+                self._ended(name, process, outcome.result())
+
+            broker.failed.add_done_callback(failed)
             try:
                 await broker.startup()
             except Exception as error:
-                self.note(f"{process} could not start: {error!r}")
-                self._died(name)
+                self._ended(name, process, error)
                 return
-            self.brokers[name] = broker
-            self.note(f"{process} is up, epoch {broker.broker_epoch}")
+            if process.alive and not broker.failed.done():
+                self.starting.pop(name, None)
+                self.brokers[name] = broker
+                self._process(process, "up", f"is up, broker epoch {broker.broker_epoch}")
+                self.on_up(name, broker)
 
         process = node.begin(main)
-        self.note(f"{process} starts")
+        stall = self._stall_at_start.pop(name, None)
+        if stall is not None:
+            process.stall(*stall)
+            self.loop.call_later(5, self._stop_stalling, process, context=self._context)
+        self._process(process, "starts", "starts")
 
-    def _died(self, name: str) -> None:
+    def start_slowly(self, name: str, stall_ns: int, chance: Chance) -> None:
+        """The node's next start is slow."""
+        self._stall_at_start[name] = (stall_ns, chance)
+
+    def _stop_stalling(self, process: Incarnation) -> None:
+        process.stall_ns = 0
+        self.struck("slow-cpu", min(1, process.stalls))
+
+    def _ended(self, name: str, process: Incarnation, error: BaseException) -> None:
+        """A broker could not start or go on. That is a finding unless its disk gave it a reason."""
+        node = self.nodes[name]
+        self._process(process, "down", f"ends: {error!r}")
+        foreseen = isinstance(error, OSError | KafkaError | ConfigError | BrokerStartError | ZooKeeperError)
+        if not foreseen:
+            self.violated("S4", f"{process} ended: {error!r}", node=name)
+        elif not node.disk.struck and not node.volume.refused_writes and name in self.brokers:
+            self.violated("S4", f"{process} halted without a failed disk: {error!r}", node=name)
         # In the world's own context: the process that schedules this is about to be gone.
-        self.loop.call_later(0, self.nodes[name].exited, context=self._context)
-        self.loop.call_later(1, self.start_broker, name, context=self._context)
+        self.loop.call_later(0, self._reap, name, process, context=self._context)
 
-    def kill(self, name: str) -> None:
+    def _reap(self, name: str, process: Incarnation) -> None:
+        if self.nodes[name].process is process:
+            self._forget(name, "exited")
+            self.nodes[name].exited()
+            self.loop.call_later(RESTART_S, self.start_broker, name, context=self._context)
+
+    def _forget(self, name: str, how: str) -> None:
         self.brokers.pop(name, None)
-        self.note(f"kill -9 {name}")
+        self.starting.pop(name, None)
+        self.on_down(name, how)
+
+    def kill(self, name: str) -> bool:
+        process = self.nodes[name].process
+        if process is None or not process.alive:
+            return False
+        self._forget(name, "killed")
+        self._process(process, "killed", "kill -9")
         self.nodes[name].kill()
+        return True
 
-    def lose_power(self, name: str) -> None:
-        self.brokers.pop(name, None)
-        self.note(f"{name} loses power")
-        self.nodes[name].lose_power()
+    def lose_power(self, name: str, loss: Loss | None = None, chance: Chance | None = None) -> Loss | None:
+        process = self.nodes[name].process
+        if process is None or not process.alive:
+            return None
+        self._forget(name, "power-lost")
+        self._process(process, "power-lost", "loses power")
+        self.before_power_loss(name)
+        outcome = self.nodes[name].lose_power(loss, chance)
+        self.after_power_loss(name)
+        return outcome
 
-    async def shut_down(self, name: str, timeout_s: float = 60) -> None:
+    def pause(self, name: str) -> bool:
+        process = self.nodes[name].process
+        if process is None or process.paused:
+            return False
+        process.pause()
+        self._process(process, "paused", "stands still")
+        return True
+
+    def resume(self, name: str) -> None:
+        process = self.nodes[name].process
+        if process is not None and process.paused:
+            process.resume(self.loop)
+            self._process(process, "resumed", "goes on")
+
+    async def shut_down(self, name: str, timeout_s: float = 45) -> bool:
         """A controlled shutdown, from within the broker's own process."""
-        broker, node = self.brokers.pop(name, None), self.nodes[name]
-        process = node.process
+        broker, process = self.brokers.get(name), self.nodes[name].process
         if broker is None or process is None:
-            return
-        self.note(f"{name} is asked to shut down")
+            return False
+        self._process(process, "leaving", "is asked to shut down")
         task = self.loop.create_task(broker.shutdown(), name=f"{name} shutdown", context=process.context)
         deadline_ns = self.loop.now_ns + round(timeout_s * NS)
         while not task.done() and self.loop.now_ns < deadline_ns and process.alive:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         if task.done() and not task.cancelled() and task.exception() is not None:
-            self.violated("S4", f"{name} failed to shut down: {task.exception()!r}", node=name)
+            error = task.exception()
+            if not isinstance(error, OSError) or not self.nodes[name].disk.struck:
+                self.violated("S4", f"{name} failed to shut down: {error!r}", node=name)
         if process.alive:
-            self.note(f"{name} is down" if task.done() else f"{name} did not end within {timeout_s} s")
-            node.exited()
+            self._process(process, "down", "is down" if task.done() else f"did not end within {timeout_s:.0f} s")
+            self._forget(name, "down")
+            self.nodes[name].exited()
+        return True
 
     # ---- looking
 
     def znode(self, path: str) -> bytes | None:
         """What the coordinator's tree holds at `path`, without asking over the network."""
-        assert self.coordinator is not None
+        if self.coordinator is None:
+            return None
         try:
-            return self.coordinator.tree.node(path).data or b""
+            return self.coordinator.committed.node(path).data or b""
         except NoNode:
             return None
+
+    def children(self, path: str) -> list[str]:
+        if self.coordinator is None:
+            return []
+        try:
+            return sorted(self.coordinator.committed.node(path).children)
+        except NoNode:
+            return []
 
     def controller(self) -> str | None:
         """The name of the broker that ``/controller`` names."""
         data = self.znode("/controller")
-        return None if data is None else f"broker-{json.loads(data)['brokerid']}"
+        return None if data is None else broker_name(json.loads(data)["brokerid"])
+
+    def state(self, partition: str) -> dict[str, Any] | None:
+        """A partition's state in ZooKeeper: leader, leader_epoch, isr."""
+        topic, _, number = partition.rpartition("-")
+        data = self.znode(f"/brokers/topics/{topic}/partitions/{number}/state")
+        return None if not data else json.loads(data)
 
     def bootstrap(self) -> str:
-        return ",".join(f"{name}:{_BROKER_PORT}" for name in self.nodes if name.startswith("broker-"))
+        return ",".join(f"{name}:{_BROKER_PORT}" for name in self.broker_names)
 
     async def until(self, fact: Callable[[], object], what: str, timeout_s: float = 120) -> None:
         """Raises `TimeoutError` naming `what` when `fact` has not become true: the system did not recover (L1)."""
@@ -166,22 +319,32 @@ class World:
         while not fact():
             if self.loop.now_ns > deadline_ns:
                 raise TimeoutError(f"{what}: not within {timeout_s:.0f} s of virtual time")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
     def client(self, story: Callable[[Runtime, ClusterClient], Awaitable[T]], name: str) -> asyncio.Future[T]:
         """Runs `story` in a process of a machine of its own; the future is its outcome."""
-        node = Node(self.loop, self.network, Chance(self.seed, "clients"), name)
-        self.nodes[name] = node
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = Node(self.loop, self.network, Chance(self.seed, "clients"), name)
         outcome: asyncio.Future[T] = self.loop.create_future()
 
         async def main(runtime: Runtime) -> None:
             cluster = ClusterClient(runtime, self.bootstrap(), name)
             try:
-                outcome.set_result(await story(runtime, cluster))
+                told: T | BaseException = await story(runtime, cluster)
             except Exception as error:
-                outcome.set_exception(error)
-            finally:
-                await cluster.close()
+                told = error
+            if not outcome.done():
+                if isinstance(told, Exception):
+                    outcome.set_exception(told)
+                else:
+                    outcome.set_result(told)  # type: ignore[arg-type]
+            await cluster.close()
+            self.loop.call_later(0, node.exited, context=self._context)
 
-        node.begin(main)
+        process = node.begin(main)
+        process.remains.append(outcome)
         return outcome
+
+
+_VIOLATIONS_TOLD: Final = 50

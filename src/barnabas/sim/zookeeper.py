@@ -82,9 +82,12 @@ class FrontEnd:
         ensemble.committed.front_ends = front_ends
         self.tree: DataTree[Connection] = copied
         self._backlog: deque[tuple[Operation[Any], int, tuple[Identity, ...], int, int]] = deque()
-        self._waiting: deque[tuple[int, Connection, bytes | None, Callable[[], None] | None]] = deque()
-        """Answers that wait until the transaction is applied here, and requests that wait for those answers."""
-        self._held: dict[Connection, int] = {}
+        self._answers: deque[tuple[int, Connection, bytes]] = deque()
+        """Answers that wait until the transaction is applied here."""
+        self._due: dict[Connection, int] = {}
+        """How many answers of a connection wait."""
+        self._requests: dict[Connection, deque[bytes]] = {}
+        """Requests that wait for the answers before theirs."""
 
     def learn(
         self, operation: Operation[Any], session_id: int, identities: tuple[Identity, ...], zxid: int, now_ms: int
@@ -99,29 +102,30 @@ class FrontEnd:
             for connection, event, _ in fired:
                 if not connection.closing:
                     connection.send(encode_reply(NOTIFICATION_XID, at_zxid, 0, event.encode()))
-        while self._waiting and self._waiting[0][0] <= zxid:
-            _, connection, frame, request = self._waiting.popleft()
-            self._held[connection] = self._held.get(connection, 1) - 1
-            if frame is not None and not connection.closing:
+        while self._answers and self._answers[0][0] <= zxid:
+            _, connection, frame = self._answers.popleft()
+            self._due[connection] -= 1
+            if not connection.closing:
                 connection.send(frame)
-            if request is not None and not connection.closing:
-                request()
+            requests = self._requests.get(connection)
+            while requests and not self._due[connection] and not connection.closing:
+                self.ensemble.request(connection, requests.popleft())
 
-    def holds(self, connection: Connection) -> bool:
-        return self._held.get(connection, 0) > 0
+    def postponed(self, connection: Connection, frame: bytes) -> bool:
+        """Whether the request has to wait for answers to requests before it; then it is carried out after them."""
+        if not self._due.get(connection):
+            return False
+        self._requests.setdefault(connection, deque()).append(frame)
+        return True
 
-    def wait(self, connection: Connection, frame: bytes | None, request: Callable[[], None] | None = None) -> None:
-        """Sends `frame`, or carries `request` out, when all that is committed now is applied here."""
-        zxid = self.ensemble.committed.last_zxid
-        if not self._backlog and not self._waiting:
-            if frame is not None:
-                connection.send(frame)
-            if request is not None:
-                request()
+    def answer(self, connection: Connection, frame: bytes) -> None:
+        """Sends `frame` when all that is committed now is applied here."""
+        if not self._backlog and not self._answers:
+            connection.send(frame)
             return
-        zxid = max(zxid, self._waiting[-1][0] if self._waiting else 0)
-        self._held[connection] = self._held.get(connection, 0) + 1
-        self._waiting.append((zxid, connection, frame, request))
+        zxid = max(self.ensemble.committed.last_zxid, self._answers[-1][0] if self._answers else 0)
+        self._due[connection] = self._due.get(connection, 0) + 1
+        self._answers.append((zxid, connection, frame))
         self.ensemble.later(self.lag_ms, self.apply_up_to, zxid)
 
 
@@ -167,6 +171,13 @@ class Ensemble(CoordinatorServer):
         self.ephemerals_late_ms = 0
         self.struck = {"zk-loss": 0, "zk-expire": 0, "zk-stale": 0, "zk-late": 0, "zk-auth-fail": 0}
         self.session_nodes: dict[int, str] = {}
+
+    def inherit(self, before: Ensemble) -> None:
+        """Takes over what is remembered of clients from the process before."""
+        self.session_nodes = before.session_nodes
+        self.struck = before.struck
+        self.ephemerals_late_ms = before.ephemerals_late_ms
+        self.refuse_sessions = before.refuse_sessions
 
     def later(self, delay_ms: int, callback: Callable[..., object], *arguments: Any) -> None:
         self._loop.call_later(delay_ms / 1000, callback, *arguments)
@@ -252,9 +263,7 @@ class Ensemble(CoordinatorServer):
         front_end = self.committed.front_ends.get(node)
         if front_end is None:
             super().request(connection, frame)
-        elif front_end.holds(connection):
-            front_end.wait(connection, None, lambda: self.request(connection, frame))
-        else:
+        elif not front_end.postponed(connection, frame):
             self._request_behind(front_end, connection, op_code, frame)
 
     def _request_behind(self, front_end: FrontEnd, connection: Connection, op_code: int, frame: bytes) -> None:
@@ -274,4 +283,4 @@ class Ensemble(CoordinatorServer):
         finally:
             connection.answers = None
         for answer in answers:
-            front_end.wait(connection, answer)
+            front_end.answer(connection, answer)

@@ -1,0 +1,548 @@
+"""Carries out the faults of a plan, and undoes each when its time is over.
+
+A fault counts (`World.struck`) when it did something: a kill that met a dead node, or a full disk that nobody wrote to,
+is none. Where two actions want one node stopped, it stays down until both are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from barnabas.broker.server import Broker
+from barnabas.model.config import broker_config
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.chance import Chance
+from barnabas.sim.disk import Loss
+from barnabas.sim.network import Link
+from barnabas.sim.node import Node
+from barnabas.sim.plan import MS, Action
+from barnabas.sim.trace import Happening
+from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name, broker_number
+
+_SESSION_MS: Final = 6_000
+
+
+class Nemesis:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._undo: dict[int, Callable[[], None]] = {}
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._begin: dict[str, Callable[[Action, Chance], Callable[[], None] | None]] = {
+            "kill": self._kill,
+            "power-loss": self._power_loss,
+            "torn-sector": self._power_loss,
+            "lost-pages": self._power_loss,
+            "lost-rename": self._power_loss,
+            "bit-rot": self._bit_rot,
+            "pause": self._pause,
+            "bounce": self._kill,
+            "slow-start": self._slow_start,
+            "shutdown": self._shut_down,
+            "twin": self._twin,
+            "slow-cpu": self._slow_cpu,
+            "partition": self._partition,
+            "one-way": self._one_way,
+            "delay": self._delay,
+            "jitter": self._jitter,
+            "reset": self._reset,
+            "half-open": self._half_open,
+            "slow-reader": self._slow_reader,
+            "fragment": self._fragment,
+            "clog": self._clog,
+            "refuse": self._refuse,
+            "lose-reply": self._lose_reply,
+            "eio-read": self._disk_fault,
+            "eio-write": self._disk_fault,
+            "eio-fsync": self._disk_fault,
+            "dir-gone": self._disk_fault,
+            "slow-fsync": self._disk_fault,
+            "enospc": self._full_disk,
+            "clock-jump": self._clock_jump,
+            "clock-drift": self._clock_drift,
+            "zk-loss": self._zk_loss,
+            "zk-expire": self._zk_expire,
+            "zk-stale": self._zk_stale,
+            "zk-late": self._zk_late,
+            "zk-auth-fail": self._zk_auth_fail,
+        }
+
+    def knows(self, name: str) -> bool:
+        return name in self._begin
+
+    def begin(self, action: Action) -> None:
+        world = self.world
+        chance = Chance(world.seed, f"action/{action.number}")
+        node = self._node(action)
+        said = dict(action.arguments)
+        if node:
+            said["node"] = node
+        words = " ".join([action.name, *(f"{key}={value}" for key, value in said.items())])
+        world.trace.tell(
+            node, Happening.ACTION, words,
+            number=action.number, name=action.name, arguments=said, duration_ns=action.duration_ns,
+        )  # fmt: skip
+        undo = self._begin[action.name](action, chance)
+        if undo is not None:
+            self._undo[action.number] = undo
+
+    def undo(self, action: Action) -> None:
+        undo = self._undo.pop(action.number, None)
+        if undo is not None:
+            self.world.trace.tell(
+                "", Happening.UNDONE, f"{action.name} is over", number=action.number, name=action.name
+            )
+            undo()
+
+    def undo_all(self) -> None:
+        for number in list(self._undo):
+            self._undo.pop(number)()
+
+    def spawn(self, story: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = self.world.loop.create_task(story, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._over)
+        return task
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            self.world.violated("S4", f"{task.get_name()}: {task.exception()!r}")
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks)
+
+    # Who is meant
+
+    def _node(self, action: Action) -> str:
+        return self.resolve(str(action.arguments.get("node", "")))
+
+    def resolve(self, name: str) -> str:
+        """A role is whoever has it now; a node that never was, is none."""
+        world = self.world
+        if name == "controller":
+            return world.controller() or world.broker_names[0]
+        role, _, partition = name.partition(":")
+        if role in ("leader", "follower"):
+            state = world.state(partition)
+            leader = -1 if state is None else state["leader"]
+            if role == "follower":
+                others = [each for each in ([] if state is None else state["isr"]) if each != leader]
+                leader = others[0] if others else -1
+            return broker_name(leader) if leader >= 0 else world.broker_names[0]
+        return name if name in world.nodes else ""
+
+    def _links(self, action: Action) -> list[tuple[str, str]]:
+        wanted = action.arguments.get("links", [])
+        assert isinstance(wanted, list)
+        pairs = [str(each).partition(">") for each in wanted]
+        return [(self.resolve(source), self.resolve(target)) for source, _, target in pairs]
+
+    def _others(self, action: Action, node: str) -> list[str]:
+        others = action.arguments.get("others", [])
+        assert isinstance(others, list)
+        return [each for each in map(self.resolve, map(str, others)) if each and each != node]
+
+    # Processes
+
+    def _down(self, node: str) -> Callable[[], None]:
+        world = self.world
+        world.held_down[node] = world.held_down.get(node, 0) + 1
+
+        def up() -> None:
+            world.held_down[node] -= 1
+            world.start(node)
+
+        return up
+
+    def _kill(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        if not node or not self.world.kill(node):
+            return None
+        self.world.struck(action.name)
+        return self._down(node)
+
+    def _power_loss(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        loss = Loss()
+        if action.name == "torn-sector":
+            loss.page_survives, loss.torn = 0.9, 0.6
+        elif action.name == "lost-pages":
+            loss.page_survives, loss.torn = chance.share() * 0.5, 0.0
+        elif action.name == "lost-rename":
+            loss.name_survives = 0.0 if chance.happens(0.5) else 0.5
+        outcome = self.world.lose_power(node, loss, chance) if node else None
+        if outcome is None:
+            return None
+        self.world.struck("power-loss")
+        self.world.struck("torn-sector", min(1, outcome.torn_pages))
+        self.world.struck("lost-pages", min(1, outcome.lost_pages))
+        self.world.struck("lost-rename", min(1, outcome.lost_names))
+        return self._down(node)
+
+    def _pause(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        if not node or not self.world.pause(node):
+            return None
+        self.world.struck("pause")
+        return lambda: self.world.resume(node)
+
+    def _slow_start(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        if not node or not self.world.kill(node):
+            return None
+        self.world.struck("slow-start")
+        self.world.start_slowly(node, 400 * MS, chance)
+        return self._down(node)
+
+    def _shut_down(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        if node not in self.world.brokers:
+            return None
+        self.world.struck("shutdown")
+        up = self._down(node)
+        down = self.spawn(self.world.shut_down(node), f"shutdown of {node}")
+        # Over before the broker is down: it is started when it is.
+
+        def undo() -> None:
+            if down.done():
+                up()
+            else:
+                down.add_done_callback(lambda _: up())
+
+        return undo
+
+    def _twin(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        world, original = self.world, self._node(action)
+        if original not in world.brokers:
+            return None
+        name = f"{original}-twin-{action.number}"
+        node = world.nodes[name] = Node(world.loop, world.network, chance.stream("twin"), name)
+        config = broker_config(world.config_of(broker_number(original), name))
+
+        async def main(runtime: Runtime) -> None:
+            broker = Broker(runtime, config)
+            process.remains.append(broker)
+            try:
+                await broker.startup()
+            except Exception as error:
+                world.note(f"the twin of {original} could not start: {error}", name)
+            else:
+                world.note(f"the twin of {original} is up", name)
+                if world.nodes[original].alive and original in world.brokers:
+                    world.violated("C4", f"a twin of {original} registered beside it", node=name)
+
+        process = node.begin(main)
+        world.struck("twin")
+        return node.kill
+
+    def _slow_cpu(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        process = self.world.nodes[self._node(action)].process
+        if process is None:
+            return None
+        process.stall(_number(action, "lag_ns", 200 * MS), chance)
+
+        def undo() -> None:
+            process.stall_ns = 0
+            self.world.struck("slow-cpu", min(1, process.stalls))
+
+        return undo
+
+    # Links
+
+    def _partition(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        others = self._others(action, node)
+        if not node or not others:
+            return None
+        self.world.struck("partition")
+        self.world.network.partition([node], others)
+
+        def undo() -> None:
+            for other in others:
+                self.world.network.mend(node, other)
+                self.world.network.mend(other, node)
+
+        return undo
+
+    def _one_way(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        others = self._others(action, node)
+        if not node or not others:
+            return None
+        self.world.struck("one-way")
+        for other in others:
+            self.world.network.cut(node, other)
+
+        def undo() -> None:
+            for other in others:
+                self.world.network.mend(node, other)
+
+        return undo
+
+    def _each_link(
+        self, action: Action, do: Callable[[Link], None], undo: Callable[[Link], None]
+    ) -> Callable[[], None]:
+        links = [self.world.network.link(source, target) for source, target in self._links(action)]
+        for link in links:
+            do(link)
+
+        def undo_each() -> None:
+            for link in links:
+                undo(link)
+
+        return undo_each
+
+    def _delay(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        delay_ns = _number(action, "delay_ns", 100 * MS)
+        self.world.struck("delay")
+        return self._each_link(
+            action,
+            lambda link: setattr(link, "delay_ns", link.delay_ns + delay_ns),
+            lambda link: setattr(link, "delay_ns", max(0, link.delay_ns - delay_ns)),
+        )
+
+    def _jitter(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        jitter_ns = _number(action, "jitter_ns", 50 * MS)
+        self.world.struck("jitter")
+        return self._each_link(
+            action,
+            lambda link: setattr(link, "jitter_ns", link.jitter_ns + jitter_ns),
+            lambda link: setattr(link, "jitter_ns", max(0, link.jitter_ns - jitter_ns)),
+        )
+
+    def _fragment(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        network, before = self.world.network, self.world.network.fragments
+        heal = self._each_link(
+            action, lambda link: setattr(link, "fragment", True), lambda link: setattr(link, "fragment", False)
+        )
+
+        def undo() -> None:
+            heal()
+            self.world.struck("fragment", min(1, network.fragments - before))
+
+        return undo
+
+    def _refuse(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        network, before = self.world.network, self.world.network.refused
+        heal = self._each_link(
+            action, lambda link: setattr(link, "refuses", True), lambda link: setattr(link, "refuses", False)
+        )
+        for source, target in self._links(action):
+            network.reset_between(source, target)
+
+        def undo() -> None:
+            heal()
+            self.world.struck("refuse", min(1, network.refused - before))
+
+        return undo
+
+    def _reset(self, action: Action, chance: Chance) -> None:
+        found = sum(self.world.network.reset_between(source, target) for source, target in self._links(action))
+        self.world.struck("reset", min(1, found))
+
+    def _half_open(self, action: Action, chance: Chance) -> None:
+        found = sum(self.world.network.sever_between(source, target) for source, target in self._links(action))
+        self.world.struck("half-open", min(1, found))
+
+    def _slow_reader(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self._node(action)
+        if not node:
+            return None
+        self.world.struck("slow-reader")
+        self.world.network.read_slowly(node, True)
+        return lambda: self.world.network.read_slowly(node, False)
+
+    def _clog(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        links = self._links(action)
+        network = self.world.network
+        on = [True]
+        wave_ns = max(MS, _number(action, "wave_ns", 300 * MS))
+
+        async def waves() -> None:
+            clogged = False
+            while on:
+                clogged = not clogged
+                for source, target in links:
+                    network.clog(source, target, clogged)
+                await asyncio.sleep(chance.exponential_ns(wave_ns) / 1e9)
+            for source, target in links:
+                network.clog(source, target, False)
+
+        self.world.struck("clog")
+        self.spawn(waves(), "waves")
+        return on.clear
+
+    def _lose_reply(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node, api = self._node(action), str(action.arguments.get("api", ""))
+        network, before = self.world.network, self.world.network.lost_replies
+        armed = network.replies_to_lose
+        armed[node, api] = _number(action, "count", 1)
+
+        def undo() -> None:
+            armed.pop((node, api), None)
+            self.world.struck("lose-reply", min(1, network.lost_replies - before))
+
+        return undo
+
+    # Disks
+
+    def _disk_fault(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self.world.nodes.get(self._node(action))
+        if node is None or node.name == ZOOKEEPER:
+            return None
+        faults, before, name = node.disk, node.disk.struck, action.name
+        faults.prefix = str(action.arguments.get("path", DATA))
+        if name == "eio-read":
+            faults.read_fails = True
+        elif name == "eio-write":
+            faults.writes_left = _number(action, "after", 0)
+        elif name == "eio-fsync":
+            faults.fsync_failures = 1
+        elif name == "slow-fsync":
+            faults.fsync_takes_ns = _number(action, "takes_ns", 500 * MS)
+        else:
+            faults.gone = True
+
+        def undo() -> None:
+            faults.repair()
+            self.world.struck(name, min(1, faults.struck - before))
+            if name != "slow-fsync":
+                self._start_again_if_offline(node.name)
+
+        return undo
+
+    def _full_disk(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        node = self.world.nodes.get(self._node(action))
+        if node is None or node.name == ZOOKEEPER:
+            return None
+        volume, before = node.volume, node.volume.refused_writes
+        volume.free = _number(action, "free", 0)
+
+        def undo() -> None:
+            volume.free, volume.overflowed = None, False
+            self.world.struck("enospc", min(1, volume.refused_writes - before))
+            self._start_again_if_offline(node.name)
+
+        return undo
+
+    def _start_again_if_offline(self, name: str) -> None:
+        """A log directory that failed is used again only by a broker that starts anew."""
+        broker = self.world.brokers.get(name)
+        if broker is not None and broker.log_dirs.offline_paths:
+            self.world.kill(name)
+            self.world.start(name)
+
+    def _bit_rot(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        """Among bytes that recovery will look at again: rot below the recovery point is a client's CRC error."""
+        world, name = self.world, self._node(action)
+        if not name or name == ZOOKEEPER or not world.kill(name):
+            return None
+        volume = world.nodes[name].volume
+        logs: dict[str, list[str]] = {}
+        for path in sorted(each for each in volume.names if each.startswith(DATA) and each.endswith(".log")):
+            logs.setdefault(path.rpartition("/")[0], []).append(path)
+        active = [paths[-1] for paths in logs.values() if len(volume.names[paths[-1]].cached) > 200]
+        if active:
+            world.before_power_loss(name)
+            inode = volume.names[chance.one_of(active)]
+            # The later part: what was written last was least likely looked at since.
+            at = chance.whole(len(inode.cached) * 2 // 3, len(inode.cached) - 1)
+            inode.cached[at] ^= 1 << chance.whole(0, 7)
+            inode.touch(at, at + 1)
+            inode.sync()
+            world.after_power_loss(name)
+            world.struck("bit-rot")
+        return self._down(name)
+
+    # Clocks
+
+    def _clock_jump(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        clock, by_ms = self.world.nodes[self._node(action)].clock, _number(action, "by_ms", 60_000)
+        clock.skew_ms += by_ms
+        self.world.struck("clock-jump")
+
+        def undo() -> None:
+            clock.skew_ms -= by_ms
+
+        return undo
+
+    def _clock_drift(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        clock = self.world.nodes[self._node(action)].clock
+        clock.drift(_number(action, "parts_per_million", 10_000))
+        self.world.struck("clock-drift")
+        return lambda: clock.drift(0)
+
+    # ZooKeeper
+
+    def _zk_loss(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        coordinator, node = self.world.coordinator, self._node(action)
+        if coordinator is None or not node:
+            return None
+        before = coordinator.struck["zk-loss"]
+        applied = bool(action.arguments.get("applied", True))
+        coordinator.lose_requests[node] = [applied] * max(1, _number(action, "count", 1))
+
+        def undo() -> None:
+            coordinator.lose_requests.pop(node, None)
+            self.world.struck("zk-loss", min(1, coordinator.struck["zk-loss"] - before))
+
+        return undo
+
+    def _zk_expire(self, action: Action, chance: Chance) -> None:
+        coordinator, node = self.world.coordinator, self._node(action)
+        if coordinator is not None and node and self.world.nodes[ZOOKEEPER].alive:
+            self.world.struck("zk-expire", min(1, coordinator.expire(node)))
+
+    def _zk_stale(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        coordinator, node = self.world.coordinator, self._node(action)
+        if coordinator is None or not node or not self.world.nodes[ZOOKEEPER].alive:
+            return None
+        before = coordinator.struck["zk-stale"]
+        coordinator.fall_behind(node, _number(action, "lag_ns", 500 * MS) // MS)
+
+        def undo() -> None:
+            coordinator.catch_up(node)
+            self.world.struck("zk-stale", min(1, coordinator.struck["zk-stale"] - before))
+
+        return undo
+
+    def _zk_late(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        coordinator = self.world.coordinator
+        if coordinator is None:
+            return None
+        before = coordinator.struck["zk-late"]
+        coordinator.ephemerals_late_ms = _number(action, "by_ns", 1_000 * MS) // MS
+        node = self._node(action)
+        if node and self.world.nodes[ZOOKEEPER].alive:
+            coordinator.expire(node)
+
+        def undo() -> None:
+            if self.world.coordinator is not None:
+                self.world.coordinator.ephemerals_late_ms = 0
+                self.world.struck("zk-late", min(1, self.world.coordinator.struck["zk-late"] - before))
+
+        return undo
+
+    def _zk_auth_fail(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        coordinator, node = self.world.coordinator, self._node(action)
+        if coordinator is None or not node:
+            return None
+        before = coordinator.struck["zk-auth-fail"]
+        coordinator.refuse_sessions[node] = None
+        if self.world.nodes[ZOOKEEPER].alive:
+            coordinator.expire(node)
+
+        def undo() -> None:
+            coordinator.refuse_sessions.pop(node, None)
+            self.world.struck("zk-auth-fail", min(1, coordinator.struck["zk-auth-fail"] - before))
+
+        return undo
+
+
+def _number(action: Action, name: str, default: int) -> int:
+    value = action.arguments.get(name, default)
+    assert isinstance(value, int | float)
+    return int(value)
