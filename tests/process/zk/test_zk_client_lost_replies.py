@@ -15,7 +15,7 @@ from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.connection import Request
+from barnabas.zk.connection import ClientConnection, Request
 from barnabas.zk.errors import NodeExists
 from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
 from barnabas.zk.ops import SetData
@@ -143,38 +143,50 @@ def test_creates_and_deletes_are_recognized_and_others_are_not(run: Run) -> None
     run(play)
 
 
-def test_a_pipeline_that_is_cut_anywhere_is_done_in_its_order(run: Run) -> None:
+def test_a_pipeline_that_is_cut_anywhere_is_done_in_its_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parents before children and children before parents, also where the connection goes in the middle."""
+    chance = random.Random(1)
+    kind = ""
+    send, packet = ClientConnection.send, ClientConnection._packet
+
+    def send_or_lose(connection: ClientConnection, requests: list[Request]) -> None:
+        if kind == "requests" and chance.random() < 0.03:
+            connection.in_flight.extend((0, request) for request in requests)
+            connection.drop("the test lost requests on their way")
+        else:
+            send(connection, requests)
+
+    def take_or_lose(connection: ClientConnection, data: bytes) -> None:
+        if kind == "answers" and connection.in_flight and chance.random() < 0.01:
+            connection.drop("the test lost an answer")
+        else:
+            packet(connection, data)
+
+    monkeypatch.setattr(ClientConnection, "send", send_or_lose)
+    monkeypatch.setattr(ClientConnection, "_packet", take_or_lose)
 
     async def play(connect: str) -> None:
-        random.seed(1)
-        async with losing(connect) as (zk, _):
+        nonlocal kind
+        async with connected(connect) as client:
+            zk = KafkaZkClient(client.runtime, client)
+            await zk.create_top_level_paths()
             epoch, version = await zk.register_controller_and_increment_controller_epoch(1)
-            answered = zk.client.answered
-
-            def lose_some(connection: Any, request: Request, code: int, packet: bytes) -> None:
-                if random.random() < 0.01:
-                    connection.drop("the test lost an answer")
-                else:
-                    answered(connection, request, code, packet)
-
-            for turn in range(4):
-                topic = f"t{turn}"
-                partitions = [TopicPartition(topic, number) for number in range(40)]
-                await zk.create_topic_assignment(topic, Uuid(bytes(15) + b"1"), dict.fromkeys(partitions, (1, 2)))
+            for turn, lossy in enumerate(("requests", "answers", "requests", "answers")):
+                kind = lossy
+                partitions = [TopicPartition(f"t{turn}", number) for number in range(40)]
+                await zk.create_topic_assignment(f"t{turn}", Uuid(bytes(15) + b"1"), dict.fromkeys(partitions, (1, 2)))
                 states = {
                     partition: LeaderIsrAndControllerEpoch(LeaderAndIsr(1, 0, (1, 2)), epoch)
                     for partition in partitions
                 }
-                zk.client.answered = lose_some  # type: ignore[method-assign]
                 async with asyncio.timeout(60):
                     made = await zk.create_topic_partition_states_raw(states, version)
                     assert all(isinstance(each, str) for each in made.values()), made
                     assert len(await zk.get_topic_partition_states(partitions)) == 40
-                    await zk.delete_topic_znode(topic, version)
-                zk.client.answered = answered  # type: ignore[method-assign]
-                assert not await zk.topic_exists(topic)
-            assert zk.client.disconnects > 4
+                    await zk.delete_topic_znode(f"t{turn}", version)
+                assert not await zk.topic_exists(f"t{turn}")
+            assert client.disconnects > 4
+            kind = ""
 
     run(play)
 
