@@ -87,37 +87,45 @@ def java() -> str:
     return found
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
     base = os.environ.get("BARNABAS_CACHE")
-    return (Path(base) if base else Path.home() / ".cache" / "barnabas") / "apache-kafka" / VERSION
+    return Path(base) if base else Path.home() / ".cache" / "barnabas"
+
+
+def _cache() -> Path:
+    return cache_directory() / "apache-kafka" / VERSION
 
 
 def classpath() -> str:
     """The class path of Kafka's jars, fetched on first use (about 130 MB). Raises `ApacheUnavailable`."""
-    cache = _cache()
+    return f"{fetch_jars(_cache(), _POM)}/*"
+
+
+def fetch_jars(cache: Path, pom: str) -> Path:
+    """The directory below `cache` with the jars that `pom` depends on, fetched on first use."""
     jars = cache / "lib"
     if jars.is_dir():
-        return f"{jars}/*"
+        return jars
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise ApacheUnavailable(f"Apache Kafka's jars are fetched by Maven: mvn is not on PATH, and {jars} is empty.")
+        raise ApacheUnavailable(f"Jars of Apache's are fetched by Maven: mvn is not on PATH, and {jars} is empty.")
     cache.mkdir(parents=True, exist_ok=True)
-    pom = cache / "pom.xml"
-    pom.write_text(_POM)
+    pom_file = cache / "pom.xml"
+    pom_file.write_text(pom)
     part = cache / f"lib.part.{os.getpid()}"
     fetched = subprocess.run(
-        [mvn, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={part}"],
+        [mvn, "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies", f"-DoutputDirectory={part}"],
         capture_output=True,
         text=True,
     )
     if fetched.returncode != 0:
         shutil.rmtree(part, ignore_errors=True)
-        raise ApacheUnavailable("mvn could not fetch Apache Kafka's jars: " + fetched.stdout.strip()[-500:])
+        raise ApacheUnavailable(f"mvn could not fetch the jars for {cache}: " + fetched.stdout.strip()[-500:])
     try:
         part.rename(jars)
     except OSError:  # another process was faster
         shutil.rmtree(part, ignore_errors=True)
-    return f"{jars}/*"
+    return jars
 
 
 def _log4j(directory: Path, level: str = "INFO") -> str:

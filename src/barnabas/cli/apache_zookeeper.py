@@ -1,4 +1,7 @@
-"""Apache ZooKeeper 3.8 alone, from the same jars: one server or an ensemble, with TLS and SASL where asked for."""
+"""Apache ZooKeeper alone: one server or an ensemble, with TLS and SASL where asked for.
+
+3.8 is among Kafka's own jars; 3.9 is fetched from Maven Central and put before them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from barnabas.cli.apache import classpath, free_port, java
+from barnabas.cli.apache import ApacheUnavailable, cache_directory, classpath, fetch_jars, free_port, java
+
+KAFKAS_VERSION: Final = "3.8.4"
+NEWER_VERSION: Final = "3.9.3"
 
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
@@ -25,6 +31,34 @@ class ServerTls:
     key_store: Path
     trust_store: Path
     client_auth: str = "need"
+
+
+_POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>barnabas</groupId>
+  <artifactId>apache-zookeeper</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId><version>{version}</version>
+      <exclusions><exclusion><groupId>io.netty</groupId><artifactId>*</artifactId></exclusion></exclusions>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+def zookeeper_classpath(version: str = KAFKAS_VERSION) -> str:
+    """The class path of ZooKeeper's server in this version. Raises `ApacheUnavailable`."""
+    if version == KAFKAS_VERSION:
+        return classpath()
+    jars = fetch_jars(cache_directory() / "apache-zookeeper" / version, _POM.format(version=version))
+    own = [jars / f"zookeeper-{version}.jar", jars / f"zookeeper-jute-{version}.jar"]
+    if not all(jar.exists() for jar in own):
+        raise ApacheUnavailable(f"{jars} does not hold ZooKeeper {version}: remove it, and it is fetched again.")
+    return ":".join([*map(str, own), classpath()])
 
 
 def four_letter_word(address: str, word: str, timeout: float = 2.0) -> str:
@@ -55,6 +89,8 @@ class ZooKeeperEnsemble:
         sasl_users: Mapping[str, str] | None = None,
         config: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
+        version: str = KAFKAS_VERSION,
+        jvm: Sequence[str] = _JVM,
         timeout: float = 60,
     ) -> None:
         self.directory = Path(directory)
@@ -63,6 +99,8 @@ class ZooKeeperEnsemble:
         self._ports = {number: free_port() for number in self.numbers}
         self._secure_ports = {number: free_port() for number in self.numbers} if tls is not None else {}
         self._timeout = timeout
+        self._classpath = zookeeper_classpath(version)
+        self._jvm = tuple(jvm)
         self._properties = dict(properties or {})
         self._config = {
             "tickTime": str(tick_ms),
@@ -163,8 +201,8 @@ class ZooKeeperEnsemble:
         with open(home / "stdout.log", "ab") as out:
             self.processes[number] = subprocess.Popen(
                 [
-                    *(java(), *_JVM, *(f"-D{key}={value}" for key, value in properties.items())),
-                    *("-cp", classpath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg")),
+                    *(java(), *self._jvm, *(f"-D{key}={value}" for key, value in properties.items())),
+                    *("-cp", self._classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain"), str(home / "zoo.cfg"),
                 ],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home,
             )  # fmt: skip

@@ -248,7 +248,7 @@ class LocalCluster:
         if base_port is not None and base_port != state.base_port:
             raise CommandError(f"The cluster in {self.directory} has its ports already: {start_again}")
         if zookeeper is not None and (state.coordinator is not None or zookeeper != state.zookeeper):
-            raise CommandError(f"The cluster in {self.directory} lives in another ZooKeeper: {start_again}")
+            self._move(state, zookeeper)
 
     def _grow(self, state: ClusterState, count: int) -> None:
         """More brokers, with the next ids; what is on the first stays there until it is reassigned."""
@@ -266,6 +266,36 @@ class LocalCluster:
                 broker.port = state.base_port + broker.id
             if state.coordinator is not None:
                 state.coordinator.port = state.base_port + count
+
+    def _move(self, state: ClusterState, zookeeper: str) -> None:
+        """The cluster goes on in another ZooKeeper, which has its tree already: the cluster's id tells."""
+        if any(process.alive for process in state.processes()):
+            raise CommandError(
+                f"The cluster in {self.directory} lives at {state.zookeeper} and still runs in part: "
+                "`barnabas down` first, for a cluster moves to another ZooKeeper while it is stopped."
+            )
+        from barnabas.cli.zookeeper import Where, cluster_id
+
+        there, own = cluster_id(Where(zookeeper)), self._cluster_id(state)
+        if own is not None and there != own:
+            holds = "no cluster" if there is None else f"the cluster {there}"
+            raise CommandError(
+                f"The cluster in {self.directory} is {own}, and {zookeeper} has {holds}: `barnabas zk export` its tree "
+                f"and `barnabas zk import` it there first, or start another cluster with another --dir."
+            )
+        state.zookeeper = zookeeper
+        state.coordinator = None
+
+    def _cluster_id(self, state: ClusterState) -> str | None:
+        """What the log directories say; None before the first start."""
+        from barnabas.model.config import parse_properties
+
+        for broker in state.brokers:
+            with contextlib.suppress(OSError):
+                values = parse_properties((Path(broker.log_dir) / "meta.properties").read_text())
+                if "cluster.id" in values:
+                    return values["cluster.id"]
+        return None
 
     def _check_config(self, state: ClusterState) -> None:
         from barnabas.model.config import broker_config

@@ -11,7 +11,7 @@ import typer
 from barnabas.cli import zk_check, zk_move, zk_tree
 from barnabas.cli.connect import DEFAULT_DIRECTORY
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
-from barnabas.cli.zk_watch import until_interrupted, watch
+from barnabas.cli.zk_watch import Interrupt, until_interrupted, watch
 from barnabas.cli.zookeeper import (
     Auth,
     Directory,
@@ -221,6 +221,8 @@ def create(
     )
 
     async def story(client: ZooKeeperClient) -> None:
+        # From before the path is printed: whoever reads it may interrupt at once.
+        interrupt = Interrupt() if ephemeral else None
         if parents:
             await _make_parents(client, path)
         try:
@@ -234,8 +236,8 @@ def create(
         else:
             print(made)
         sys.stdout.flush()
-        if ephemeral:
-            await until_interrupted(client)
+        if interrupt is not None:
+            await until_interrupted(client, interrupt)
 
     with_zookeeper(where(zookeeper, directory, auth), story)
 

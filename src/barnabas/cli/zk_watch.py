@@ -56,9 +56,8 @@ class Interrupt:
         self.changed.notify()
 
 
-async def until_interrupted(client: ZooKeeperClient) -> None:
+async def until_interrupted(client: ZooKeeperClient, interrupt: Interrupt) -> None:
     """Keeps the session. Raises `SessionExpired` when the server ends it first."""
-    interrupt = Interrupt()
     expired = StateChangeHandler("barnabas zk", before_initializing_session=interrupt.changed.notify)
     client.register_state_change_handler(expired)
     session_id = client.session_id

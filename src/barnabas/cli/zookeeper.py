@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from barnabas.cli.local import LocalCluster
 from barnabas.cli.output import CommandError, Format, UsageError
+from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.acl import Identity, digest_of
 from barnabas.zk.client import ZooKeeperClient, ZooKeeperTimeout
-from barnabas.zk.errors import ErrorCode, ZooKeeperError
+from barnabas.zk.errors import ErrorCode, NoNode, ZooKeeperError
 from barnabas.zk.ops import Stat
+from barnabas.zk.server import CoordinatorServer
 from barnabas.zk.tree import is_valid_path
+from barnabas.zk.znodes import ClusterIdZNode
 
 T = TypeVar("T")
 
@@ -46,6 +48,8 @@ class Where:
 
     connect: str
     auth: tuple[tuple[str, bytes], ...] = ()
+    stopped: str | None = None
+    """Where the znodes lie of a cluster whose coordinator does not run: served for as long as the command takes."""
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -63,15 +67,15 @@ def where(zookeeper: str | None, directory: str, auth: list[str] | None) -> Wher
         identities.append((scheme, rest.encode()))
     if zookeeper:
         return Where(zookeeper, tuple(identities))
-    try:
-        state = json.loads((Path(directory) / "cluster.json").read_text())
-        connect = str(state["zookeeper"])
-    except (OSError, ValueError, KeyError, TypeError):
+    local = LocalCluster(directory)
+    state = local.load()
+    if state is None:
         raise CommandError(
             f"There is no cluster in {os.path.abspath(directory)}: name a ZooKeeper by --zookeeper host:port[/chroot], "
             "or a cluster's directory by --dir."
         ) from None
-    return Where(connect, tuple(identities))
+    own = state.coordinator is not None and not state.coordinator.alive
+    return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator") if own else None)
 
 
 def checked_path(path: str) -> str:
@@ -88,9 +92,19 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
     """Runs `story` with a session that is ended afterwards whatever happens; errors as sentences."""
 
     async def run() -> T:
+        runtime = real_runtime()
+        if place.stopped is None:
+            return await connected(runtime, place.connect)
+        server = await _served(runtime, place.stopped)
+        try:
+            return await connected(runtime, f"{server.host}:{server.port}")
+        finally:
+            await server.close()
+
+    async def connected(runtime: Runtime, connect: str) -> T:
         client = ZooKeeperClient(
-            real_runtime(),
-            place.connect,
+            runtime,
+            connect,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             connection_timeout_ms=CONNECTION_TIMEOUT_MS,
             max_in_flight=IN_FLIGHT_MAX,
@@ -113,6 +127,31 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
         ) from None
     except ZooKeeperError as error:
         raise CommandError(sentence(error)) from None
+
+
+def cluster_id(place: Where) -> str | None:
+    """The id of the cluster whose tree this is; None where there is none."""
+
+    async def story(client: ZooKeeperClient) -> str | None:
+        try:
+            data, _ = await client.get(ClusterIdZNode.path)
+        except NoNode:
+            return None
+        return ClusterIdZNode.decode(data)
+
+    return with_zookeeper(place, story)
+
+
+async def _served(runtime: Runtime, directory: str) -> CoordinatorServer:
+    """A coordinator for this process alone."""
+    server = CoordinatorServer(runtime, host="127.0.0.1", port=0, data_dir=directory)
+    try:
+        await server.start()
+    except OSError as error:
+        raise CommandError(
+            f"The znodes in {directory} cannot be read ({error.strerror or error}): start the cluster by `barnabas up`."
+        ) from None
+    return server
 
 
 def sentence(error: ZooKeeperError) -> str:
