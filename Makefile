@@ -59,5 +59,14 @@ mutants: setup
 chaos: setup
 	$(BIN)/python tests/chaos/chaos.py --minutes $(MINUTES)
 
+# The coordinator beside real ZooKeeper, a million random operations (about ten minutes).
+differential: setup
+	BARNABAS_DIFFERENTIAL_OPERATIONS=1000000 $(PYTEST) -m apache -k same_operations \
+		tests/conformance/test_coordinator_beside_zookeeper.py
+
+# The coordinator on disks that fail, 2,000 plays.
+power-loss: setup
+	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
+
 clean:
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report

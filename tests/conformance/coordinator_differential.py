@@ -469,7 +469,14 @@ class Conversation:
         """Where persistent watches are."""
         if self.mixed_watches:
             return "/" if self.random.random() < 0.2 else self.path()
-        return "/" + self.random.choice(("w", "w/a", "w/b", "w/a/c"))
+        return "/" + self.random.choice(("w", "w/a", "w/bb", "w/a/c", "w/a/cc"))
+
+    def watch_mode(self, path: str) -> int:
+        return self.random.choice((0, 1)) if self.mixed_watches else len(path) % 2
+
+    def add_watch(self) -> Operation[Any]:
+        path = self.watched_path()
+        return AddWatch(path, self.watch_mode(path))
 
     def operation(self) -> Operation[Any]:
         return self.random.choices(_KINDS, cum_weights=_WEIGHTS)[0](self)
@@ -530,9 +537,10 @@ class Conversation:
         persistent: list[str] | None = None
         recursive: list[str] | None = None
         if self.random.random() < 0.5:
-            persistent, recursive = [self.watched_path()], [self.watched_path()]
-            if not self.mixed_watches and persistent == recursive:
-                recursive = []
+            paths = sorted({self.watched_path() for _ in range(2)})
+            modes = [self.watch_mode(path) for path in paths]
+            persistent = [path for path, mode in zip(paths, modes, strict=True) if mode == 0]
+            recursive = [path for path, mode in zip(paths, modes, strict=True) if mode == 1]
         request = SetWatches(0, *lists, persistent, recursive)
         for server, zxid in zip(self.servers, zxids, strict=True):
             server.connections[session].send(encode_request(SET_WATCHES_XID, replace(request, relative_zxid=zxid)))
@@ -652,9 +660,10 @@ _TABLE: Final[list[tuple[int, Callable[[Conversation], Operation[Any]]]]] = [
     (1, lambda self: GetAllChildrenNumber(self.path())),
     (1, lambda self: WhoAmI()),
     (2, Conversation.multi_read),
-    (2, lambda self: AddWatch(self.watched_path(), self.random.choice((0, 1)))),
+    (2, Conversation.add_watch),
     (2, lambda self: _watches(self, RemoveWatches)),
-    (1, lambda self: _watches(self, CheckWatches)),
+    # Before 3.9 checkWatches said yes when anyone at all watched the znode.
+    (1, lambda self: _watches(self, CheckWatches if self.mixed_watches else RemoveWatches)),
 ]
 _KINDS: Final = [kind for _, kind in _TABLE]
 _WEIGHTS: Final = [sum(weight for weight, _ in _TABLE[: index + 1]) for index in range(len(_TABLE))]

@@ -202,7 +202,8 @@ class ZooKeeperEnsemble:
             self.processes[number] = subprocess.Popen(
                 [
                     *(java(), *self._jvm, *(f"-D{key}={value}" for key, value in properties.items())),
-                    *("-cp", self._classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain"), str(home / "zoo.cfg"),
+                    *("-cp", self._classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain"),
+                    str(home / "zoo.cfg"),
                 ],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home,
             )  # fmt: skip
