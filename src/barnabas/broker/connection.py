@@ -263,7 +263,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 and not (self._unanswered or self._writing_paused)
                 and size <= self._limits.max_request_bytes
             ):
-                self._run(bytearray(_shared_view[4:end]))
+                self._run(_shared[4:end])
                 return
         self._cut(end)
 
@@ -288,8 +288,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 begun[: end - start] = _shared_view[start:end]
                 position = end
                 break
-            frames.append(bytearray(_shared_view[start : start + size]))
             position = start + size
+            frames.append(_shared[start:position])
         if refusal is None:
             self._head = bytes(_shared_view[position:end])
         if len(frames) > 1:

@@ -199,10 +199,8 @@ class RepeatedProduces:
         except KafkaError:
             return None
         if acks == ACKS_ALL:
-            over, error = partition.check_enough_replicas_reach_offset(
-                info.last_offset + 1, partition.leading_since_epoch
-            )
-            if error or not over:
+            # There are enough in sync, or the append had failed.
+            if partition.leader_log().high_watermark <= info.last_offset:
                 header = RequestHeader(int(ApiKey.PRODUCE), version, correlation_id, envelope.client_id)
                 context = RequestContext(
                     header, connection.principal, connection.listener, connection, self._route, envelope.request
