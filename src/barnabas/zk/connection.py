@@ -288,12 +288,12 @@ class ClientConnection(asyncio.Protocol):
         self._write(encode_request(AUTH_XID, Auth(scheme, auth)))
 
     def _auth_answered(self, code: int) -> None:
+        scheme, accepted = self._auth_sent[0] if self._auth_sent else ("", None)
+        if code != 0:
+            self._refused(f"the server refused the identity of scheme {scheme}" if scheme else "the server refused us")
+            return
         if not self._auth_sent:
             raise JuteError("an answer to no auth")
-        scheme, accepted = self._auth_sent[0]
-        if code != 0:
-            self._refused(f"the server refused the identity of scheme {scheme}")
-            return
         self._auth_sent.popleft()
         if accepted is not None and not accepted.done():
             accepted.set_result(True)

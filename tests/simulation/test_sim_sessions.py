@@ -1,0 +1,347 @@
+"""Sessions that end, come back or are refused at the worst moment, in whole clusters; each play named by its bug."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from barnabas.broker.server import Broker, BrokerStartError
+from barnabas.model.config import broker_config
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime import Runtime
+from barnabas.sim.chance import Chance
+from barnabas.sim.node import Node
+from barnabas.sim.world import ZOOKEEPER, World
+from barnabas.sim.zookeeper import Ensemble
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+
+Play = Callable[[World], Awaitable[None]]
+
+
+def played(seed: int, play: Play, config: dict[str, str] | None = None) -> World:
+    """Runs `play` in a cluster of three that has come up."""
+    world = World(seed, 3, config)
+
+    async def story() -> None:
+        world.start_coordinator()
+        for name in world.broker_names:
+            world.start_broker(name)
+        await world.until(lambda: len(world.brokers) == 3 and world.controller(), "the cluster is up")
+        await play(world)
+
+    world.loop.run_until_complete(story())
+    assert world.violations == []
+    return world
+
+
+def coordinator(world: World) -> Ensemble:
+    assert world.coordinator is not None
+    return world.coordinator
+
+
+def registered(world: World) -> list[str]:
+    return world.children("/brokers/ids")
+
+
+def owner(world: World, name: str) -> int:
+    """The session that registered a broker; 0 for one that is not registered."""
+    number = name.rpartition("-")[2]
+    if number not in registered(world):
+        return 0
+    return coordinator(world).committed.node(f"/brokers/ids/{number}").ephemeral_owner
+
+
+def expires(world: World, name: str) -> int:
+    client = world.brokers[name]._client
+    assert client is not None
+    return client.expires
+
+
+def epoch(world: World) -> int:
+    return int(world.znode("/controller_epoch") or b"0")
+
+
+async def settled(world: World, what: str) -> None:
+    """Everybody is registered by a session of its own, one of them reigns, and nobody's queue is stuck."""
+
+    def so() -> bool:
+        reigning = [name for name, broker in world.brokers.items() if broker.controller.is_active]
+        return (
+            len(world.brokers) == 3
+            and registered(world) == ["0", "1", "2"]
+            and all(owner(world, name) == broker.zk.session_id for name, broker in world.brokers.items())
+            and reigning == [world.controller()]
+            and all(not broker.controller.event_manager.event_queue_size for broker in world.brokers.values())
+        )
+
+    await world.until(so, what)
+
+
+async def create_topic(world: World, topic: str, partitions: int = 6) -> None:
+    """Made in ZooKeeper alone, as old tools do: only a watch tells the controller of it."""
+
+    async def story(runtime: Runtime, _: Any) -> None:
+        client = ZooKeeperClient(
+            runtime, f"{ZOOKEEPER}:2181", session_timeout_ms=6_000, connection_timeout_ms=30_000, name="tool"
+        )
+        await client.start()
+        zk = KafkaZkClient(runtime, client)
+        assignment = {
+            TopicPartition(topic, number): tuple((number + each) % 3 for each in range(3))
+            for number in range(partitions)
+        }
+        await zk.create_topic_assignment(topic, runtime.entropy.uuid(), assignment)
+        await client.close()
+
+    await world.client(story, f"tool-{topic}")
+
+
+async def led(world: World, topic: str, partitions: int = 6) -> None:
+    def so() -> bool:
+        states = [world.state(f"{topic}-{number}") for number in range(partitions)]
+        return all(state is not None and sorted(state["isr"]) == [0, 1, 2] for state in states)
+
+    await world.until(so, f"every partition of {topic} has a leader and three in sync")
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_b06_a_partition_state_whose_answer_was_lost_does_not_stop_isr_changes(seed: int) -> None:
+    """KAFKA-2729: a ZooKeeper blip leaves a stale version behind, and every later ISR update is refused."""
+
+    async def play(world: World) -> None:
+        await create_topic(world, "t")
+        await led(world, "t")
+        for _ in range(2):
+            controller = world.controller()
+            assert controller is not None
+            victim = next(name for name in world.broker_names if name != controller)
+            coordinator(world).lose_requests[controller] = [True] * 3
+            world.kill(victim)
+            number = int(victim.rpartition("-")[2])
+            await world.until(
+                lambda number=number: number not in (world.state("t-0") or {})["isr"], "the ISR is smaller"
+            )
+            coordinator(world).lose_requests[controller] = [True] * 3
+            world.start_broker(victim)
+            await led(world, "t")
+            coordinator(world).lose_requests.clear()
+        assert coordinator(world).struck["zk-loss"] >= 6
+
+    played(seed, play)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_b07_a_broker_registers_again_though_its_old_znode_is_still_there(seed: int) -> None:
+    """KAFKA-1387, KAFKA-7165: the expired session's ephemeral goes late, and must not take the new one with it."""
+
+    async def play(world: World) -> None:
+        for name in world.broker_names:
+            before, old = world.brokers[name].broker_epoch, owner(world, name)
+            coordinator(world).ephemerals_late_ms = 20_000
+            coordinator(world).expire(name)
+            await world.until(lambda name=name, old=old: owner(world, name) not in (0, old), "registered", 10)
+            await settled(world, "the cluster is whole again")
+            assert world.brokers[name].broker_epoch > before
+            coordinator(world).ephemerals_late_ms = 0
+        await asyncio.sleep(25)  # virtual: the old sessions' znodes go
+        assert registered(world) == ["0", "1", "2"]
+        await settled(world, "nothing was lost with the old sessions")
+
+    played(seed, play)
+
+
+def test_b07_a_restarted_broker_waits_out_its_own_stale_registration() -> None:
+    async def play(world: World) -> None:
+        killed = owner(world, "broker-1")
+        world.kill("broker-1")
+        world.start_broker("broker-1")
+        await world.until(lambda: "broker-1" in world.starting, "it starts")
+        starting = world.starting["broker-1"]
+        waits: list[int] = []
+
+        def seen() -> bool:
+            wait = starting.status()["registration_wait"]
+            if wait is not None:
+                assert starting.status()["state"] == "WAITING_FOR_REGISTRATION"
+                assert f"session 0x{killed & (1 << 64) - 1:x} of a broker at broker-1:9092" in wait["owner"]
+                waits.append(wait["remaining_ms"])
+            return "broker-1" in world.brokers
+
+        await world.until(seen, "it is registered", 20)
+        # A countdown, second by second, from what barnabas.registration.timeout.ms allows.
+        seconds = list(dict.fromkeys(wait // 1000 for wait in waits))
+        assert seconds == sorted(seconds, reverse=True)
+        assert 4 <= len(seconds) <= 8
+        assert seconds[0] in (59, 60)
+        assert world.brokers["broker-1"].status()["state"] == "RUNNING"
+        assert world.brokers["broker-1"].status()["registration_wait"] is None
+
+    played(1, play)
+
+
+def test_b23_a_second_live_broker_of_the_same_id_is_told_who_has_it() -> None:
+    """KAFKA-150: it neither takes the id over nor dies at once."""
+
+    async def play(world: World) -> None:
+        node = world.nodes["twin"] = Node(world.loop, world.network, Chance(1, "twin"), "twin")
+        ended: asyncio.Future[tuple[float, Exception]] = asyncio.get_running_loop().create_future()
+
+        async def main(runtime: Runtime) -> None:
+            values = {**world.config_of(1, "twin"), "barnabas.registration.timeout.ms": "9000"}
+            began = runtime.clock.monotonic_ms()
+            try:
+                await Broker(runtime, broker_config(values)).startup()
+            except BrokerStartError as error:
+                ended.set_result((runtime.clock.monotonic_ms() - began, error))
+
+        before = owner(world, "broker-1")
+        node.begin(main)
+        waited_ms, error = await asyncio.wait_for(ended, 60)
+        assert 9_000 <= waited_ms < 12_000
+        for part in ("Broker id 1 is registered", "of a broker at broker-1:9092", "choose another"):
+            assert part in str(error)
+        assert owner(world, "broker-1") == before
+        await settled(world, "the first one never noticed")
+
+    played(1, play)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1, 3, 6])
+def test_b11_a_controller_whose_session_ends_in_the_middle_of_its_failover(delay_ms: int) -> None:
+    """KAFKA-6879: the expiry's hook waits for an event, which waits for ZooKeeper, which waits for the hook."""
+
+    async def play(world: World) -> None:
+        await create_topic(world, "t", 12)
+        await led(world, "t", 12)
+        for _ in range(2):
+            dead = world.controller()
+            assert dead is not None
+            world.kill(dead)
+            await world.until(lambda dead=dead: world.controller() not in (None, dead), "another one is elected")
+            await asyncio.sleep(delay_ms / 1000)
+            elected = world.controller()
+            assert elected is not None
+            coordinator(world).expire(elected)
+            world.start_broker(dead)
+            await settled(world, "the controller's queue goes on")
+            await led(world, "t", 12)
+
+    played(delay_ms, play)
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_b12_a_session_that_is_refused_for_long_is_made_in_the_end(seed: int) -> None:
+    """KAFKA-5473: nobody gives up, and nobody who has no session counts as alive or reigns."""
+
+    async def play(world: World) -> None:
+        await create_topic(world, "t")
+        await led(world, "t")
+        controller = world.controller()
+        assert controller is not None
+        before = epoch(world)
+        coordinator(world).refuse_sessions[controller] = None
+        coordinator(world).expire(controller)
+        await asyncio.sleep(60)
+        assert world.controller() not in (None, controller)
+        assert epoch(world) == before + 1
+        assert not world.brokers[controller].controller.is_active
+        assert owner(world, controller) == 0
+        status = world.brokers[controller].status()["zookeeper"]
+        assert status["state"] in ("AUTH_FAILED", "CONNECTING", "EXPIRED")
+        assert status["auth_failures"] > 10
+        coordinator(world).refuse_sessions.clear()
+        await settled(world, "the refused one is back")
+        await led(world, "t")
+
+    played(seed, play)
+
+
+def test_b12_all_servers_are_away_for_longer_than_any_session() -> None:
+    async def play(world: World) -> None:
+        await create_topic(world, "t")
+        await led(world, "t")
+        sessions = [owner(world, name) for name in world.broker_names]
+        before = coordinator(world)
+        world.kill(ZOOKEEPER)
+        await asyncio.sleep(120)
+        world.start_coordinator()
+        await world.until(lambda: coordinator(world) is not before and len(coordinator(world).connections) >= 3, "back")
+        for name in world.broker_names:
+            coordinator(world).expire(name)
+        await settled(world, "everybody has a new session")
+        assert not {owner(world, name) for name in world.broker_names} & set(sessions)
+        await create_topic(world, "u")
+        await led(world, "u")
+
+    played(1, play)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_b13_what_changes_while_a_session_is_over_is_seen_by_the_next(seed: int) -> None:
+    """KAFKA-928: a watch goes with its session; the next session reads again and sets it again."""
+
+    async def play(world: World) -> None:
+        for turn in range(2):
+            for name in world.broker_names:
+                coordinator(world).expire(name)
+            await create_topic(world, f"t{turn}")
+            await led(world, f"t{turn}")
+            await settled(world, "whole again")
+            # And what every broker follows by itself: /feature, and the changes of configurations.
+            tree = coordinator(world).committed
+            version = tree.node("/feature").version
+            for broker in world.brokers.values():
+                assert broker.features_epoch == version
+        before = {name: expires(world, name) for name in world.broker_names}
+        await feature_changes(world)
+        version = coordinator(world).committed.node("/feature").version
+        await world.until(
+            lambda: all(broker.features_epoch == version for broker in world.brokers.values()), "every broker knows", 5
+        )
+        assert {name: expires(world, name) for name in world.broker_names} == before
+
+    played(seed, play)
+
+
+async def feature_changes(world: World) -> None:
+    async def story(runtime: Runtime, _: Any) -> None:
+        client = ZooKeeperClient(
+            runtime, f"{ZOOKEEPER}:2181", session_timeout_ms=6_000, connection_timeout_ms=30_000, name="tool"
+        )
+        await client.start()
+        data, _ = await client.get("/feature")
+        assert json.loads(data or b"")["status"] == 1
+        await client.set("/feature", data)
+        await client.close()
+
+    await world.client(story, "feature-tool")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_b24_elections_whose_answers_are_lost_are_won_by_one(seed: int) -> None:
+    """ZOOKEEPER-2355: the multi is done and its answer lost; the winner has to know, and nobody wins twice."""
+
+    async def play(world: World) -> None:
+        await create_topic(world, "t")
+        await led(world, "t")
+        for _ in range(3):
+            before, dead = epoch(world), world.controller()
+            assert dead is not None
+            for name in world.broker_names:
+                if name != dead:
+                    coordinator(world).lose_requests[name] = [True, True]
+            world.kill(dead)
+            await world.until(lambda dead=dead: world.controller() not in (None, dead), "another one is elected")
+            world.start_broker(dead)
+            await settled(world, "one of them reigns")
+            coordinator(world).lose_requests.clear()
+            # The winner recognized itself: it did not have to be elected again.
+            assert epoch(world) == before + 1
+            await led(world, "t")
+
+    played(seed, play)
