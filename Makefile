@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test check bench fmt sim mutants clean chaos
+.PHONY: setup demo test check bench fmt sim mutants differential power-loss clean chaos
 
 setup: $(STAMP)
 

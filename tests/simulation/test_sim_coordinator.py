@@ -140,7 +140,7 @@ class Play:
 
     async def until(self, fact: object) -> None:
         assert callable(fact)
-        for _ in range(400):
+        for _ in range(3000):  # a client that was told nothing of a power loss is back after its session's timeout
             if fact():
                 return
             await asyncio.sleep(0.01)
