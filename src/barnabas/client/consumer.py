@@ -131,7 +131,7 @@ class Consumer:
         member = self.member
         if member is None or not await member.ensure_joined():
             return
-        committed = await member.committed(member.assignment)
+        committed = await member.committed(member.assignment, require_stable=self._isolation_level == READ_COMMITTED)
         missing = [each for each in member.assignment if committed[each] < 0]
         if missing and self._auto_offset_reset is None:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")

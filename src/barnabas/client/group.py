@@ -26,6 +26,8 @@ RANGE: Final = "range"
 _VERSION: Final = 1
 """The version of the embedded consumer protocol messages: 1 has owned partitions, which every client reads."""
 
+_FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
+
 _COORDINATOR_MOVED: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
@@ -235,15 +237,21 @@ class GroupMember:
 
         await self.cluster.retrying(attempt)
 
-    async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    async def committed(
+        self, partitions: Sequence[TopicPartition], *, require_stable: bool = False
+    ) -> dict[TopicPartition, int]:
         """The committed offset of each partition, -1 where there is none."""
-        return await committed_offsets(self.cluster, self.group, partitions)
+        return await committed_offsets(self.cluster, self.group, partitions, require_stable=require_stable)
 
 
 async def committed_offsets(
-    cluster: ClusterClient, group: str, partitions: Sequence[TopicPartition]
+    cluster: ClusterClient, group: str, partitions: Sequence[TopicPartition], *, require_stable: bool = False
 ) -> dict[TopicPartition, int]:
-    """What `group` has committed for each partition, -1 where nothing."""
+    """What `group` has committed for each partition, -1 where nothing.
+
+    With `require_stable` it waits for open transactions that commit other offsets to end (KIP-447): else what they
+    have read would be read again.
+    """
     topics: dict[str, list[int]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each.partition)
@@ -251,8 +259,10 @@ async def committed_offsets(
     async def attempt() -> dict[TopicPartition, int]:
         coordinator = await cluster.coordinator(group)
         request = OffsetFetchRequest()
+        version = coordinator.best_version(request)
+        request.require_stable = require_stable and version >= _FIRST_VERSION_WITH_REQUIRE_STABLE
         found: Any
-        if coordinator.best_version(request) >= 8:
+        if version >= 8:
             request.groups = [
                 OffsetFetchRequest.OffsetFetchRequestGroup(
                     group_id=group,
