@@ -1,0 +1,484 @@
+"""Transactions under faults: a bank's transfers, and workers that read, transform and write exactly once.
+
+A run of its own beside `run`: three brokers, clients that write in transactions, and faults that aim at whoever
+coordinates or leads. In the end everything is healed, and it is judged:
+
+- T2: a producer that was succeeded writes nothing that counts;
+- T3: of a transfer both halves count or neither, as its sender was told, and no partition is left with an open end;
+- T4: coordinator epochs in a producer's markers never fall;
+- T5: after the faults the last stable offsets reach the high watermarks;
+- T6: of every record that the workers read exactly one result counts, although they die, stand still and are replaced;
+- R9: what a reader of committed records was given counts, and stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer import Consumer
+from barnabas.client.group import committed_offsets
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.producer import Producer
+from barnabas.client.transactions import State, TransactionalProducer
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.chance import Chance
+from barnabas.sim.loop import NS
+from barnabas.sim.world import LOG_DIR, World
+from barnabas.wire.records import batches, records_of
+
+ACCOUNTS: Final = "accounts"
+SOURCE: Final = "source"
+RESULT: Final = "result"
+PARTITIONS: Final = {ACCOUNTS: 4, SOURCE: 3, RESULT: 3}
+SOURCE_RECORDS: Final = 120
+GROUP: Final = "workers"
+TELLERS: Final = 2
+WORKERS: Final = 2
+TRANSACTION_TIMEOUT_MS: Final = 8_000
+RECOVERY_S: Final = 120.0
+CONFIG: Final = {
+    "min.insync.replicas": "2",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+
+Place = tuple[TopicPartition, int]
+
+
+class Fault(StrEnum):
+    KILL_COORDINATOR = "kill a transaction coordinator"
+    KILL_GROUP_COORDINATOR = "kill the group's coordinator"
+    KILL_LEADER = "kill a leader"
+    KILL_CONTROLLER = "kill the controller"
+    SHUT_DOWN = "shut a broker down"
+    CUT_OFF = "cut a broker off"
+    PAUSE_BROKER = "a broker stands still"
+    PAUSE_CLIENT = "a client stands still"
+    KILL_CLIENT = "kill a client"
+
+
+@dataclass(slots=True)
+class Transfer:
+    """What became of a transfer as its sender knows: "committed", "aborted", or "unknown" (which is one of the two)."""
+
+    outcome: str = "unknown"
+
+
+@dataclass
+class Told:
+    """What clients did and were told."""
+
+    transfers: dict[bytes, Transfer] = field(default_factory=dict)
+    sources: dict[bytes, None] = field(default_factory=dict)
+    """Records in the source topic that were acknowledged."""
+    read: dict[Place, bytes] = field(default_factory=dict)
+    """What a reader of committed records was given."""
+    wrong: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TransactionsOutcome:
+    """`wrong` is empty for a good run."""
+
+    seed: int
+    wrong: tuple[str, ...]
+    event_hash: str
+    committed: int
+    aborted: int
+    unknown: int
+    results: int
+    faults: tuple[str, ...]
+    virtual_s: float
+
+    @property
+    def good(self) -> bool:
+        return not self.wrong
+
+
+def run_transactions(seed: int, length_s: float = 25.0) -> TransactionsOutcome:
+    # A collection in the middle of a run would end coroutines of dead processes at a moment that no seed draws.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _Run(seed, length_s).outcome()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Run:
+    def __init__(self, seed: int, length_s: float) -> None:
+        self.seed = seed
+        self.length_s = length_s
+        self.world = World(seed, 3, CONFIG)
+        self.told = Told()
+        self.faults: list[str] = []
+        self.stopping = False
+        self.clients: dict[str, asyncio.Future[Any]] = {}
+        self.chance = Chance(seed, "transactions")
+
+    def outcome(self) -> TransactionsOutcome:
+        told, world = self.told, self.world
+        try:
+            world.loop.run_until_complete(self._story())
+        except (AssertionError, KafkaError, OSError, RuntimeError) as error:
+            told.wrong.append(f"L1: {type(error).__name__}: {error}")
+        told.wrong += [f"S4: nobody handled {each}" for each in world.loop.unhandled]
+        told.wrong += [str(each) for each in world.violations]
+        outcomes = [each.outcome for each in told.transfers.values()]
+        return TransactionsOutcome(
+            self.seed,
+            tuple(told.wrong),
+            world.hash.hexdigest(),
+            outcomes.count("committed"),
+            outcomes.count("aborted"),
+            outcomes.count("unknown"),
+            len(told.sources),
+            tuple(self.faults),
+            world.loop.now_ns / NS,
+        )
+
+    async def _story(self) -> None:
+        world = self.world
+        world.start_coordinator()
+        await world.until(lambda: world.coordinator is not None, "the coordinator's start")
+        for name in world.broker_names:
+            world.start(name)
+        await world.until(lambda: self._all_up() and world.controller() is not None, "the brokers' start")
+        await world.client(lambda _, cluster: _create_topics(cluster), "admin")
+        for number in range(TELLERS):
+            self._begin(f"teller-{number}")
+        for number in range(WORKERS):
+            self._begin(f"worker-{number}")
+        self._begin("feeder")
+        self._begin("reader")
+        await self._strike()
+        await self._heal()
+        await world.until(lambda: len(self.told.sources) == SOURCE_RECORDS, "the source's end", RECOVERY_S)
+        await self._judge()
+
+    def _all_up(self) -> bool:
+        names = self.world.broker_names
+        return len(self.world.brokers) == len(names) and all(
+            len(broker.metadata.image.brokers) == len(names) for broker in self.world.brokers.values()
+        )
+
+    # Clients, each in a process of its own. One that dies is begun again, and fences what it was.
+
+    def _begin(self, name: str) -> None:
+        kind, _, _ = name.partition("-")
+        story = {"teller": self._teller, "worker": self._worker, "feeder": self._feeder, "reader": self._reader}[kind]
+        self.clients[name] = self.world.client(lambda runtime, cluster: story(cluster, name), name)
+
+    async def _producer(self, cluster: ClusterClient, name: str) -> TransactionalProducer:
+        while True:
+            producer = TransactionalProducer(
+                cluster, name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, delivery_timeout_ms=20_000
+            )
+            try:
+                await producer.init_transactions()
+                return producer
+            except (KafkaError, OSError):
+                await asyncio.sleep(0.5)
+
+    async def _teller(self, cluster: ClusterClient, name: str) -> None:
+        """Moves money between accounts: a debit here, a credit there, and now and then a change of mind."""
+        chance = Chance(self.seed, f"{name} {self.world.loop.now_ns}")
+        producer = await self._producer(cluster, name)
+        number = 0
+        while not self.stopping:
+            number += 1
+            transfer = f"{name} {self.world.loop.now_ns} {number}".encode()
+            self.told.transfers[transfer] = Transfer()
+            debit, credit = chance.whole(0, PARTITIONS[ACCOUNTS] - 1), chance.whole(0, PARTITIONS[ACCOUNTS] - 1)
+            regrets = chance.happens(0.2)
+            try:
+                await producer.begin_transaction()
+                await producer.append(ACCOUNTS, transfer + b" debit", partition=debit)
+                if chance.happens(0.3):
+                    await producer.flush()
+                    await asyncio.sleep(chance.share())
+                await producer.append(ACCOUNTS, transfer + b" credit", partition=credit)
+                if regrets:
+                    await producer.abort_transaction()
+                else:
+                    await producer.commit_transaction()
+                self.told.transfers[transfer].outcome = "aborted" if regrets else "committed"
+            except (KafkaError, OSError):
+                producer = await self._after_trouble(cluster, name, producer, self.told.transfers[transfer])
+            await asyncio.sleep(chance.share() * 0.3)
+
+    async def _after_trouble(
+        self, cluster: ClusterClient, name: str, producer: TransactionalProducer, transfer: Transfer | None
+    ) -> TransactionalProducer:
+        """Aborts where that is possible, and takes the id over anew where it is not."""
+        committing = producer.state is State.COMMITTING
+        if producer.state in (State.SPOILT, State.IN_TRANSACTION):
+            with contextlib.suppress(KafkaError, OSError):
+                await producer.abort_transaction()  # else a successor's InitProducerId, or the timeout, aborts it
+            if transfer is not None and not committing:
+                transfer.outcome = "aborted"
+        if producer.state is State.READY:
+            return producer
+        return await self._producer(cluster, name)
+
+    async def _feeder(self, cluster: ClusterClient, name: str) -> None:
+        """Writes what the workers read: every value once."""
+        producer = Producer(cluster, delivery_timeout_ms=300_000)
+        pause_s = self.length_s / SOURCE_RECORDS
+        for number in range(SOURCE_RECORDS):
+            value = b"%d" % number
+            delivered = await producer.append(SOURCE, value, partition=number % PARTITIONS[SOURCE])
+            delivered.add_done_callback(lambda _, value=value: self.told.sources.setdefault(value))  # type: ignore[misc]
+            await asyncio.sleep(pause_s)
+        await producer.close()
+
+    async def _worker(self, cluster: ClusterClient, name: str) -> None:
+        """Reads what the group gives it, and writes a result of each record with the offset behind it."""
+        chance = Chance(self.seed, f"{name} {self.world.loop.now_ns}")
+        producer = await self._producer(cluster, name)
+        while not self.stopping:
+            consumer = Consumer(
+                cluster, group=GROUP, isolation_level=READ_COMMITTED, max_wait_ms=200, session_timeout_ms=6_000
+            )
+            try:
+                await consumer.subscribe([SOURCE])
+                while not self.stopping:
+                    taken = await consumer.poll(300)
+                    if not taken:
+                        continue
+                    member = consumer.member
+                    assert member is not None
+                    await producer.begin_transaction()
+                    for topic, partition, record in taken:
+                        at = b"%d-%d" % (partition, record.offset)
+                        value = at + b" " + (record.value or b"")
+                        await producer.append(RESULT, value, partition=chance.whole(0, PARTITIONS[RESULT] - 1))
+                        assert topic == SOURCE
+                    offsets = {each: consumer.position(each) for each in consumer.assignment}
+                    await producer.send_offsets(offsets, GROUP, member)
+                    await producer.commit_transaction()
+                await consumer.close()
+            except (KafkaError, OSError, ValueError):
+                producer = await self._after_trouble(cluster, name, producer, None)
+                await asyncio.sleep(0.2)
+
+    async def _reader(self, cluster: ClusterClient, name: str) -> None:
+        """Follows everything that is committed, all the time."""
+        while not self.stopping:
+            try:
+                consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
+                await consumer.assign(dict.fromkeys(_partitions(), EARLIEST))
+                while not self.stopping:
+                    for topic, partition, record in await consumer.poll(500):
+                        place = TopicPartition(topic, partition), record.offset
+                        before = self.told.read.setdefault(place, record.value or b"")
+                        if before != record.value:
+                            self.told.wrong.append(f"R9: {place} was {before!r}, is {record.value!r}")
+                await consumer.close()
+            except (KafkaError, OSError):
+                await asyncio.sleep(0.3)
+
+    # Faults
+
+    async def _strike(self) -> None:
+        world, chance = self.world, self.chance
+        ends_ns = world.loop.now_ns + round(self.length_s * NS)
+        await asyncio.sleep(1 + chance.share() * 3)
+        while world.loop.now_ns < ends_ns:
+            fault = chance.one_of(list(Fault))
+            self.faults.append(fault.value)
+            world.note(fault.value)
+            lasts_s = chance.share() * chance.one_of([0.3, 3.0, 9.0])
+            await self._do(fault, lasts_s)
+            await asyncio.sleep(0.2 + chance.share() * 3)
+
+    async def _do(self, fault: Fault, lasts_s: float) -> None:
+        world, chance = self.world, self.chance
+        if fault in (Fault.PAUSE_CLIENT, Fault.KILL_CLIENT):
+            names = [name for name in self.clients if name.startswith(("teller", "worker"))]
+            name = chance.one_of(names)
+            if fault is Fault.PAUSE_CLIENT:
+                # Longer than its session and its transaction may last: when it goes on it is a zombie.
+                world.pause(name)
+                await asyncio.sleep(lasts_s)
+                world.resume(name)
+            elif world.kill(name):
+                await asyncio.sleep(lasts_s / 10)
+                self._begin(name)
+            return
+        broker = self._aim(fault)
+        if broker is None:
+            return
+        if fault is Fault.CUT_OFF:
+            everyone = [other for other in [*world.broker_names, "zookeeper"] if other != broker]
+            world.network.partition([broker], everyone if chance.happens(0.5) else [chance.one_of(everyone)])
+            await asyncio.sleep(lasts_s)
+            world.network.heal()
+        elif fault is Fault.PAUSE_BROKER:
+            world.pause(broker)
+            await asyncio.sleep(lasts_s)
+            world.resume(broker)
+        elif fault is Fault.SHUT_DOWN:
+            await world.shut_down(broker)
+            await asyncio.sleep(lasts_s)
+            world.start(broker)
+        elif world.kill(broker):
+            await asyncio.sleep(lasts_s)
+            world.start(broker)
+
+    def _aim(self, fault: Fault) -> str | None:
+        """The broker that is struck."""
+        world, chance = self.world, self.chance
+        if fault is Fault.KILL_CONTROLLER:
+            return world.controller()
+        if fault is Fault.KILL_COORDINATOR:
+            partition = f"__transaction_state-{chance.whole(0, 2)}"
+        elif fault is Fault.KILL_GROUP_COORDINATOR:
+            partition = f"__consumer_offsets-{chance.whole(0, 2)}"
+        elif fault is Fault.KILL_LEADER:
+            partition = str(chance.one_of(_partitions()))
+        else:
+            return chance.one_of(world.broker_names)
+        state = world.state(partition)
+        return None if state is None or state["leader"] < 0 else f"broker-{state['leader']}"
+
+    async def _heal(self) -> None:
+        world = self.world
+        world.network.heal()
+        for name in list(world.nodes):
+            world.resume(name)
+        for name in world.broker_names:
+            world.start(name)
+        world.note("all is healed")
+        await world.until(self._all_up, "every broker up at the end", RECOVERY_S)
+        await world.until(self._all_in_sync, "every replica in sync at the end", RECOVERY_S)
+        await asyncio.sleep(3)
+
+    def _all_in_sync(self) -> bool:
+        states = [self.world.state(str(each)) for each in _partitions()]
+        return all(state is not None and state["leader"] >= 0 and len(state["isr"]) == 3 for state in states)
+
+    # Judging
+
+    async def _judge(self) -> None:
+        judged = self.world.client(lambda _, cluster: self._results_are_complete(cluster), "auditor")
+        await judged
+        self.stopping = True
+        for name, client in self.clients.items():
+            await self.world.until(client.done, f"the end of {name}", RECOVERY_S)
+        committed = await self.world.client(lambda _, cluster: self._committed(cluster), "judge")
+        self._transfers_are_whole(committed)
+        self._results_are_exact(committed)
+        for place, value in self.told.read.items():
+            if committed.get(place) != value:
+                self.told.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
+        self._coordinator_epochs_rise()
+
+    async def _results_are_complete(self, cluster: ClusterClient) -> None:
+        """The workers have come to the end of the source (L1), and no transaction holds readers up (T5)."""
+        ends = await cluster.list_offsets(dict.fromkeys(_of(SOURCE), LATEST))
+        deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
+        while True:
+            offsets = await committed_offsets(cluster, GROUP, list(ends))
+            if all(offsets[each] >= listed.offset for each, listed in ends.items()):
+                return
+            if self.world.loop.now_ns > deadline_ns:
+                raise TimeoutError(f"the workers did not finish: {offsets}")
+            await asyncio.sleep(0.5)
+
+    async def _committed(self, cluster: ClusterClient) -> dict[Place, bytes]:
+        """Everything that counts, once nothing is open any more."""
+        partitions = _partitions()
+        deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
+        while True:
+            ends = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_UNCOMMITTED)
+            stable = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_COMMITTED)
+            behind = [str(each) for each in partitions if stable[each].offset < ends[each].offset]
+            if not behind:
+                break
+            if self.world.loop.now_ns > deadline_ns:
+                raise TimeoutError(f"T5: transactions are open for ever in {behind}")
+            await asyncio.sleep(0.5)
+        found: dict[Place, bytes] = {}
+        consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
+        await consumer.assign(dict.fromkeys(partitions, EARLIEST))
+        while any(consumer.position(each) < ends[each].offset for each in partitions):
+            for topic, partition, record in await consumer.poll(500):
+                found[TopicPartition(topic, partition), record.offset] = record.value or b""
+        await consumer.close()
+        return found
+
+    def _transfers_are_whole(self, committed: dict[Place, bytes]) -> None:
+        halves: dict[bytes, list[bytes]] = {}
+        for (topic_partition, _), value in committed.items():
+            if topic_partition.topic == ACCOUNTS:
+                transfer, _, half = value.rpartition(b" ")
+                halves.setdefault(transfer, []).append(half)
+        for transfer, known in self.told.transfers.items():
+            found = sorted(halves.pop(transfer, []))
+            if found not in ([], [b"credit", b"debit"]):
+                self.told.wrong.append(f"T3: transfer {transfer!r} is torn or doubled: {found}")
+            elif known.outcome == "committed" and not found:
+                self.told.wrong.append(f"T3: transfer {transfer!r} was committed and does not count")
+            elif known.outcome == "aborted" and found:
+                self.told.wrong.append(f"T3: transfer {transfer!r} was aborted and counts")
+        self.told.wrong += [f"T3: transfer {transfer!r} came from nowhere" for transfer in halves]
+
+    def _results_are_exact(self, committed: dict[Place, bytes]) -> None:
+        sources = {
+            b"%d-%d" % (at.partition, offset): value for (at, offset), value in committed.items() if at.topic == SOURCE
+        }
+        results: dict[bytes, int] = {}
+        for (at, _), value in committed.items():
+            if at.topic == RESULT:
+                results[value] = results.get(value, 0) + 1
+        for place, value in sources.items():
+            count = results.pop(place + b" " + value, 0)
+            if count != 1:
+                self.told.wrong.append(f"T6: the record {value!r} at {place!r} has {count} results")
+        self.told.wrong += [f"T6: the result {each!r} is of no record" for each in results]
+
+    def _coordinator_epochs_rise(self) -> None:
+        for name in self.world.broker_names:
+            files = self.world.nodes[name].volume.names
+            for topic_partition in _partitions():
+                prefix = f"{LOG_DIR}/{topic_partition}/"
+                seen: dict[int, int] = {}
+                for path in sorted(each for each in files if each.startswith(prefix) and each.endswith(".log")):
+                    data = memoryview(bytes(files[path].cached))
+                    for header, start, end in batches(data):
+                        if not header.is_control:
+                            continue
+                        for record in records_of(data, start, end):
+                            epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+                            if epoch < seen.get(header.producer_id, -1):
+                                self.told.wrong.append(
+                                    f"T4: {topic_partition} on {name}: coordinator epoch {epoch} of producer "
+                                    f"{header.producer_id} after {seen[header.producer_id]}"
+                                )
+                            seen[header.producer_id] = epoch
+
+
+def _of(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(PARTITIONS[topic])]
+
+
+def _partitions() -> list[TopicPartition]:
+    return [each for topic in PARTITIONS for each in _of(topic)]
+
+
+async def _create_topics(cluster: ClusterClient) -> None:
+    topics = [NewTopic(name, partitions, 3) for name, partitions in PARTITIONS.items()]
+    for name, error in (await Admin(cluster).create_topics(topics)).items():
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise RuntimeError(f"topic {name} could not be created: {error}")
