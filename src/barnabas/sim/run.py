@@ -15,6 +15,7 @@ from barnabas.sim.draw import draw
 from barnabas.sim.loop import NS
 from barnabas.sim.nemesis import Nemesis
 from barnabas.sim.plan import Action, Plan
+from barnabas.sim.recorder import Recorder
 from barnabas.sim.trace import Event, Violation
 from barnabas.sim.workload import History, Workload
 from barnabas.sim.world import World
@@ -72,6 +73,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     checkers = Checkers(world, history, plan)
     workload.on_read = checkers.read
     with checkers:
+        Recorder(world).attach()
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)
         except (AssertionError, KafkaError, OSError, RuntimeError) as error:

@@ -53,14 +53,15 @@ def plan(
     replication_factor: int = 3,
     more_topics: tuple[TopicPlan, ...] = (),
     configs: Mapping[str, str],
+    config: Mapping[str, str] | None = None,
 ) -> Plan:
-    """One topic of one partition with `configs`, and `steps`."""
+    """One topic of one partition with `configs`, and `steps`; `config` is the brokers' own."""
     topic = TopicPlan(ORDERS, 1, replication_factor, configs)
     actions = tuple(
         Action(number, round(when * SECOND), name, arguments, round(lasts * SECOND))
         for number, (when, lasts, name, arguments) in enumerate(steps)
     )
-    return Plan(0, "scenario", brokers, round(length * SECOND), (topic, *more_topics), actions)
+    return Plan(0, "scenario", brokers, round(length * SECOND), (topic, *more_topics), actions, config or {})
 
 
 def produce(lasts: float, records: int = 200, acks: int = -1) -> tuple[float, float, str, dict[str, Any]]:
@@ -436,7 +437,8 @@ _ALL: Final = (
         "A second broker with the same id is refused",
         "Somebody starts another broker under an id that is in use. It waits whether the registration is a leftover; "
         "as it stays, the second one gives up and says why. The first is not disturbed.",
-        plan(produce(25), consume(25), at(3, "twin", 20, node="broker-1"), length=25, configs=_TWO_IN_SYNC),
+        plan(produce(25), consume(25), at(3, "twin", 20, node="broker-1"), length=25, configs=_TWO_IN_SYNC,
+             config={"barnabas.registration.timeout.ms": "9000"}),
         _duplicate_broker_id,
     ),
     Scenario(

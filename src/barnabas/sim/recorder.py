@@ -1,0 +1,144 @@
+"""Tells the trace what a cluster does by itself: who is controller, what was committed, who leads, where logs end.
+
+What ZooKeeper holds is looked at after each of its transactions, so nothing between two of them is missed. Brokers are
+looked at after each transaction and every `EVERY_NS`; where a log ended in between is not told.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from barnabas.broker.server import Broker
+from barnabas.sim.loop import NS
+from barnabas.sim.trace import Happening
+from barnabas.sim.world import World, broker_name
+
+EVERY_NS: Final = 20_000_000
+
+
+class Recorder:
+    """Begins with `attach`, before the coordinator starts."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._controller = ""
+        self._states: dict[str, tuple[bytes, tuple[int, ...]]] = {}
+        self._roles: dict[tuple[str, str], tuple[bool, int, int]] = {}
+        self._logs: dict[tuple[str, str], tuple[int, int, int]] = {}
+        self._lives: dict[str, Broker] = {}
+
+    def attach(self) -> None:
+        told_before = self._world.on_commit
+
+        def committed(operation: Any, session_id: int, result: Any, zxid: int) -> None:
+            told_before(operation, session_id, result, zxid)
+            self._look_at_zookeeper()
+            self._look_at_brokers()
+
+        self._world.on_commit = committed
+        self._tick()
+
+    def _tick(self) -> None:
+        self._look_at_brokers()
+        self._world.loop.call_later(EVERY_NS / NS, self._tick)
+
+    def _look_at_zookeeper(self) -> None:
+        world = self._world
+        controller = world.controller() or ""
+        if controller != self._controller:
+            if self._controller:
+                world.trace.tell(
+                    self._controller, Happening.RESIGNED, f"/controller is gone, {self._controller} was it"
+                )
+            if controller:
+                epoch = int(world.znode("/controller_epoch") or b"0")
+                world.trace.tell(
+                    controller, Happening.CONTROLLER, f"is controller, epoch {epoch}", controller_epoch=epoch
+                )
+            self._controller = controller
+        found: dict[str, tuple[bytes, tuple[int, ...]]] = {}
+        for topic in world.children("/brokers/topics"):
+            for number in world.children(f"/brokers/topics/{topic}/partitions"):
+                state = world.znode(f"/brokers/topics/{topic}/partitions/{number}/state")
+                if state:
+                    assigned = json.loads(world.znode(f"/brokers/topics/{topic}") or b"{}").get("partitions", {})
+                    found[f"{topic}-{number}"] = (state, tuple(assigned.get(number, ())))
+        for partition, (data, replicas) in found.items():
+            if self._states.get(partition) != (data, replicas):
+                self._tell_state(partition, data, replicas)
+        for partition in self._states:
+            if partition not in found:
+                world.trace.tell("", Happening.DELETED, f"{partition} is deleted", partition=partition)
+        self._states = found
+
+    def _tell_state(self, partition: str, data: bytes, replicas: tuple[int, ...]) -> None:
+        read = json.loads(data)
+        topic, _, number = partition.rpartition("-")
+        assert self._world.coordinator is not None
+        node = self._world.coordinator.committed.node(f"/brokers/topics/{topic}/partitions/{number}/state")
+        leader = f"leader {read['leader']}" if read["leader"] >= 0 else "no leader"
+        self._world.trace.tell(
+            "",
+            Happening.STATE,
+            f"{partition}: {leader}, leader epoch {read['leader_epoch']}, isr {read['isr']}, replicas {list(replicas)}",
+            partition=partition,
+            leader=read["leader"],
+            leader_epoch=read["leader_epoch"],
+            isr=read["isr"],
+            partition_epoch=node.version,
+            controller_epoch=read["controller_epoch"],
+            replicas=list(replicas),
+        )
+
+    def _look_at_brokers(self) -> None:
+        world = self._world
+        for name, broker in world.brokers.items():
+            if self._lives.get(name) is not broker:
+                self._lives[name] = broker
+                for key in [key for key in self._roles if key[0] == name]:
+                    del self._roles[key]
+            for partition in broker.replicas.partitions:
+                log = partition.log
+                if log is None:
+                    continue
+                key = name, str(partition.topic_partition)
+                offsets = log.log_start_offset, log.high_watermark, log.log_end_offset
+                role = partition.is_leader, partition.leader_id, partition.leader_epoch
+                if self._roles.get(key) != role and partition.leader_epoch >= 0:
+                    self._roles[key] = role
+                    self._tell_role(key, role, offsets)
+                before = self._logs.get(key)
+                if before != offsets:
+                    self._logs[key] = offsets
+                    self._tell_log(key, before, offsets)
+
+    def _tell_role(self, key: tuple[str, str], role: tuple[bool, int, int], offsets: tuple[int, int, int]) -> None:
+        node, partition = key
+        leads, leader, epoch = role
+        _, high_watermark, end = offsets
+        if leads:
+            self._world.trace.tell(
+                node, Happening.LEADING, f"leads {partition} in epoch {epoch} from {end}",
+                partition=partition, leader_epoch=epoch, log_end_offset=end, high_watermark=high_watermark,
+            )  # fmt: skip
+        else:
+            whom = broker_name(leader) if leader >= 0 else "nobody"
+            self._world.trace.tell(
+                node, Happening.FOLLOWING, f"follows {whom} in {partition}, epoch {epoch}, from {end}",
+                partition=partition, leader=leader, leader_epoch=epoch, log_end_offset=end,
+                high_watermark=high_watermark,
+            )  # fmt: skip
+
+    def _tell_log(self, key: tuple[str, str], before: tuple[int, int, int] | None, now: tuple[int, int, int]) -> None:
+        node, partition = key
+        start, high_watermark, end = now
+        if before is not None and end < before[2]:
+            self._world.trace.tell(
+                node, Happening.TRUNCATED, f"{partition} is truncated from {before[2]} to {end}",
+                partition=partition, from_offset=before[2], to_offset=end,
+            )  # fmt: skip
+        self._world.trace.tell(
+            node, Happening.LOG, f"{partition}: {start} to {end}, high watermark {high_watermark}",
+            partition=partition, log_start_offset=start, high_watermark=high_watermark, log_end_offset=end,
+        )  # fmt: skip
