@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.authorize import Operation, ResourceType
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, replicated
+from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, response
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.delayed_produce import Appended
@@ -74,6 +74,18 @@ class Envelope(NamedTuple):
     answer_front: bytes
     """Between the correlation id and the numbers."""
     answer_back: bytes
+
+    def answer(self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> bytes:
+        """A whole frame."""
+        return self.pack_answer(
+            self.answer_size,
+            correlation_id,
+            self.answer_front,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+            self.answer_back,
+        )
 
 
 class _Version(NamedTuple):
@@ -132,8 +144,7 @@ class RepeatedProduces:
             or envelope in known.envelopes
         ):
             return
-        response = _response(name, index, _NUMBERS.unpack(_NUMBERS_MARK))
-        answer = b"".join(encode_response(response, version, 0))
+        answer = b"".join(encode_response(_answered(name, index, _NUMBERS.unpack(_NUMBERS_MARK)), version, 0))
         front, _, back = answer[_ENVELOPE_AT:].partition(_NUMBERS_MARK)
         self._count += 1
         known.envelopes[envelope] = Envelope(
@@ -149,7 +160,7 @@ class RepeatedProduces:
 
     def answer(
         self, broker: Broker, connection: BrokerConnection, frame: bytearray
-    ) -> bytes | tuple[RequestContext, Coroutine[Any, Any, ProduceResponse | None]] | None:
+    ) -> bytes | tuple[RequestContext, Coroutine[Any, Any, bytes | ProduceResponse | None]] | None:
         """The whole answer to a frame in a known envelope (empty for acks=0), or, where the followers' copies are to
         be waited for, its story. None leaves the frame to the handler: nothing was done."""
         try:
@@ -206,19 +217,24 @@ class RepeatedProduces:
                     header, connection.principal, connection.listener, connection, self._route, envelope.request
                 )
                 appended = Appended(topic_partition).at(partition, info, pending=True)
-                return context, replicated(broker, envelope.request, context, [[appended]])
+                return context, _replicated(broker, envelope, context, appended)
         elif acks == 0:
             return b""
-        return envelope.pack_answer(
-            envelope.answer_size,
-            correlation_id,
-            envelope.answer_front,
-            info.first_offset,
-            info.log_append_time,
-            info.log_start_offset,
-            envelope.answer_back,
-        )
+        return envelope.answer(correlation_id, info.first_offset, info.log_append_time, info.log_start_offset)
 
 
-def _response(name: str, index: int, numbers: tuple[int, int, int]) -> ProduceResponse:
+async def _replicated(
+    broker: Broker, envelope: Envelope, context: RequestContext, appended: Appended
+) -> bytes | ProduceResponse | None:
+    """The answer when the followers have what was appended."""
+    context.settle()
+    await broker.replicas.replicated([appended], envelope.request.timeout_ms)
+    if appended.error:
+        return response(broker, envelope.request, [[appended]], context)
+    return envelope.answer(
+        context.header.correlation_id, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
+    )
+
+
+def _answered(name: str, index: int, numbers: tuple[int, int, int]) -> ProduceResponse:
     return ProduceResponse([TopicResponse(name, [PartitionResponse(index, 0, *numbers)])])

@@ -68,17 +68,9 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             assert isinstance(records, memoryview | bytearray)
             results.append(replicas.append(partition, records, acks, internal_topics_allowed=internal_allowed))
     if acks == ACKS_ALL:
-        return await replicated(broker, request, context, appended)
-    return _response(broker, request, appended, context)
-
-
-async def replicated(
-    broker: Broker, request: ProduceRequest, context: RequestContext, appended: list[list[Appended]]
-) -> ProduceResponse | None:
-    """The answer when the followers have what was appended (acks=all)."""
-    context.settle()
-    await broker.replicas.replicated([each for results in appended for each in results], request.timeout_ms)
-    return _response(broker, request, appended, context)
+        context.settle()
+        await replicas.replicated([each for results in appended for each in results], request.timeout_ms)
+    return response(broker, request, appended, context)
 
 
 async def _unverified(
@@ -165,7 +157,7 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
     return None
 
 
-def _response(
+def response(
     broker: Broker, request: ProduceRequest, appended: list[list[Appended]], context: RequestContext
 ) -> ProduceResponse | None:
     acks = request.acks
