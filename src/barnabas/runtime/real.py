@@ -7,8 +7,6 @@ import errno
 import fcntl
 import os
 import random
-import secrets
-import shutil
 import ssl
 import time
 from collections.abc import Callable, Sequence
@@ -167,6 +165,8 @@ class RealDisk:
             return
 
     def rmtree(self, path: str) -> None:
+        import shutil  # with its archive formats it is slow to import, and rarely needed
+
         shutil.rmtree(path)
 
     def fsync_dir(self, path: str) -> None:
@@ -180,10 +180,12 @@ class RealDisk:
         return RealLock(path)
 
     def free_bytes(self, path: str) -> int:
-        return shutil.disk_usage(path).free
+        usage = os.statvfs(path)
+        return usage.f_bavail * usage.f_frsize
 
     def total_bytes(self, path: str) -> int:
-        return shutil.disk_usage(path).total
+        usage = os.statvfs(path)
+        return usage.f_blocks * usage.f_frsize
 
 
 class RealListener:
@@ -248,10 +250,10 @@ class RealEntropy:
         self._random.shuffle(items)
 
     def token(self, length: int) -> bytes:
-        return secrets.token_bytes(length)
+        return os.urandom(length)
 
     def uuid(self) -> Uuid:
-        return uuid_from(secrets.token_bytes)
+        return uuid_from(os.urandom)
 
 
 def uuid_from(token: Callable[[int], bytes]) -> Uuid:

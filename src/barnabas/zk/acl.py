@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -20,6 +18,9 @@ _AUTHENTICATING: Final = ("digest", "sasl", "x509")
 
 def digest_of(user_and_password: bytes) -> str:
     """The id of the scheme ``digest``: ``user:base64(sha1(user:password))``."""
+    import base64
+    import hashlib
+
     text = user_and_password.decode(errors="replace")
     digest = base64.b64encode(hashlib.sha1(text.encode()).digest()).decode()
     return f"{text.partition(':')[0]}:{digest}"

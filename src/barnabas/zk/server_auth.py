@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.zk.acl import SUPER, Identity, digest_of
-from barnabas.zk.digest_md5 import DigestMd5Server
 from barnabas.zk.ops import Auth
 from barnabas.zk.server_config import CoordinatorConfig
+
+if TYPE_CHECKING:
+    from barnabas.zk.digest_md5 import DigestMd5Server
 
 _SHORT_NAMES: Final[Mapping[str, str]] = {
     "commonName": "CN",
@@ -72,6 +74,8 @@ class Authentication:
         return bool(self._config.sasl_users)
 
     def sasl(self, nonce: str) -> DigestMd5Server:
+        from barnabas.zk.digest_md5 import DigestMd5Server
+
         return DigestMd5Server(self._config.sasl_users, nonce)
 
     def sasl_user(self, user: str) -> list[Identity]:
