@@ -19,9 +19,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.copies import PACKAGE, DoesNotApply, fingerprint, make_copy
-from mutants.plays import PLAYS
+from mutants.plays import plays_for
 from mutants.recall import RESULTS, read_results, write_recall
 from mutants.table import MUTANTS, Mutant
+
+from barnabas.sim.draw import draw
 
 CPU_SECONDS = 600
 CATCH = Path(__file__).with_name("catch.py")
@@ -44,25 +46,40 @@ def run_catch(mutant: Mutant | None, task: dict[str, Any], package: Path) -> dic
 
 
 def hunt(mutant: Mutant, package: Path, cpu_seconds: float) -> dict[str, Any]:
-    plans = [PLAYS[mutant.bug].as_json()] if mutant.bug in PLAYS else []
     runs, cpu_s = 0, 0.0
     alarms: list[str] = []
     while True:
-        task = {"profiles": mutant.profiles, "plans": plans, "cpu_seconds": cpu_seconds - cpu_s, "skip": runs}
+        task = {
+            "plays": plays_for(mutant),
+            "profiles": mutant.profiles,
+            "cpu_seconds": cpu_seconds - cpu_s,
+            "skip": runs,
+        }
         found = run_catch(mutant, task, package)
         if "error" in found:
             return found
         runs += found["runs"]
         cpu_s += found["cpu_s"]
         if "invariant" in found:
-            plan = found.pop("plan")
-            sound = run_catch(None, {"profiles": [], "plans": [plan], "cpu_seconds": 60, "skip": 0}, package)
+            sound = run_catch(None, as_found(found), package)
             if "invariant" in sound:
-                alarms.append(f"{plan['profile']} {plan['seed']}: {sound['invariant']}: {sound['sentence']}")
+                alarms.append(f"{named(found)}: {sound['invariant']}: {sound['sentence']}")
                 if cpu_s < cpu_seconds:
                     continue
                 del found["invariant"]
         return {**found, "runs": runs, "cpu_s": round(cpu_s, 1), "false_alarms": alarms}
+
+
+def as_found(found: dict[str, Any]) -> dict[str, Any]:
+    """The task that does only what was found."""
+    if "play" in found:
+        return {"plays": [found["play"]], "profiles": [], "cpu_seconds": 60, "skip": 0}
+    plan = draw(found["seed"], found["profile"]).as_json()
+    return {"plays": [], "profiles": [], "plan": plan, "cpu_seconds": 60, "skip": 0}
+
+
+def named(found: dict[str, Any]) -> str:
+    return str(found["play"]) if "play" in found else f"{found['profile']} {found['seed']}"
 
 
 def main() -> None:
@@ -95,7 +112,7 @@ def main() -> None:
         what = found.get("invariant") or found.get("error") or "survived"
         print(f"{mutant.bug}  {what}  {found.get('runs', 0)} runs, {found.get('cpu_s', 0)} CPU s", flush=True)
         if "invariant" in found:
-            print(f"     {found['profile']} {found['seed']}: {found['sentence'][:200]}", flush=True)
+            print(f"     {named(found)}: {found['sentence'][:200]}", flush=True)
         for alarm in found.get("false_alarms", ()):
             print(f"     FALSE ALARM on the code as it is: {alarm[:200]}", flush=True)
     write_recall(results)

@@ -20,7 +20,7 @@ Kafka and its kin had these bugs. Each is put back into a copy of Barnabas by a 
 bug's history suggests, until an invariant breaks. A find counts when the same plan holds on the code as it is.
 
 `make mutants` runs what is not known yet, `make mutants ONLY=B20` one of them, and writes this page. A mutant has ten
-CPU minutes. *play* in the profile's place: a hand-written plan provokes it.
+CPU minutes. Plays written by hand for the same profile are tried before seeds, since they cost less.
 How to write one: [simulator.md](simulator.md).
 """
 
@@ -57,7 +57,8 @@ def write_recall(results: dict[str, dict[str, Any]]) -> None:
         elif result is not None:
             runs, cpu = str(result["runs"]), f"{result['cpu_s']:.0f}"
             if is_caught(result):
-                profile, checker = result["profile"], ", ".join(result["invariants"])
+                profile = f"play {result['play']}" if "play" in result else result["profile"]
+                checker = ", ".join(result["invariants"])
             else:
                 checker = "**not caught**"
         lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
