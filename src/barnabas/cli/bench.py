@@ -327,11 +327,11 @@ def measure_start(directory: Path, rounds: int, brokers: int) -> list[Figure]:
 # ------------------------------------------------------------------------------------------------ the command
 
 
-def _report(figures: list[Figure], output: Format) -> None:
+def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
     if output is Format.json:
         print_json([figure.as_json() for figure in figures])
         return
-    table = Table("figure", "unit", "Barnabas", "Apache Kafka", "ratio", "aim", "")
+    table = Table("figure", "unit", "Barnabas", theirs, "ratio", "aim", "")
     for figure in figures:
         table.add_row(
             figure.name,
@@ -374,7 +374,7 @@ def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Out
     """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_produce(subjects, rounds)
-    _report(figures, output)
+    report(figures, output)
 
 
 @app.command("consume")
@@ -382,7 +382,7 @@ def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Out
     """Reading a topic from its start: broker CPU per GB, throughput."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_consume(subjects, rounds)
-    _report(figures, output)
+    report(figures, output)
 
 
 @app.command("latency")
@@ -390,7 +390,7 @@ def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Out
     """Single-record requests: broker CPU each, requests per second, p50 and p99."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_latency(subjects, rounds)
-    _report(figures, output)
+    report(figures, output)
 
 
 @app.command("start")
@@ -403,7 +403,7 @@ def start_command(
     """From nothing to a broker that answers, coordination included."""
     with _place(directory) as place:
         figures = measure_start(place, rounds, brokers)
-    _report(figures, output)
+    report(figures, output)
 
 
 @app.command("all")
@@ -416,4 +416,21 @@ def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output 
             figures += measure_consume(subjects, rounds)
         figures += measure_start(place / "start", rounds, 1)
         figures += measure_start(place / "start3", rounds, 3)
-    _report(figures, output)
+    report(figures, output)
+
+
+@app.command("zookeeper")
+def zookeeper_command(
+    rounds: Rounds = 5,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
+    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """The embedded coordinator beside Apache ZooKeeper 3.9: reads, durable writes, start, memory."""
+    from barnabas.cli import bench_zookeeper
+
+    with _place(directory) as place:
+        figures = bench_zookeeper.measure(place, rounds, seconds, warm_up)
+        figures.append(bench_zookeeper.measure_start(place / "start", rounds))
+    report(figures, output, theirs=bench_zookeeper.OTHER)
