@@ -17,7 +17,7 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.node import Node
 from barnabas.sim.world import ZOOKEEPER, World
 from barnabas.sim.zookeeper import Ensemble
-from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.client import ConnectionState, StateChangeHandler, ZooKeeperClient
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 
 Play = Callable[[World], Awaitable[None]]
@@ -279,6 +279,49 @@ def test_b12_all_servers_are_away_for_longer_than_any_session() -> None:
         await led(world, "u")
 
     played(1, play)
+
+
+def test_b12_all_servers_go_just_when_a_new_session_is_wanted() -> None:
+    async def play(world: World) -> None:
+        await create_topic(world, "t")
+        await led(world, "t")
+        for name in (world.controller() or "", "broker-0"):
+            client = world.brokers[name]._client
+            assert client is not None
+
+            def everything_goes() -> None:
+                # In the world's own context: the hook's is the broker's.
+                world.loop.call_later(0, world.kill, ZOOKEEPER, context=world._context)
+                world.loop.call_later(5, world.start_coordinator, context=world._context)
+
+            client.register_state_change_handler(StateChangeHandler("test", everything_goes))
+            refused = client.expires
+            coordinator(world).expire(name)
+            await asyncio.sleep(4)
+            assert client.expires == refused + 1
+            assert client.state is ConnectionState.CONNECTING
+            client.unregister_state_change_handler("test")
+            await settled(world, "it got its session in the end")
+            await led(world, "t")
+
+    played(1, play)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_b13_what_changes_while_a_connection_is_away_is_told_by_the_next(seed: int) -> None:
+    async def play(world: World) -> None:
+        for turn in range(3):
+            before = {name: (owner(world, name), expires(world, name)) for name in world.broker_names}
+            for name in world.broker_names:
+                coordinator(world).fall_behind(name, 0)
+                coordinator(world).catch_up(name)
+            if turn == 0:  # the change comes first, then the connection; or the other way round
+                await asyncio.sleep(1)
+            await create_topic(world, f"t{turn}")
+            await led(world, f"t{turn}")
+            assert before == {name: (owner(world, name), expires(world, name)) for name in world.broker_names}
+
+    played(seed, play)
 
 
 @pytest.mark.parametrize("seed", range(2))

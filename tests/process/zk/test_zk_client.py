@@ -178,7 +178,7 @@ def test_an_expired_session_runs_the_hooks_around_a_new_one(run: Run) -> None:
 
 
 def test_expiry_ends_a_story_that_a_hook_waits_for(run: Run) -> None:
-    """The controller's event may be reading from ZooKeeper while the expiry hook waits for that event to end."""
+    """B11 (KAFKA-6879): the controller's event may be reading while the expiry hook waits for that event to end."""
 
     async def play(connect: str) -> None:
         async with connected(connect) as client:
