@@ -8,9 +8,11 @@ twin, ``log.retention.ms`` the coarser ``log.retention.minutes`` and ``log.reten
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import dropwhile
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -65,6 +67,27 @@ _FAMILIES: Final = (
 )
 
 
+_INTERNAL: Final = frozenset(
+    {
+        "group.consumer.migration.policy",
+        "group.coordinator.new.enable",
+        "group.share.enable",
+        "log.initial.task.delay.ms",
+        "metadata.log.segment.min.bytes",
+        "producer.id.expiration.check.interval.ms",
+        "remote.log.manager.task.retry.backoff.max.ms",
+        "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.jitter",
+        "server.max.startup.time.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+        "unstable.feature.versions.enable",
+        "zookeeper.metadata.migration.min.batch.size",
+    }
+)
+"""Keys that Kafka reads and does not tell of (``ConfigDef.defineInternal``)."""
+
+
 class Synonym(NamedTuple):
     name: str
     value: str | None
@@ -103,15 +126,32 @@ def text_of(value: Value) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, float):
+        return java_double(value)
     return str(value)
 
 
+def java_double(value: float) -> str:
+    """A double as Java prints it (``Double.toString``): with an exponent from 10^7 on and below 10^-3."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value!r}".lower().partition("e")
+    shift = int(exponent or 0)
+    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    whole, _, fraction = digits.partition(".")
+    significant = (whole + fraction).lstrip("0")
+    shift += len(whole) - 1 if whole.strip("0") else -1 - (len(fraction) - len(fraction.lstrip("0")))
+    significant = significant.rstrip("0") or "0"
+    return f"{sign}{significant[0]}.{significant[1:] or '0'}E{shift}"
+
+
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """`name` and the broker keys that are asked when it is not set, finest first."""
-    for family in _FAMILIES:
-        if name in family:
-            return family[family.index(name) :] if name != "log.flush.scheduler.interval.ms" else (name,)
-    return (name,)
+    """The broker keys that are asked for the value of `name`, finest first (``brokerConfigSynonyms``)."""
+    if name == "log.flush.scheduler.interval.ms":
+        return (name,)
+    return next((family for family in _FAMILIES if name in family), (name,))
 
 
 @dataclass(slots=True)
@@ -128,6 +168,7 @@ class BrokerConfigLayers:
         return self.static.with_overrides({**self.dynamic_default, **self.dynamic_broker})
 
     def synonyms(self, name: str, *, sensitive: bool) -> list[Synonym]:
+        """What was set for `name` and its synonyms, what counts first, then defaults; it begins with `name` itself."""
         names = broker_synonyms(name)
         found: list[Synonym] = []
         layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
@@ -141,13 +182,15 @@ class BrokerConfigLayers:
             default = broker_definitions()[each].default if each in broker_definitions() else None
             if default is not None:
                 found.append(Synonym(each, None if sensitive else default, ConfigSource.DEFAULT_CONFIG))
-        return found
+        return list(dropwhile(lambda synonym: synonym.name != name, found))
 
     def describe_broker(self) -> list[Entry]:
         """Every key of this broker."""
         current = self.current()
         entries = []
         for name, definition in sorted(broker_definitions().items()):
+            if name in _INTERNAL:
+                continue
             sensitive = is_sensitive(definition)
             synonyms = tuple(self.synonyms(name, sensitive=sensitive))
             entries.append(
@@ -218,7 +261,8 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
 
 
 def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises INVALID_CONFIG for what cannot be changed while the broker runs (``DynamicBrokerConfig.validate``)."""
+    """Raises INVALID_REQUEST for what cannot be changed while the broker runs, INVALID_CONFIG for what is wrong
+    (``DynamicBrokerConfig.validate``)."""
     read_only = [
         name
         for name in values
@@ -226,8 +270,8 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
     ]
     if read_only:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Cannot update these configs dynamically: {', '.join(sorted(read_only))}",
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: Set({', '.join(sorted(read_only))})",
         )
     if not per_broker:
         own = [

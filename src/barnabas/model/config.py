@@ -222,7 +222,12 @@ class Config:
 
 
 def broker_config(values: Mapping[str, str]) -> Config:
-    return Config(broker_definitions(), values)
+    """A broker's configuration. ``broker.id`` and ``node.id`` are one key with two names."""
+    named = dict(values)
+    for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+        if name in named and other not in named:
+            named[other] = named[name]
+    return Config(broker_definitions(), named)
 
 
 def topic_config(broker: Config, values: Mapping[str, str]) -> Config:

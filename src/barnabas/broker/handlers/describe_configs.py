@@ -26,7 +26,7 @@ async def handle(broker: Broker, request: DescribeConfigsRequest, context: Reque
             entries = await _entries(broker, resource, context)
         except KafkaError as error:
             result.error_code = error.code
-            result.error_message = error.message
+            result.error_message = error.message or ""
             continue
         wanted = resource.configuration_keys
         result.configs = [

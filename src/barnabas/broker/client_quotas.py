@@ -1,0 +1,175 @@
+"""Quotas of users, clients and addresses as ZooKeeper keeps them (KIP-546, ``ZkAdminManager``).
+
+They are kept and told, and the Kafka brokers of a mixed cluster obey them; this broker does not throttle anybody yet,
+and says so in its log when one is set.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.broker.configs import java_double
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
+
+logger = logging.getLogger(__name__)
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
+
+_LONG, _INT = (-(1 << 63), (1 << 63) - 1), (-(1 << 31), (1 << 31) - 1)
+_BOUNDS: Final[dict[str, tuple[int, int] | None]] = {
+    "producer_byte_rate": _LONG,
+    "consumer_byte_rate": _LONG,
+    "request_percentage": None,
+    "controller_mutation_rate": None,
+}
+"""Bounds of the whole numbers; None for those that may have a fraction."""
+_IP_BOUNDS: Final[dict[str, tuple[int, int] | None]] = {"connection_creation_rate": _INT}
+_EPSILON: Final = 1e-6
+_ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]+|[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?").fullmatch
+"""An address, or a name that could be a host's: it is not looked up."""
+
+Entity = dict[str, str | None]
+"""Name by entity type; None is the default entity, for all that have no quota of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of a filter. `name` is what is asked for: a name, None for the default entity; `any` name at all."""
+
+    entity_type: str
+    name: str | None
+    any: bool
+
+
+def components_of(parts: Iterable[tuple[str, int, str | None]]) -> dict[str, Component]:
+    """A filter's components by entity type, from (type, kind of match, name). Raises INVALID_REQUEST."""
+    found: dict[str, Component] = {}
+    for entity_type, match_type, name in parts:
+        if match_type not in (0, 1, 2):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected match type: {match_type}")
+        if not entity_type:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Unexpected empty filter component entity type")
+        if entity_type not in ENTITY_TYPES:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Custom entity type '{entity_type}' not supported")
+        if entity_type in found:
+            word = "client" if entity_type == CLIENT_ID else entity_type
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate {word} filter component entity type")
+        found[entity_type] = Component(entity_type, name if match_type == 0 else None, match_type == 2)
+    if IP in found and len(found) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination, IP filter component should not be used with user or "
+            "clientId filter component.",
+        )
+    return found
+
+
+def matches(entity: Entity, components: Mapping[str, Component], *, strict: bool) -> bool:
+    """Whether `entity` has all that is asked for, and where `strict` nothing else."""
+    for component in components.values():
+        if component.entity_type not in entity:
+            return False
+        if not component.any and entity[component.entity_type] != component.name:
+            return False
+    return not strict or entity.keys() <= components.keys()
+
+
+async def describe(
+    zk: KafkaZkClient, components: Mapping[str, Component], *, strict: bool
+) -> list[tuple[Entity, dict[str, float]]]:
+    """Every entity with quotas that the filter takes, with its quotas."""
+    found = []
+    for entity, config in await _entities(zk):
+        keys = _IP_BOUNDS if IP in entity else _BOUNDS
+        quotas = {key: float(value) for key, value in config.items() if key in keys}
+        if quotas and matches(entity, components, strict=strict):
+            found.append((entity, quotas))
+    return found
+
+
+async def _entities(zk: KafkaZkClient) -> list[tuple[Entity, dict[str, str]]]:
+    paths: list[tuple[str, str, Entity]] = []
+    users = sorted(await zk.get_all_entities_with_config(USERS))
+    paths += [(USERS, user, {USER: _named(user)}) for user in users]
+    paths += [
+        (CLIENTS, client, {CLIENT_ID: _named(client)})
+        for client in sorted(await zk.get_all_entities_with_config(CLIENTS))
+    ]
+    for user in users:
+        for client in sorted(await zk.get_all_entities_with_config(f"{USERS}/{user}/{CLIENTS}")):
+            paths.append((USERS, f"{user}/{CLIENTS}/{client}", {USER: _named(user), CLIENT_ID: _named(client)}))
+    paths += [(IPS, ip, {IP: _named(ip)}) for ip in sorted(await zk.get_all_entities_with_config(IPS))]
+    found = []
+    for kind in (USERS, CLIENTS, IPS):
+        of_kind = [(name, entity) for each, name, entity in paths if each == kind]
+        configs = await zk.get_entities_configs(kind, [name for name, _ in of_kind])
+        found += [(entity, configs[name]) for name, entity in of_kind]
+    return found
+
+
+def _named(sanitized: str) -> str | None:
+    return None if sanitized == DEFAULT_ENTITY else desanitize(sanitized)
+
+
+async def alter(
+    zk: KafkaZkClient, entity: Entity, changes: Iterable[tuple[str, float | None]], *, validate_only: bool
+) -> None:
+    """Sets quotas of one entity; None removes one. Raises INVALID_REQUEST, and nothing is changed then."""
+    entity_type, name, bounds = _place(entity)
+    config = await zk.get_entity_configs(entity_type, name)
+    for key, value in changes:
+        if value is None:
+            config.pop(key, None)
+        elif key not in bounds:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
+        else:
+            config[key] = _text(key, value, bounds[key])
+    if not validate_only:
+        logger.warning("quotas of %s are kept as %s; this broker does not throttle by them", entity, config)
+        await zk.set_or_create_entity_configs(entity_type, name, config)
+        await zk.create_config_change_notification(f"{entity_type}/{name}")
+
+
+def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | None]]:
+    for entity_type, name in entity.items():
+        if entity_type not in ENTITY_TYPES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {entity_type}")
+        if name == "":
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Empty {entity_type} not supported")
+    sanitized = {each: DEFAULT_ENTITY if name is None else sanitize(name) for each, name in entity.items()}
+    if IP in sanitized:
+        if len(sanitized) > 1:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Invalid quota entity combination, IP entity should not be used with user/client ID entity.",
+            )
+        if entity[IP] is not None and not _ADDRESS(str(entity[IP])):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{entity[IP]} is not a valid IP or resolvable host.")
+        return IPS, sanitized[IP], _IP_BOUNDS
+    if USER in sanitized and CLIENT_ID in sanitized:
+        return USERS, f"{sanitized[USER]}/{CLIENTS}/{sanitized[CLIENT_ID]}", _BOUNDS
+    if USER in sanitized:
+        return USERS, sanitized[USER], _BOUNDS
+    if CLIENT_ID in sanitized:
+        return CLIENTS, sanitized[CLIENT_ID], _BOUNDS
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid client quota entity")
+
+
+def _text(key: str, value: float, bounds: tuple[int, int] | None) -> str:
+    if bounds is None:
+        return java_double(value)
+    whole = min(max(int(value + _EPSILON), bounds[0]), bounds[1]) if math.isfinite(value) else bounds[1]
+    if not abs(whole - value) <= _EPSILON:
+        kind = "INT" if bounds is _INT else "LONG"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {kind} value")
+    return str(whole)

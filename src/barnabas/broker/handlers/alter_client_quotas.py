@@ -1,0 +1,48 @@
+"""AlterClientQuotas: sets and removes quotas, entity by entity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker import client_quotas
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(
+    broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
+) -> AlterClientQuotasResponse:
+    require_cluster(context, Operation.ALTER_CONFIGS)
+    entries = []
+    for entry in request.entries:
+        outcome: KafkaError | None = None
+        try:
+            await client_quotas.alter(
+                broker.zk,
+                {each.entity_type: each.entity_name for each in entry.entity},
+                [(each.key, None if each.remove else each.value) for each in entry.ops],
+                validate_only=request.validate_only,
+            )
+        except KafkaError as error:
+            outcome = error
+        entries.append(_answered(entry, outcome))
+    return AlterClientQuotasResponse(entries=entries)
+
+
+def _answered(
+    entry: AlterClientQuotasRequest.EntryData, error: KafkaError | None
+) -> AlterClientQuotasResponse.EntryData:
+    return AlterClientQuotasResponse.EntryData(
+        0 if error is None else error.code,
+        None if error is None else error.message,
+        [AlterClientQuotasResponse.EntityData(each.entity_type, each.entity_name) for each in entry.entity],
+    )
+
+
+def failed(request: AlterClientQuotasRequest, error: KafkaError, context: RequestContext) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(entries=[_answered(entry, error) for entry in request.entries])

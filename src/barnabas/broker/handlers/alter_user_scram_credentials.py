@@ -1,0 +1,46 @@
+"""AlterUserScramCredentials: sets and deletes what users' passwords are checked against. The controller's alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker import scram_credentials
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.broker.scram_credentials import Change
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+
+
+async def handle(
+    broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
+) -> AlterUserScramCredentialsResponse:
+    if not broker.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    require_cluster(context, Operation.ALTER)
+    changes = [Change(each.name, each.mechanism, delete=True) for each in request.deletions]
+    changes += [
+        Change(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
+        for each in request.upsertions
+    ]
+    outcomes = await scram_credentials.alter(broker.zk, changes)
+    return AlterUserScramCredentialsResponse(results=[_result(user, error) for user, error in outcomes.items()])
+
+
+def _result(user: str, error: KafkaError | None) -> Result:
+    return Result(user) if error is None else Result(user, error.code, error.message)
+
+
+def failed(
+    request: AlterUserScramCredentialsRequest, error: KafkaError, context: RequestContext
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    return AlterUserScramCredentialsResponse(results=[_result(user, error) for user in users])

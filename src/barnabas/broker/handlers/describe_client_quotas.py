@@ -1,0 +1,40 @@
+"""DescribeClientQuotas: the quotas of users, clients and addresses that a filter takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker import client_quotas
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(
+    broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
+) -> DescribeClientQuotasResponse:
+    require_cluster(context, Operation.DESCRIBE_CONFIGS)
+    components = client_quotas.components_of(
+        (each.entity_type, each.match_type, each.match) for each in request.components
+    )
+    found = await client_quotas.describe(broker.zk, components, strict=request.strict)
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=[
+            DescribeClientQuotasResponse.EntryData(
+                [DescribeClientQuotasResponse.EntityData(kind, name) for kind, name in entity.items()],
+                [DescribeClientQuotasResponse.ValueData(key, value) for key, value in quotas.items()],
+            )
+            for entity, quotas in found
+        ],
+    )
+
+
+def failed(
+    request: DescribeClientQuotasRequest, error: KafkaError, context: RequestContext
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

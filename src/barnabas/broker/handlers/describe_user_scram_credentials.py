@@ -1,0 +1,48 @@
+"""DescribeUserScramCredentials: which mechanisms users have credentials for, never the credentials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from barnabas.broker import scram_credentials
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.scram_credentials import ScramMechanism
+    from barnabas.broker.server import Broker
+
+Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+
+
+async def handle(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
+) -> DescribeUserScramCredentialsResponse:
+    require_cluster(context, Operation.DESCRIBE)
+    response = DescribeUserScramCredentialsResponse(error_message=None)
+    if not request.users:
+        everybody = await scram_credentials.describe_all(broker.zk)
+        response.results = [_described(user, found) for user, found in everybody.items()]
+        return response
+    for user, times in Counter(each.name for each in request.users).items():
+        try:
+            if times > 1 and user:
+                raise KafkaError(
+                    ErrorCode.DUPLICATE_RESOURCE,
+                    f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
+                )
+            response.results.append(_described(user, await scram_credentials.describe(broker.zk, user)))
+        except KafkaError as error:
+            response.results.append(Result(user, error.code, error.message))
+    return response
+
+
+def _described(user: str, found: list[tuple[ScramMechanism, int]]) -> Result:
+    infos = [DescribeUserScramCredentialsResponse.CredentialInfo(int(each), rounds) for each, rounds in found]
+    return Result(user, 0, None, infos)

@@ -1,0 +1,20 @@
+"""UpdateFeatures: changes finalized features (KIP-584). The controller's alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    require_cluster(context, Operation.ALTER)
+    if not broker.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    return await broker.controller.update_features(request, context.header.api_version)

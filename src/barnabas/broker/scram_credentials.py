@@ -1,0 +1,155 @@
+"""Users' SCRAM credentials as ZooKeeper keeps them (KIP-554): what passwords are checked against, never a password."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.znodes import USERS, desanitize, sanitize
+
+ITERATIONS_MIN: Final = 4096
+ITERATIONS_MAX: Final = 16384
+
+
+class ScramMechanism(IntEnum):
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def mechanism_name(self) -> str:
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+
+MECHANISMS: Final = {int(each): each for each in ScramMechanism}
+
+
+class ScramCredential(NamedTuple):
+    """RFC 5802's stored values."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @classmethod
+    def of(cls, mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
+        name = mechanism.hash_name
+        client_key = hmac.digest(salted_password, b"Client Key", name)
+        server_key = hmac.digest(salted_password, b"Server Key", name)
+        return cls(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+
+    def encode(self) -> str:
+        salt, stored, server = (base64.b64encode(each).decode() for each in self[:3])
+        return f"salt={salt},stored_key={stored},server_key={server},iterations={self.iterations}"
+
+    @classmethod
+    def decode(cls, text: str) -> ScramCredential:
+        """Raises ``ValueError``."""
+        fields = dict(part.partition("=")[::2] for part in text.split(","))
+        if fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
+            raise ValueError(f"Credentials not valid: {text}")
+        salt, stored, server = (base64.b64decode(fields[each]) for each in ("salt", "stored_key", "server_key"))
+        return cls(salt, stored, server, int(fields["iterations"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A credential to be set, or deleted where there is no `credential`."""
+
+    user: str
+    mechanism: int
+    iterations: int = ITERATIONS_MIN
+    salt: bytes = b""
+    salted_password: bytes = b""
+    delete: bool = False
+
+    def refusal(self) -> KafkaError | None:
+        """Why it is wrong in itself."""
+        if not self.user:
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        if self.mechanism not in MECHANISMS:
+            return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        if self.iterations > ITERATIONS_MAX:
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        if self.iterations < ITERATIONS_MIN:
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        return None
+
+
+async def alter(zk: KafkaZkClient, changes: Sequence[Change]) -> dict[str, KafkaError | None]:
+    """Applies all changes of a user or none of them; returns each user's error."""
+    outcomes: dict[str, KafkaError | None] = {}
+    for change in changes:
+        refusal = change.refusal()
+        if refusal is not None:
+            outcomes[change.user] = refusal
+    often = Counter((each.user, each.mechanism) for each in changes if each.user not in outcomes)
+    for (user, _), times in often.items():
+        if times > 1:
+            outcomes[user] = KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+            )
+    by_user: dict[str, list[Change]] = {}
+    for change in changes:
+        if change.user not in outcomes:
+            by_user.setdefault(change.user, []).append(change)
+    for user, of_user in by_user.items():
+        try:
+            await _alter_user(zk, user, of_user)
+            outcomes[user] = None
+        except KafkaError as error:
+            outcomes[user] = error
+    return outcomes
+
+
+async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[Change]) -> None:
+    config = await zk.get_entity_configs(USERS, sanitize(user))
+    for change in changes:
+        mechanism = ScramMechanism(change.mechanism)
+        if not change.delete:
+            credential = ScramCredential.of(mechanism, change.salt, change.salted_password, change.iterations)
+            config[mechanism.mechanism_name] = credential.encode()
+        elif config.pop(mechanism.mechanism_name, None) is None:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+    await zk.set_or_create_entity_configs(USERS, sanitize(user), config)
+    await zk.create_config_change_notification(f"{USERS}/{sanitize(user)}")
+
+
+async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism, int]]]:
+    """Mechanism and iterations of every user that has a credential, by name."""
+    names = await zk.get_all_entities_with_config(USERS)
+    configs = await zk.get_entities_configs(USERS, names)
+    found = {desanitize(name): _credentials(configs[name]) for name in names}
+    return {user: found[user] for user in sorted(found) if found[user]}
+
+
+async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, int]]:
+    """Raises RESOURCE_NOT_FOUND for a user without credentials."""
+    if not user:
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty")
+    found = _credentials(await zk.get_entity_configs(USERS, sanitize(user)))
+    if not found:
+        raise KafkaError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"
+        )
+    return found
+
+
+def _credentials(config: dict[str, str]) -> list[tuple[ScramMechanism, int]]:
+    return [
+        (each, ScramCredential.decode(config[each.mechanism_name]).iterations)
+        for each in ScramMechanism
+        if each.mechanism_name in config
+    ]
