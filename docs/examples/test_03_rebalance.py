@@ -20,6 +20,7 @@ class Worker:
             auto_offset_reset="earliest",
             session_timeout_ms=6_000,
             heartbeat_interval_ms=200,
+            auto_commit_interval_ms=200,
         )
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
@@ -29,7 +30,6 @@ class Worker:
             while not self._leave.is_set():
                 for records in self._consumer.poll(timeout_ms=100).values():
                     self.received += [record.value for record in records]
-                self._consumer.commit()
 
     def leave(self):
         self._leave.set()

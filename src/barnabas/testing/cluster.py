@@ -52,6 +52,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 _POLL_S: Final = 0.005
+_NOT_RUNNING: Final = "The cluster does not run: use it within `with`, or call start()."
 
 
 class KafkaCluster:
@@ -173,13 +174,14 @@ class KafkaCluster:
     @property
     def host(self) -> Host:
         if self._host is None:
-            raise ClusterError("The cluster does not run: use it within `with`, or call start().")
+            raise ClusterError(_NOT_RUNNING)
         return self._host
 
     @property
     def client(self) -> ClusterClient:
         """Our own client, which no fault touches; it belongs to the background loop."""
-        assert self._client is not None
+        if self._client is None:
+            raise ClusterError(_NOT_RUNNING)
         return self._client
 
     def run(self, story: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,249 @@
+"""What a test's cluster promises to the test."""
+
+import asyncio
+import logging
+import time
+
+import pytest
+from cluster import until
+
+from barnabas.testing import AcknowledgedRecordLost, ClusterError, KafkaCluster
+
+pytest_plugins = ["pytester"]
+
+
+def send(cluster, topic, values, **settings):
+    """Sends one by one with acks=all; returns what became of each."""
+    from confluent_kafka import Producer
+
+    outcomes = []
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0} | settings
+    )
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: outcomes.append(error and error.name()))
+        producer.flush(20)
+    return outcomes
+
+
+def test_every_acknowledgement_is_noted(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    assert send(kafka_cluster, "t", [b"x"] * 50) == [None] * 50
+    noted = sorted(ack.base_offset for ack in kafka_cluster.history.acknowledged)
+    assert noted == list(range(50))
+    assert kafka_cluster.verify().acknowledged == 50
+
+
+def test_a_lost_record_is_told_with_the_timeline(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    send(kafka_cluster, "t", [b"x"] * 3)
+    for broker in kafka_cluster.brokers:
+        disk, place = kafka_cluster.host.files(broker.id)
+        segment = f"{place}/t-0/00000000000000000000.log"
+        disk.open(segment).truncate(disk.size(segment) // 3 * 2)
+    with pytest.raises(AcknowledgedRecordLost, match=r"t-0: @2, acknowledged by broker \d") as lost:
+        kafka_cluster.verify()
+    assert "leading t-0 in epoch 0" in str(lost.value)
+    assert "high watermark of t-0 0 → 3" in str(lost.value)
+
+
+def test_a_replica_that_differs_is_told(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    send(kafka_cluster, "t", [b"x"] * 3)
+    follower = kafka_cluster.partition("t", 0).followers[0]
+    disk, place = kafka_cluster.host.files(follower.id)
+    disk.open(f"{place}/t-0/00000000000000000000.log").pwrite(b"\0\0\0\x07", 12)  # a leader epoch, which no CRC covers
+    with pytest.raises(AcknowledgedRecordLost, match="differ below the high watermark"):
+        kafka_cluster.verify()
+
+
+def test_an_unclean_election_that_loses_records_is_caught():
+    with KafkaCluster(2, config={"unclean.leader.election.enable": "true"}) as cluster:
+        cluster.create_topic("t", assignment={0: [0, 1]})
+        partition = cluster.partition("t", 0)
+        cluster.broker(1).kill()
+        partition.wait(isr={0})
+        assert send(cluster, "t", [b"alone"]) == [None]
+        cluster.broker(0).kill()
+        cluster.broker(1).start()
+        partition.wait(leader=1)
+        with pytest.raises(AcknowledgedRecordLost, match="is not there any more"):
+            cluster.verify()
+
+
+def test_a_deleted_topic_takes_its_promises_along(kafka_cluster):
+    from confluent_kafka.admin import AdminClient
+
+    kafka_cluster.create_topic("t")
+    send(kafka_cluster, "t", [b"x"])
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap, "log_level": 0})
+    admin.delete_topics(["t"])["t"].result(10)
+    kafka_cluster.create_topic("other")
+    send(kafka_cluster, "other", [b"y"])
+    assert kafka_cluster.verify().partitions == 2
+
+
+def test_a_broker_that_is_stopped_hands_over_what_it_leads(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    partition = kafka_cluster.partition("t", 0)
+    leader, epoch = partition.leader, partition.leader_epoch
+    leader.stop()
+    assert leader.state == "stopped"
+    partition.wait(not_leader=leader, isr=set(partition.replicas) - {leader})
+    assert partition.leader_epoch == epoch + 1
+    leader.start()
+    partition.wait(isr=partition.replicas)
+
+
+def test_a_paused_controller_is_replaced_and_comes_back_as_a_broker(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    partition = kafka_cluster.partition("t", 0)
+    old = kafka_cluster.controller
+    old.pause()
+    assert old.state == "paused"
+    partition.wait(isr=set(partition.replicas) - {old})
+    assert kafka_cluster.controller != old
+    old.resume()
+    partition.wait(isr=partition.replicas)
+    assert send(kafka_cluster, "t", [b"x"], **{"socket.timeout.ms": 2_000}) == [None]
+    kafka_cluster.verify()
+
+
+def test_one_way_from_the_leader_shrinks_the_isr(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    partition = kafka_cluster.partition("t", 0)
+    leader = partition.leader
+    follower = next(each for each in partition.followers if not each.is_controller)  # who decides about the ISR
+    leader.partition(to=follower)
+    send(kafka_cluster, "t", [b"x"], acks=1)  # a follower that has everything is in sync, however silent
+    partition.wait(leader=leader, isr=set(partition.replicas) - {follower})
+    leader.heal()
+    partition.wait(isr=partition.replicas)
+
+
+def test_a_broker_with_latency_answers_late_and_in_order(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    kafka_cluster.latency(0.05, from_="client", to="brokers")
+    assert send(kafka_cluster, "t", [str(number).encode() for number in range(5)]) == [None] * 5
+    assert [record.value for record in kafka_cluster.records("t")] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_fault_of_one_broker_or_of_brokers_among_themselves(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    partition = kafka_cluster.partition("t", 0)
+    leader, follower = partition.leader, partition.followers[0]
+    elsewhere = kafka_cluster.fail("PRODUCE", "NOT_LEADER_OR_FOLLOWER", times=None, broker=follower)
+    assert send(kafka_cluster, "t", [b"x"]) == [None]
+    assert elsewhere.hits == 0
+    fetches = kafka_cluster.fail("FETCH", "NOT_LEADER_OR_FOLLOWER", times=None, broker=leader, from_=follower)
+    until(lambda: fetches.hits > 0, "a fetch failed")
+    send(kafka_cluster, "t", [b"y"], acks=1)
+    partition.wait(isr=set(partition.replicas) - {follower})
+    fetches.stop()
+    partition.wait(isr=partition.replicas)
+
+
+def test_a_late_answer_is_late(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    fault = kafka_cluster.delay("PRODUCE", 0.5)
+    began = time.monotonic()
+    assert send(kafka_cluster, "t", [b"x"]) == [None]
+    assert time.monotonic() - began >= 0.5
+    assert fault.hits == 1
+
+
+def test_names_that_do_not_exist_are_corrected(kafka_cluster):
+    with pytest.raises(ValueError, match="did you mean PRODUCE"):
+        kafka_cluster.fail("PRODUCT", "NOT_LEADER_OR_FOLLOWER")
+    with pytest.raises(ValueError, match="did you mean NOT_LEADER_OR_FOLLOWER"):
+        kafka_cluster.fail("PRODUCE", "NOT_LEADER")
+    with pytest.raises(ValueError, match="is no end of a link"):
+        kafka_cluster.broker(0).partition(to="nowhere")
+    with pytest.raises(ValueError, match="ids go from 0 to 2"):
+        kafka_cluster.broker(3)
+    with pytest.raises(TimeoutError, match="t-0 has a leader"):
+        kafka_cluster.partition("t", 0).wait(timeout=0.1)
+
+
+def test_a_cluster_that_does_not_run_says_so():
+    with pytest.raises(ClusterError, match="within `with`"):
+        KafkaCluster().create_topic("t")
+
+
+def test_a_seed_draws_the_same():
+    with KafkaCluster(1, seed=5) as one, KafkaCluster(1, seed=5) as other:
+        assert one.random.random() == other.random.random()
+        ids = [each.create_topic("t").name and each.client.metadata.cluster_id for each in (one, other)]
+    assert ids[0] == ids[1]
+
+
+def test_two_clusters_of_one_process_do_not_meet():
+    with KafkaCluster(1) as one, KafkaCluster(1) as other:
+        one.create_topic("t")
+        send(one, "t", [b"x"])
+        other.create_topic("t")
+        assert other.records("t") == []
+        assert len(one.records("t")) == 1
+
+
+def test_a_cluster_leaves_logging_as_it_was():
+    logger = logging.getLogger("barnabas")
+    before = logger.level, list(logger.filters)
+    with KafkaCluster(1):
+        assert logger.getEffectiveLevel() <= logging.INFO
+    assert (logger.level, list(logger.filters)) == before
+
+
+def test_coroutines_await_what_plain_code_calls():
+    async def story():
+        async with KafkaCluster() as cluster:
+            await cluster.create_topic("t")
+            partition = cluster.partition("t", 0)
+            leader = await partition.leader()
+            ticks = 0
+
+            async def tick():
+                nonlocal ticks
+                while True:
+                    await asyncio.sleep(0.01)
+                    ticks += 1
+
+            ticking = asyncio.create_task(tick())
+            await leader.kill()
+            await partition.wait(not_leader=leader)
+            ticking.cancel()
+            await cluster.verify()
+            assert leader.id not in await partition.isr()
+            return ticks
+
+    assert asyncio.run(story()) > 5
+
+
+def test_the_plugin_shares_saves_and_says(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(brokers=1, seed=11)
+
+        def test_one(kafka_module_cluster):
+            kafka_module_cluster.create_topic("t")
+            kafka_module_cluster.broker(0).kill()
+
+        def test_two(kafka_module_cluster):
+            assert kafka_module_cluster.broker(0).state == "running"
+            kafka_module_cluster.partition("t", 0).wait(leader=0)
+            assert False, "on purpose"
+
+        @pytest.mark.kafka(nonsense=1)
+        def test_three(kafka_cluster):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*@pytest.mark.kafka: *nonsense*"])
+    result.stdout.fnmatch_lines(["*Kafka cluster (seed 11)*"])
+    (trace,) = (pytester.path / ".pytest_kafka").iterdir()
+    assert "seed 11" in trace.read_text()
+    assert "is killed" in trace.read_text()
