@@ -91,13 +91,12 @@ def main() -> None:
     parser.add_argument("--until", default="", help="HH:MM, no new mutant after that time of day")
     arguments = parser.parse_args()
     wanted = [each for each in arguments.only.split(",") if each]
-    unknown = set(wanted) - {mutant.bug for mutant in MUTANTS}
+    unknown = {*wanted} - {mutant.bug for mutant in MUTANTS}
     if unknown:
         parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
     results = read_results()
-    for mutant in MUTANTS:
-        if wanted and mutant.bug not in wanted:
-            continue
+    by_bug = {mutant.bug: mutant for mutant in MUTANTS}
+    for mutant in [by_bug[bug] for bug in wanted] or MUTANTS:
         if arguments.until and time.strftime("%H:%M") >= arguments.until:
             break
         known = results.get(mutant.bug)

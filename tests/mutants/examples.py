@@ -6,6 +6,7 @@ that ``barnabas sim replay`` tells of it.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mutants.copies import make_copy
+from mutants.copies import PACKAGE, make_copy
 from mutants.recall import read_results
 from mutants.table import MUTANTS, Mutant
 
@@ -33,11 +34,11 @@ def barnabas(directory: str, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def make_example(mutant: Mutant) -> None:
+def make_example(mutant: Mutant, package: Path) -> None:
     found = read_results()[mutant.bug]
     EXAMPLES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
-        make_copy(mutant, Path(directory))
+        make_copy(mutant, Path(directory), package)
         run = [str(found["seed"]), "--profile", found["profile"]]
         shrunk = barnabas(
             directory, "sim", "shrink", *run, "--invariant", found["invariant"], "--out", f"{mutant.bug}.json"
@@ -48,5 +49,9 @@ def make_example(mutant: Mutant) -> None:
 
 
 if __name__ == "__main__":
-    for bug in sys.argv[1:]:
-        make_example(next(mutant for mutant in MUTANTS if mutant.bug == bug))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--package", type=Path, default=PACKAGE, help="the barnabas to mutate")
+    parser.add_argument("bugs", nargs="+")
+    arguments = parser.parse_args()
+    for bug in arguments.bugs:
+        make_example(next(mutant for mutant in MUTANTS if mutant.bug == bug), arguments.package)

@@ -155,10 +155,10 @@ def _simpler_plans(plan: Plan) -> Iterator[Plan]:
 
 
 def _shorter_lengths(plan: Plan) -> Iterator[int]:
-    """The end of the last fault and a second, then half of what there is."""
+    """A second after the last action begins, then half of what there is; never before the last action."""
     last_ns = max((each.at_ns for each in plan.actions), default=0)
     for length_ns in (last_ns + SECOND, plan.length_ns // 2, plan.length_ns * 3 // 4):
-        rounded = max(SECOND, -(-length_ns // SECOND) * SECOND)
+        rounded = -(-max(length_ns, last_ns + 1) // SECOND) * SECOND
         if rounded < plan.length_ns:
             yield rounded
 
