@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any, Final
 
+from barnabas.broker.server import Broker
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
@@ -15,8 +15,13 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.plan import Plan
+from barnabas.sim.probes import Probes
+from barnabas.sim.watch_cluster import ClusterWatch
+from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History, Workload
 from barnabas.sim.world import World
+from barnabas.zk.errors import NoNode
 
 Place = tuple[str, int]
 """A partition and an offset in it."""
@@ -29,19 +34,58 @@ class Checkers:
         self.world = world
         self.history = history
         self.plan = plan
+        self.probes = Probes()
+        self.logs: LogWatch
+        self.ensemble: ZooKeeperWatch
+        self.cluster: ClusterWatch
 
     def __enter__(self) -> Checkers:
+        world = self.world
+        self.logs = LogWatch(world, self.probes)
+        self.ensemble = ZooKeeperWatch(world, self.logs)
+        self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
+        self.cluster.groups_may_be_lost = lambda: any(
+            each.startswith("__consumer_offsets-") for each in self.logs.excused
+        )
+        world.on_commit = self.ensemble.committed
+        world.on_up = self._up
+        world.on_down = self.logs.process_ended
+        world.before_power_loss = self.logs.power_going
+        world.after_power_loss = self.logs.power_gone
+        for name in world.broker_names:
+            disk = world.nodes[name].disk
+            disk.on_error = lambda operation, path, name=name: self.logs.disk_failed(name, operation, path)  # type: ignore[misc]
+        self._sweep()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to undo."""
+        self.probes.remove()
+
+    def _sweep(self) -> None:
+        """Ten times a second."""
+        self.logs.stand()
+        self.world.loop.call_later(0.1, self._sweep)
+
+    def _up(self, name: str, broker: Broker) -> None:
+        """C4: a broker's epoch is the transaction that made its registration."""
+        world = self.world
+        world.check("C4")
+        assert world.coordinator is not None
+        try:
+            registered = world.coordinator.committed.node(f"/brokers/ids/{broker.broker_id}").czxid
+        except NoNode:
+            return
+        if broker.broker_epoch > registered:
+            world.violated(
+                "C4", f"{name} has broker epoch {broker.broker_epoch}, registered as {registered}", node=name
+            )
 
     def begin(self) -> None:
         """The cluster is up; from now on things may go wrong."""
 
     def is_excused(self, partition: str) -> bool:
         """Whether R7's premise failed for the partition at some time."""
-        return False
+        return self.logs.is_excused(partition)
 
     # As the run goes
 
@@ -99,6 +143,8 @@ class Checkers:
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         found = await world.client(lambda _, cluster: self._read_all(cluster), "auditor")
         starts = found.pop(_STARTS)
+        self.logs.judge()
+        await self._caches_agree(world)
         self._acknowledged_survive(found, starts)
         self._reads_stay(found, starts)
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
@@ -120,6 +166,34 @@ class Checkers:
             await world.client(story, "survivor")
         except (KafkaError, OSError) as error:
             world.violated("L1", f"a record could not be produced after all had healed: {error!r}")
+
+    async def _caches_agree(self, world: World) -> None:
+        """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""
+        world.check("C14", len(world.brokers))
+        try:
+            await world.until(lambda: not self._differences(), "every broker's metadata as in ZooKeeper", 30)
+        except TimeoutError:
+            for sentence in self._differences()[:3]:
+                world.violated("C14", sentence)
+
+    def _differences(self) -> list[str]:
+        wrong: list[str] = []
+        topics = self.topics()
+        for name, broker in self.world.brokers.items():
+            image = broker.metadata.image
+            if sorted(image.topics) != sorted(topics):
+                wrong.append(f"{name} knows the topics {sorted(image.topics)}, ZooKeeper has {sorted(topics)}")
+                continue
+            if sorted(image.brokers) != list(range(self.plan.brokers)):
+                wrong.append(f"{name} knows the brokers {sorted(image.brokers)}")
+            for topic, partitions in topics.items():
+                for number in partitions:
+                    state, info = self.world.state(f"{topic}-{number}"), image.topics[topic].partitions.get(number)
+                    known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr))
+                    there = None if state is None else (state["leader"], state["leader_epoch"], sorted(state["isr"]))
+                    if known != there:
+                        wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
+        return wrong
 
     async def _read_all(self, cluster: ClusterClient) -> dict[Any, Any]:
         """Every committed record of every topic by place, and under `_STARTS` where each partition begins."""
@@ -152,7 +226,7 @@ class Checkers:
         for place, value in found.items():
             places.setdefault(value, []).append(place)
         for value, sent in history.sent.items():
-            gone_ns = history.recreated_ns.get(sent.topic, -1)
+            gone_ns = max(history.recreated_ns.get(sent.topic, -1), self.ensemble.deleted_ns.get(sent.topic, -1))
             if sent.answered != "acknowledged" or sent.acks != -1 or sent.sent_ns <= gone_ns:
                 continue
             world.check("R7")
@@ -176,8 +250,8 @@ class Checkers:
                 if value != b"after all":
                     world.violated("R10", f"{value[:40]!r} at {partition}@{offset} was never sent", partition)
                 continue
-            if known.sent_ns <= history.recreated_ns.get(known.topic, -1) - _DELETION_NS:
-                world.check("C13")
+            world.check("C13")
+            if known.answered == "acknowledged" and known.answered_ns < self.ensemble.deleted_ns.get(known.topic, -1):
                 world.violated("C13", f"{value[:40]!r} of the deleted topic is at {partition}@{offset}", partition)
             if known.answered.startswith("refused"):
                 world.violated("R8", f"{value[:40]!r} was refused and is at {partition}@{offset}", partition)
@@ -223,14 +297,10 @@ class Checkers:
             now = (await committed_offsets(cluster, group, [each]))[each]
             if now < offset:
                 sentence = f"group {group} committed {offset} for {partition}, and {now} is what it has"
-                if any(self.is_excused(f"__consumer_offsets-{number}") for number in range(3)):
+                if self.cluster.groups_may_be_lost():
                     self.world.excuse("G1", sentence, partition)
                 else:
                     self.world.violated("G1", sentence, partition)
 
 
 _STARTS: Final = ("", -1)
-_DELETION_NS: Final = 5_000_000_000
-"""A topic is deleted some time between the request and its answer."""
-
-_ = asyncio

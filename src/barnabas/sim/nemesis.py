@@ -461,6 +461,7 @@ class Nemesis:
 
     def _clock_jump(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         clock, by_ms = self.world.nodes[self._node(action)].clock, _number(action, "by_ms", 60_000)
+        self.world.clocks_touched[self._node(action)] = None
         clock.skew_ms += by_ms
         self.world.struck("clock-jump")
 
@@ -471,6 +472,7 @@ class Nemesis:
 
     def _clock_drift(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         clock = self.world.nodes[self._node(action)].clock
+        self.world.clocks_touched[self._node(action)] = None
         clock.drift(_number(action, "parts_per_million", 10_000))
         self.world.struck("clock-drift")
         return lambda: clock.drift(0)

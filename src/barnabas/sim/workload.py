@@ -38,6 +38,7 @@ class Sent:
     idempotent: bool
     sent_ns: int
     answered: str = ""
+    answered_ns: int = 0
     partition: int = -1
     offset: int = -1
 
@@ -120,7 +121,7 @@ class Workload:
                     sent.answered = "never sent"
                     await asyncio.sleep(0.5)
                     continue
-                future.add_done_callback(lambda done, sent=sent: _settle(sent, done))  # type: ignore[misc]
+                future.add_done_callback(lambda done, sent=sent: _settle(sent, done, loop.now_ns))  # type: ignore[misc]
                 pending.append((sent, future))
                 await asyncio.sleep(chance.exponential_ns(pause_ns) / 1e9)
             for _, future in pending:
@@ -300,7 +301,8 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
 }
 
 
-def _settle(sent: Sent, future: asyncio.Future[Any]) -> None:
+def _settle(sent: Sent, future: asyncio.Future[Any], now_ns: int) -> None:
+    sent.answered_ns = now_ns
     error = future.exception()
     if error is None:
         delivered = future.result()

@@ -75,6 +75,8 @@ class World:
         self.on_down: Callable[[str, str], None] = lambda name, how: None
         self.before_power_loss: Callable[[str], None] = lambda name: None
         self.after_power_loss: Callable[[str], None] = lambda name: None
+        self.clocks_touched: dict[str, None] = {}
+        """Nodes whose wall clock was not right at some time."""
         self.held_down: dict[str, int] = {}
         """By node: how many actions want it stopped."""
         self._config = config or {}
@@ -124,7 +126,7 @@ class World:
             if self.coordinator is not None:
                 server.inherit(self.coordinator)
             await server.start()
-            server.committed.on_commit = self.on_commit
+            server.committed.on_commit = lambda *told: self.on_commit(*told)
             self.coordinator = server
             self._process(process, "up", "the coordinator is up")
 
@@ -279,6 +281,18 @@ class World:
             self._forget(name, "down")
             self.nodes[name].exited()
         return True
+
+    def disturbed(self, name: str) -> bool:
+        """Whether the node stands still, is slow, is behind ZooKeeper, or cannot reach it."""
+        process = self.nodes[name].process
+        if process is None or process.hindered or self.coordinator is None or not self.nodes[ZOOKEEPER].alive:
+            return True
+        there, back = self.network.link(name, ZOOKEEPER), self.network.link(ZOOKEEPER, name)
+        return (
+            name in self.coordinator.committed.front_ends
+            or name in self.network.slow_readers
+            or any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in (there, back))
+        )
 
     # ---- looking
 

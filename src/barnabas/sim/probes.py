@@ -1,0 +1,62 @@
+"""Looks over the product's shoulder: a method is wrapped for one run, and whoever watches is told what it did.
+
+The product knows nothing of it, and a copy of the product with a bug put back is watched just the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.sim.loop import current_incarnation
+
+Around = Callable[..., Any]
+
+
+class Probes:
+    """Wraps methods from `install` on until `remove`."""
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[type, str, Any]] = []
+
+    def around(self, owner: type, name: str, wrap: Callable[[Around], Around]) -> None:
+        """Replaces the method by what `wrap` makes of it; a classmethod is handed over bound to `owner`."""
+        original = owner.__dict__[name]
+        self._originals.append((owner, name, original))
+        if isinstance(original, classmethod):
+            bound = getattr(owner, name)
+            setattr(owner, name, staticmethod(wrap(bound)))
+        else:
+            setattr(owner, name, wrap(original))
+
+    def after(self, owner: type, name: str, told: Callable[..., None]) -> None:
+        """`told(result, instance, *arguments)` is called when the method has returned."""
+
+        def wrap(original: Around) -> Around:
+            def wrapped(*arguments: Any, **named: Any) -> Any:
+                result = original(*arguments, **named)
+                told(result, *arguments, **named)
+                return result
+
+            return wrapped
+
+        self.around(owner, name, wrap)
+
+    def remove(self) -> None:
+        while self._originals:
+            owner, name, original = self._originals.pop()
+            setattr(owner, name, original)
+
+
+def node() -> str:
+    """The node whose process runs now; empty for the world itself."""
+    incarnation = current_incarnation.get()
+    return "" if incarnation is None else incarnation.name
+
+
+def life() -> int:
+    incarnation = current_incarnation.get()
+    return -1 if incarnation is None else incarnation.number
+
+
+NOBODY: Final = ""

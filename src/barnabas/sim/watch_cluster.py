@@ -1,0 +1,143 @@
+"""Watches what brokers do with what they are told: fences of epochs, producer ids, groups, requests under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.server import Broker
+from barnabas.client.connection import Connection
+from barnabas.client.group import GroupMember
+from barnabas.controller.controller import KafkaController
+from barnabas.model.errors import ErrorCode
+from barnabas.replica.replicas import Replicas
+from barnabas.sim.probes import Probes, life, node
+from barnabas.sim.watch_zookeeper import ZooKeeperWatch
+from barnabas.sim.workload import History
+from barnabas.sim.world import World
+
+
+class ClusterWatch:
+    def __init__(self, world: World, history: History, ensemble: ZooKeeperWatch, probes: Probes) -> None:
+        self.world = world
+        self.history = history
+        self.ensemble = ensemble
+        self._controller_epochs: dict[tuple[str, int], int] = {}
+        self._producer_ids: dict[int, str] = {}
+        self.groups_may_be_lost: Callable[[], bool] = lambda: False
+        probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
+        probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
+        probes.around(Broker, "update_metadata", self._around_update_metadata)
+        probes.around(ProducerIds, "next", self._around_next_producer_id)
+        probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
+        probes.around(Connection, "send_nowait", self._around_send)
+        probes.around(GroupMember, "_join", self._around_join)
+
+    # C3, C4
+
+    def _around_control(self, name: str) -> Any:
+        def wrap(original: Any) -> Any:
+            def control(replicas: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+                result = original(replicas, request, *arguments, **named)
+                self._control(name, request, result.error_code, replicas.broker_epoch)
+                return result
+
+            return control
+
+        return wrap
+
+    def _around_update_metadata(self, original: Any) -> Any:
+        def update_metadata(broker: Any, request: Any) -> Any:
+            result = original(broker, request)
+            self._control("UpdateMetadata", request, result, broker.broker_epoch)
+            return result
+
+        return update_metadata
+
+    def _control(self, name: str, request: Any, code: int, broker_epoch: int) -> None:
+        world, key = self.world, (node(), life())
+        world.check("C3")
+        world.check("C4")
+        seen = self._controller_epochs.get(key, 0)
+        if int(code) != ErrorCode.STALE_CONTROLLER_EPOCH:
+            if request.controller_epoch < seen:
+                world.violated(
+                    "C3", f"{key[0]} applied {name} of controller epoch {request.controller_epoch} after {seen}",
+                    node=key[0],
+                )  # fmt: skip
+            meant = getattr(request, "broker_epoch", -1)
+            if meant != -1 and meant < broker_epoch:
+                world.violated(
+                    "C4", f"{key[0]} of broker epoch {broker_epoch} applied {name} that was meant for {meant}",
+                    node=key[0],
+                )  # fmt: skip
+            self._controller_epochs[key] = max(seen, request.controller_epoch)
+
+    # C11, C16
+
+    def _around_controlled_shutdown(self, original: Any) -> Any:
+        async def controlled_shutdown(controller: Any, broker_id: int, broker_epoch: int) -> Any:
+            remaining = await original(controller, broker_id, broker_epoch)
+            if not remaining and controller.is_active and controller.epoch == self.ensemble.controller_epoch:
+                self.ensemble.shutdown_granted(broker_id)
+            return remaining
+
+        return controlled_shutdown
+
+    def _around_next_producer_id(self, original: Any) -> Any:
+        async def next_producer_id(ids: Any) -> int:
+            given: int = await original(ids)
+            self.world.check("C16")
+            if given in self._producer_ids:
+                self.world.violated(
+                    "C16", f"{node()} gave producer id {given}, as {self._producer_ids[given]} did before", node=node()
+                )
+            self._producer_ids[given] = node()
+            return given
+
+        return next_producer_id
+
+    # What is sent
+
+    def _around_send(self, original: Any) -> Any:
+        names: dict[type, str] = {}
+
+        def send_nowait(connection: Any, message: Any, *arguments: Any, **named: Any) -> Any:
+            future = original(connection, message, *arguments, **named)
+            network = self.world.network
+            if network.replies_to_lose and connection._transport is not None:
+                kind = type(message)
+                name = names.get(kind)
+                if name is None:
+                    name = names[kind] = kind.__name__.removesuffix("Request")
+                network.asked(connection._transport, name)
+            return future
+
+        return send_nowait
+
+    # G2, G3
+
+    def _around_join(self, original: Any) -> Any:
+        async def join(member: Any) -> None:
+            await original(member)
+            self._joined(member)
+
+        return join
+
+    def _joined(self, member: Any) -> None:
+        world, history, group = self.world, self.history, member.group
+        generation = member._generation
+        world.check("G2")
+        latest = history.generations.get(group, -1)
+        if generation > latest:
+            history.generations[group] = generation
+        for each in member.assignment:
+            world.check("G3")
+            key = group, generation, str(each)
+            owner = history.owners.setdefault(key, member._member_id)
+            if owner != member._member_id and not self.groups_may_be_lost():
+                world.violated(
+                    "G3", f"{owner} and {member._member_id} both own {each} in generation {generation} of {group}",
+                    str(each),
+                )  # fmt: skip

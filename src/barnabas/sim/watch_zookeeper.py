@@ -1,0 +1,288 @@
+"""Watches every transaction of ZooKeeper: who rules, who leads, who is in sync, and whether they were allowed to.
+
+It keeps the state of each partition beside the tree, so that each change is judged against what was there before.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.world import World, broker_name
+from barnabas.zk.ops import Check, CloseSession, Create, Delete, Multi, SetData
+
+_TOPICS: Final = "/brokers/topics/"
+_IDS: Final = "/brokers/ids/"
+_SEEN_S: Final = 3_000_000_000
+"""A controller may be so late to hear that a broker is gone; without a controller nobody hears it at all."""
+
+
+@dataclass
+class TopicSeen:
+    topic_id: str
+    replicas: dict[int, list[int]]
+    adding: dict[int, list[int]] = field(default_factory=dict)
+    removing: dict[int, list[int]] = field(default_factory=dict)
+
+
+class ZooKeeperWatch:
+    def __init__(self, world: World, logs: LogWatch) -> None:
+        self.world = world
+        self.logs = logs
+        self.states: dict[str, dict[str, Any]] = {}
+        """By partition: its state, and its partition epoch under ``partition_epoch``."""
+        self.topics: dict[str, TopicSeen] = {}
+        self.controller_epoch = 0
+        self.controller = -1
+        self.gone_ns: dict[int, int] = {}
+        """Since when a broker is not registered."""
+        self.left: dict[int, int] = {}
+        """Brokers whose controlled shutdown was granted, and in which controller epoch."""
+        self.deleted_ns: dict[str, int] = {}
+        """When a topic was last deleted."""
+        self._controller_since_ns = 0
+
+    def committed(self, operation: Any, session: int, result: Any, zxid: int) -> None:
+        """A transaction was done."""
+        if type(operation) is Multi:
+            parts = list(operation.operations)
+            checked = any(type(each) is Check and each.path == "/controller_epoch" for each in parts)
+            for part in parts:
+                self._changed(part, session, zxid, checked, parts)
+        elif type(operation) is CloseSession:
+            self._look_for_the_missing()
+        else:
+            self._changed(operation, session, zxid, False, [operation])
+
+    def _changed(self, part: Any, session: int, zxid: int, checked: bool, parts: list[Any]) -> None:
+        path = getattr(part, "path", "")
+        if path.startswith(_TOPICS):
+            self._topics_changed(part, path, session, checked)
+        elif path == "/controller":
+            self._controller_changed(part, parts)
+        elif path == "/controller_epoch" and type(part) is SetData:
+            self._epoch_changed(part, parts)
+        elif path.startswith(_IDS):
+            number = int(path[len(_IDS) :])
+            if type(part) is Delete:
+                self.gone_ns[number] = self.world.loop.now_ns
+            elif type(part) is Create:
+                self.gone_ns.pop(number, None)
+                self.left.pop(number, None)
+        elif path.startswith(("/admin/delete_topics/", "/isr_change_notification/")) and type(part) is Delete:
+            self._fenced(path, session, checked)
+        elif path.startswith("/config/topics/"):
+            self._config_changed(part, path)
+
+    # C1, C2
+
+    def _fenced(self, path: str, session: int, checked: bool) -> None:
+        """C1: a controller's write carries its epoch; and who writes is who rules, if anybody does."""
+        world = self.world
+        world.check("C1")
+        if not checked:
+            world.violated("C1", f"{path} was written without a check of the controller's epoch")
+            return
+        assert world.coordinator is not None
+        try:
+            owner = world.coordinator.committed.node("/controller").ephemeral_owner
+        except Exception:
+            return  # nobody rules: the epoch alone fences
+        if owner != session:
+            world.violated("C1", f"{path} was written by session {session:#x}; {owner:#x} holds /controller")
+
+    def _controller_changed(self, part: Any, parts: list[Any]) -> None:
+        world = self.world
+        if type(part) is Delete:
+            self._resigned()
+            return
+        if type(part) is not Create:
+            return
+        world.check("C2")
+        if not any(type(each) is SetData and each.path == "/controller_epoch" for each in parts):
+            world.violated("C2", "/controller was created without raising /controller_epoch with it")
+        self.controller = int(json.loads(part.data or b"{}")["brokerid"])
+        self._controller_since_ns = world.loop.now_ns
+
+    def _resigned(self) -> None:
+        self.controller = -1
+
+    def _epoch_changed(self, part: Any, parts: list[Any]) -> None:
+        world, epoch = self.world, int(part.data or b"0")
+        world.check("C2")
+        if epoch != self.controller_epoch + 1 and self.controller_epoch:
+            world.violated("C2", f"the controller's epoch went from {self.controller_epoch} to {epoch}")
+        if not any(type(each) is Create and each.path == "/controller" for each in parts):
+            world.violated("C2", f"the controller's epoch was raised to {epoch} without an election")
+        self.controller_epoch = epoch
+
+    def _look_for_the_missing(self) -> None:
+        """A session ended: its ephemeral znodes are gone."""
+        world = self.world
+        assert world.coordinator is not None
+        registered = world.coordinator.committed.node("/brokers/ids").children
+        for name in world.broker_names:
+            number = int(name.split("-")[1])
+            if str(number) not in registered:
+                self.gone_ns.setdefault(number, world.loop.now_ns)
+        if self.controller >= 0 and "controller" not in world.coordinator.committed.node("/").children:
+            self._resigned()
+
+    # Topics
+
+    def _topics_changed(self, part: Any, path: str, session: int, checked: bool) -> None:
+        names = path[len(_TOPICS) :].split("/")
+        if len(names) == 1 and type(part) in (Create, SetData) and part.data:
+            self._assigned(names[0], json.loads(part.data))
+        elif len(names) == 1 and type(part) is Delete:
+            self._deleted(names[0])
+        elif len(names) == 4 and names[3] == "state":
+            self._fenced(path, session, checked)
+            if type(part) is not Delete and part.data:
+                self._state(f"{names[0]}-{names[2]}", json.loads(part.data))
+
+    def _assigned(self, topic: str, read: dict[str, Any]) -> None:
+        """C12, C13: an original replica goes only when the targets are in sync, or when the move is cancelled."""
+        world = self.world
+        now = TopicSeen(
+            str(read.get("topic_id", "")),
+            {int(number): list(replicas) for number, replicas in read["partitions"].items()},
+            {int(number): list(each) for number, each in (read.get("adding_replicas") or {}).items()},
+            {int(number): list(each) for number, each in (read.get("removing_replicas") or {}).items()},
+        )
+        before = self.topics.get(topic)
+        self.topics[topic] = now
+        if before is None:
+            return
+        world.check("C13")
+        if before.topic_id and now.topic_id != before.topic_id:
+            world.violated("C13", f"topic {topic} had the id {before.topic_id} and has {now.topic_id}", topic)
+        for number, replicas in now.replicas.items():
+            was = before.replicas.get(number)
+            if was is None or sorted(was) == sorted(replicas):
+                continue
+            partition = f"{topic}-{number}"
+            dropped = [each for each in was if each not in replicas]
+            if not dropped:
+                continue
+            world.check("C12")
+            original = [each for each in was if each not in before.adding.get(number, [])]
+            target = [each for each in was if each not in before.removing.get(number, [])]
+            isr = self.states.get(partition, {}).get("isr", [])
+            cancelled = all(each in before.adding.get(number, []) for each in dropped)
+            completed = sorted(replicas) == sorted(target) and all(each in isr for each in target)
+            if not cancelled and not completed and set(original) - set(replicas):
+                world.violated(
+                    "C12", f"{partition} went from replicas {was} to {replicas} with the ISR {isr}", partition
+                )
+
+    def _deleted(self, topic: str) -> None:
+        self.topics.pop(topic, None)
+        self.deleted_ns[topic] = self.world.loop.now_ns
+        self.logs.unclean.pop(topic, None)
+        for partition in [each for each in self.states if each.rpartition("-")[0] == topic]:
+            del self.states[partition]
+            self.logs.excused.pop(partition, None)
+
+    def _config_changed(self, part: Any, path: str) -> None:
+        topic = path.rpartition("/")[2]
+        data = getattr(part, "data", None)
+        if data:
+            value = json.loads(data).get("config", {}).get("unclean.leader.election.enable")
+            if value == "true":
+                self.logs.unclean[topic] = True
+
+    def _state(self, partition: str, read: dict[str, Any]) -> None:
+        """A partition's state changed: C5, C7, C8, C9, C10."""
+        world = self.world
+        leader, isr, epoch = int(read["leader"]), [int(each) for each in read["isr"]], int(read["leader_epoch"])
+        before = self.states.get(partition)
+        topic, _, number = partition.rpartition("-")
+        seen = self.topics.get(topic)
+        replicas = [] if seen is None else seen.replicas.get(int(number), [])
+        partition_epoch = 0 if before is None else before["partition_epoch"] + 1
+        self.states[partition] = {**read, "partition_epoch": partition_epoch}
+        world.check("C8")
+        if not isr:
+            world.violated("C8", f"the ISR of {partition} is empty", partition)
+        if leader >= 0 and leader not in isr:
+            world.violated("C8", f"{leader} leads {partition} and is not in its ISR {isr}", partition)
+        strangers = [each for each in isr if each not in replicas]
+        if strangers and replicas and (before is None or any(each not in before["isr"] for each in strangers)):
+            world.violated(
+                "C8", f"{strangers} in the ISR of {partition} are none of its replicas {replicas}", partition
+            )
+        if before is None:
+            return
+        self._compared(partition, before, leader, isr, epoch, int(read["controller_epoch"]))
+        self.logs.premise(partition, isr, -1)
+
+    def _compared(
+        self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
+    ) -> None:
+        world = self.world
+        world.check("C5")
+        world.check("C7")
+        if epoch < before["leader_epoch"]:
+            world.violated("C5", f"{partition} went from leader epoch {before['leader_epoch']} to {epoch}", partition)
+        if leader not in (before["leader"], -1) and epoch == before["leader_epoch"]:
+            world.violated("C5", f"{partition} has another leader, {leader}, in the same epoch {epoch}", partition)
+        if controller_epoch < before["controller_epoch"]:
+            world.violated(
+                "C7", f"{partition} went from controller epoch {before['controller_epoch']} to {controller_epoch}",
+                partition,
+            )  # fmt: skip
+        if leader >= 0 and leader not in before["isr"]:
+            world.check("C10")
+            if self.logs.may_be_unclean(partition):
+                world.struck("unclean-election")
+                self.logs.excuse(partition, f"{leader} was elected unclean")
+            else:
+                world.violated(
+                    "C10", f"{leader} was elected for {partition} from outside of the ISR {before['isr']}", partition
+                )
+        elif leader >= 0 and leader != before["leader"]:
+            world.check("C10")
+            if self._long_gone(leader):
+                world.violated("C10", f"{leader} was elected for {partition} and is not registered", partition)
+        for member in isr:
+            if member in before["isr"] or member == leader:
+                continue
+            world.check("C9")
+            if self._long_gone(member):
+                world.violated("C9", f"{member} came into the ISR of {partition} and is not registered", partition)
+            if self.left.get(member) == self.controller_epoch:
+                world.violated(
+                    "C9", f"{member} came into the ISR of {partition} after its shutdown was granted", partition
+                )
+
+    def _long_gone(self, number: int) -> bool:
+        """Whether the broker is not registered, and any controller must have heard of it."""
+        world, gone_ns = self.world, self.gone_ns.get(number)
+        if gone_ns is None:
+            return False
+        since_ns = max(gone_ns, self._controller_since_ns)
+        hindered = self.controller >= 0 and world.disturbed(broker_name(self.controller))
+        return not hindered and world.loop.now_ns - since_ns > _SEEN_S
+
+    # C11
+
+    def shutdown_granted(self, broker_id: int) -> None:
+        """The controller answered that nothing remains to be moved."""
+        world = self.world
+        world.check("C11")
+        self.left[broker_id] = self.controller_epoch
+        for partition, state in self.states.items():
+            others = [each for each in state["isr"] if each != broker_id]
+            if not others:
+                continue
+            if state["leader"] == broker_id and any(
+                each not in self.gone_ns and each not in self.left for each in others
+            ):
+                world.violated(
+                    "C11", f"{broker_id} may leave and leads {partition}, whose ISR is {state['isr']}", partition
+                )
+            elif state["leader"] != broker_id and state["leader"] >= 0 and broker_id in state["isr"]:
+                world.violated("C11", f"{broker_id} may leave and is in the ISR of {partition}", partition)
