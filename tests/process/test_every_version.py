@@ -28,9 +28,11 @@ from barnabas.wire.message import Struct
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
@@ -38,12 +40,14 @@ from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
+from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.fetch import FetchRequest
@@ -67,6 +71,7 @@ from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.wire.records import Record, batches, build_batch, records_of
@@ -594,6 +599,26 @@ def commits_offsets_in_transaction(world: World, version: int) -> tuple[TxnOffse
     return txn_offset_commit(transaction, world.data, group), OK
 
 
+def alter_client_quotas(entity_type: str) -> AlterClientQuotasRequest:
+    entity = AlterClientQuotasRequest.EntityData(entity_type, "every-version")
+    change = AlterClientQuotasRequest.OpData("producer_byte_rate", 1e9)
+    return AlterClientQuotasRequest([AlterClientQuotasRequest.EntryData([entity], [change])])
+
+
+def describe_client_quotas(entity_type: str) -> DescribeClientQuotasRequest:
+    return DescribeClientQuotasRequest([DescribeClientQuotasRequest.ComponentData(entity_type, 2, None)])
+
+
+def alter_user_scram_credentials(mechanism: int) -> AlterUserScramCredentialsRequest:
+    change = AlterUserScramCredentialsRequest.ScramCredentialUpsertion("every-version", mechanism, 4096, b"salt", b"p")
+    return AlterUserScramCredentialsRequest(upsertions=[change])
+
+
+def update_features(level: int) -> UpdateFeaturesRequest:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(feature="no.such.feature", max_version_level=level)
+    return UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update])
+
+
 def codes(*given: ErrorCode) -> Codes:
     return frozenset(given)
 
@@ -679,6 +704,11 @@ SENSIBLE: dict[ApiKey, Builder] = {
         codes(ErrorCode.STALE_BROKER_EPOCH),
     ),
     ApiKey.OFFSET_DELETE: lambda world, version: (offset_delete(world.data, world.group_with_offsets()), OK),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda world, version: (describe_client_quotas("user"), OK),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda world, version: (alter_client_quotas("user"), OK),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda world, version: (DescribeUserScramCredentialsRequest(), OK),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda world, version: (alter_user_scram_credentials(1), OK),
+    ApiKey.UPDATE_FEATURES: lambda world, version: (update_features(1), codes(ErrorCode.INVALID_REQUEST)),
     ApiKey.DESCRIBE_CLUSTER: lambda world, version: (
         DescribeClusterRequest(include_cluster_authorized_operations=True),
         OK,
@@ -782,6 +812,23 @@ REFUSED: dict[ApiKey, Builder] = {
         codes(ErrorCode.GROUP_ID_NOT_FOUND),
     ),
     ApiKey.DESCRIBE_PRODUCERS: lambda world, version: (describe_producers(ABSENT), UNKNOWN_TOPIC),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda world, version: (
+        describe_client_quotas("country"),
+        codes(ErrorCode.UNSUPPORTED_VERSION),
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda world, version: (
+        alter_client_quotas("country"),
+        codes(ErrorCode.INVALID_REQUEST),
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda world, version: (
+        DescribeUserScramCredentialsRequest([DescribeUserScramCredentialsRequest.UserName(ABSENT)]),
+        codes(ErrorCode.RESOURCE_NOT_FOUND),
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda world, version: (
+        alter_user_scram_credentials(9),
+        codes(ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+    ),
+    ApiKey.UPDATE_FEATURES: lambda world, version: (update_features(0), codes(ErrorCode.INVALID_REQUEST)),
 }
 """The same for what does not exist, where an API can be asked for such a thing."""
 
@@ -854,6 +901,8 @@ ELSEWHERE: dict[ApiKey, Builder] = {
         AllocateProducerIdsRequest(broker_id=world.home, broker_epoch=1),
         NOT_CONTROLLER,
     ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda world, version: (alter_user_scram_credentials(1), NOT_CONTROLLER),
+    ApiKey.UPDATE_FEATURES: lambda world, version: (update_features(1), NOT_CONTROLLER),
     # Kafka's word for it: the controller has moved.
     ApiKey.CONTROLLED_SHUTDOWN: lambda world, version: (
         ControlledShutdownRequest(broker_id=99),
