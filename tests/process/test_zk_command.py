@@ -143,6 +143,7 @@ def test_every_trouble_is_one_sentence(chroot: str, zk: Zk) -> None:
         (("get", "/closed"), 1, "--auth digest:user:password"),
         (("get", "/a", "--auth", "digest:me"), 2, "scheme:auth"),
         (("import", "/nowhere"), 1, "cannot be read"),
+        (("export", "/nowhere/tree.jsonl"), 1, "cannot be written"),
     ):
         said = zk(*words, at=chroot)
         assert (said.code, said.out) == (code, ""), words
@@ -155,6 +156,15 @@ def test_who_is_not_there_is_named(zk: Zk) -> None:
     assert said.code == 1
     assert "No ZooKeeper answers at 127.0.0.1:1" in said.err
     assert zk("ls", at="nonsense:port").code == 2
+
+
+def test_a_chroot_that_is_not_there_is_told_as_such(server: str, zk: Zk) -> None:
+    said = zk("export", at=server + "/nowhere")
+    assert said.code == 1
+    assert "The chroot that --zookeeper names does not exist" in said.err
+
+
+def test_a_directory_without_a_cluster_is_told_as_such() -> None:
     assert run(["zk", "ls", "--dir", "/nowhere"]) == 1
 
 

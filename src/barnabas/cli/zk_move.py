@@ -17,6 +17,7 @@ from barnabas.cli.connect import DEFAULT_DIRECTORY
 from barnabas.cli.output import CommandError, Format, complain, print_json
 from barnabas.cli.zookeeper import Auth, Directory, OutputFormat, Servers, where, with_zookeeper
 from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.errors import ConnectionLoss, SessionExpired
 from barnabas.zk.image import SYSTEM_ROOT, ReadZNode, read_tree
 from barnabas.zk.transfer import (
     ExportedZNode,
@@ -115,13 +116,19 @@ def import_(
                 return parse_export(lines)
 
             async def story(client: ZooKeeperClient) -> Imported:
-                return await import_tree(
-                    client,
-                    read,
-                    secret=secret.hexdigest(),
-                    identities=place.identities,
-                    force=force,
-                )
+                try:
+                    return await import_tree(
+                        client,
+                        read,
+                        secret=secret.hexdigest(),
+                        identities=place.identities,
+                        force=force,
+                    )
+                except (ConnectionLoss, SessionExpired) as error:
+                    raise CommandError(
+                        f"The connection to ZooKeeper broke in the middle of it ({error}): give the same command "
+                        "again, and it goes on from there."
+                    ) from None
 
             done = with_zookeeper(place, story)
     except TransferError as error:

@@ -25,7 +25,7 @@ from barnabas.zk.znodes import ClusterIdZNode
 
 T = TypeVar("T")
 
-SESSION_TIMEOUT_MS: Final = 10_000
+SESSION_TIMEOUT_MS: Final = 30_000
 CONNECTION_TIMEOUT_MS: Final = 5_000
 IN_FLIGHT_MAX: Final = 200
 
@@ -158,6 +158,8 @@ def sentence(error: ZooKeeperError) -> str:
     """What an error of the server means to whoever gave the command."""
     path = error.path or "The znode"
     match error.code:
+        case ErrorCode.NO_NODE if path == "/":
+            return "The chroot that --zookeeper names does not exist: `barnabas zk ls` without it shows what there is."
         case ErrorCode.NO_NODE:
             return f"{path} does not exist: `barnabas zk ls` shows what there is below its parent."
         case ErrorCode.NODE_EXISTS:
