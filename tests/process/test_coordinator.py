@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
+from coordinators import Coordinator, Wire
 from kazoo.exceptions import (
     BadVersionError,
     NoAuthError,
@@ -19,60 +16,21 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
-from kazoo.recipe.cache import TreeCache
 from kazoo.security import make_digest_acl
-from processes import Process, eventually
+from processes import eventually
 
-from barnabas.cli.apache import free_port
 from barnabas.zk.ops import (
     NOTIFICATION_XID,
     SET_WATCHES_XID,
-    ConnectRequest,
-    ConnectResponse,
     Create,
     EventType,
     GetData,
     GetEphemerals,
-    Operation,
     Ping,
     SetData,
     SetWatches,
     WatchEvent,
-    decode_reply_header,
-    encode_request,
-    framed,
 )
-
-
-class Coordinator(Process):
-    def __init__(self, directory: Path, *options: str) -> None:
-        self.port = free_port()
-        data = str(directory / "data")
-        super().__init__("coordinator", directory, "coordinator", "--port", str(self.port), "--dir", data, *options)
-        self.clients: list[KazooClient] = []
-
-    def up(self) -> None:
-        self.start()
-        eventually(lambda: self.word("ruok") == "imok", what="the coordinator answers")
-
-    def word(self, word: str) -> str:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
-            connection.sendall(word.encode())
-            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-
-    def client(self, timeout: float = 5.0, **options: Any) -> KazooClient:
-        client = KazooClient(f"127.0.0.1:{self.port}", timeout=timeout, **options)
-        client.start(10)
-        self.clients.append(client)
-        return client
-
-    def close(self) -> None:
-        for client in self.clients:
-            with contextlib.suppress(Exception):
-                client.stop()
-                client.close()
-        if self.running:
-            self.kill()
 
 
 @pytest.fixture
@@ -83,52 +41,6 @@ def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
         yield server
     finally:
         server.close()
-
-
-class Wire:
-    """A client by hand: says exactly what a test wants, and goes without a word."""
-
-    def __init__(
-        self, coordinator: Coordinator, timeout_ms: int = 5000, session: tuple[int, bytes] = (0, bytes(16))
-    ) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", coordinator.port), timeout=5)
-        self.socket.sendall(framed(ConnectRequest(timeout_ms, *session).encode()))
-        self.connected = ConnectResponse.decode(self.frame())
-        self.session = self.connected.session_id, self.connected.password
-
-    def bytes(self, length: int) -> bytes:
-        data = b""
-        while len(data) < length:
-            part = self.socket.recv(length - len(data))
-            assert part, "the coordinator closed the connection"
-            data += part
-        return data
-
-    def frame(self) -> bytes:
-        return self.bytes(*struct.unpack(">i", self.bytes(4)))
-
-    def send(self, operation: Operation[Any], xid: int = 1) -> None:
-        self.socket.sendall(encode_request(xid, operation))
-
-    def call(self, operation: Operation[Any], xid: int = 1) -> tuple[int, int]:
-        """(xid, error code) of the next frame, which need not be the answer."""
-        self.send(operation, xid)
-        return self.header()
-
-    def header(self) -> tuple[int, int]:
-        header = decode_reply_header(self.frame())
-        return header.xid, header.code
-
-    def closed(self) -> bool:
-        with contextlib.suppress(ConnectionResetError):
-            return self.socket.recv(1) == b""
-        return True
-
-    def __enter__(self) -> Wire:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
 
 
 def test_a_client_creates_reads_changes_and_deletes(coordinator: Coordinator) -> None:
@@ -263,29 +175,10 @@ def test_a_stop_keeps_a_snapshot_and_the_sessions(coordinator: Coordinator) -> N
 
 
 def test_a_directory_has_one_coordinator(coordinator: Coordinator, tmp_path: Path) -> None:
-    second = Coordinator(tmp_path)
-    second.name = "second"
-    second.log = tmp_path / "second.log"
+    second = Coordinator(tmp_path, name="second")
     second.start()
     assert second.wait() == 1
     assert "another coordinator is using this directory" in second.output()
-
-
-def test_kazoos_lock_and_tree_cache_work(coordinator: Coordinator) -> None:
-    first, second = coordinator.client(), coordinator.client()
-    held = first.Lock("/lock", "first")
-    assert held.acquire(timeout=5)
-    waiting = second.Lock("/lock", "second")
-    assert not waiting.acquire(blocking=False)
-    held.release()
-    assert waiting.acquire(timeout=5)
-    first.create("/cached/a", b"1", makepath=True)
-    cache = TreeCache(second, "/cached")
-    cache.start()
-    eventually(lambda: cache.get_data("/cached/a") and cache.get_data("/cached/a").data == b"1")
-    first.set("/cached/a", b"2")
-    eventually(lambda: cache.get_data("/cached/a").data == b"2")
-    cache.close()
 
 
 def test_the_four_letter_words_tell_what_goes_on(coordinator: Coordinator) -> None:
@@ -302,60 +195,66 @@ def test_the_four_letter_words_tell_what_goes_on(coordinator: Coordinator) -> No
     assert f"sid={client.client_id[0]:#x}" in coordinator.word("cons")
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        b"\xff\xff\xff\xff",
-        b"\x7f\xff\xff\xff",
-        b"GET / HTTP/1.1\r\n\r\n",
-        struct.pack(">i", 3) + b"abc",
-        struct.pack(">i", 0),
-    ],
-)
-@pytest.mark.parametrize("handshake", [False, True])
-def test_garbage_closes_its_own_connection_and_no_other(
-    coordinator: Coordinator, frame: bytes, handshake: bool
-) -> None:
+def test_the_four_letter_words_count_and_forget(coordinator: Coordinator) -> None:
     client = coordinator.client()
-    address = ("127.0.0.1", coordinator.port)
-    connection = Wire(coordinator).socket if handshake else socket.create_connection(address, timeout=5)
-    with connection, contextlib.suppress(ConnectionResetError):
-        connection.sendall(frame)
-        assert connection.recv(100) == b""
-    assert client.create("/still-here") == "/still-here"
+    client.create("/a", b"x")
+    for _ in range(20):
+        client.get("/a", watch=lambda event: None)
+    srvr = dict(line.split(": ") for line in coordinator.word("srvr").splitlines())
+    least, average, most = map(float, srvr["Latency min/avg/max"].split("/"))
+    assert least <= average <= most
+    assert most >= 1  # an fsync takes some time
+    assert int(srvr["Received"]) >= 22
+    (cons,) = [line for line in coordinator.word("cons").splitlines() if "sid=" in line]
+    assert "lop=GETD" in cons
+    assert f"to={client._session_timeout}" in cons or "to=5000" in cons
+    assert coordinator.word("srst") == "Server stats reset.\n"
+    assert "Latency min/avg/max: 0/0.0/0\nReceived: 0\n" in coordinator.word("srvr")
+    assert coordinator.word("crst") == "Connection stats reset.\n"
+    assert coordinator.word("wchp") == f"/a\n\t{client.client_id[0]:#x}\n\n"
+    assert coordinator.word("wchs").startswith("1 connections watching 1 paths\nTotal watches:1")
+    sizes = dict(line.split(": ") for line in coordinator.word("dirs").splitlines())
+    assert int(sizes["logdir_size"]) > 0
 
 
-@pytest.mark.parametrize(
-    ("request_record", "code"),
-    [
-        (struct.pack(">iii", 1, 4, 1 << 20), -5),  # a path longer than the frame
-        (struct.pack(">iii", 1, 4, -7), -5),  # a negative length
-        (struct.pack(">ii", 1, 14), -5),  # a multi that does not end
-        (struct.pack(">iii", 1, 1, 3) + b"/ab" + struct.pack(">iii", -1, 0, 0), -114),  # no ACL
-        (struct.pack(">iii", 1, 5, 3) + b"abc" + struct.pack(">ii", -1, -1), -8),  # a path without a slash
-    ],
-)
-def test_a_damaged_request_is_answered_with_an_error_and_the_session_goes_on(
-    coordinator: Coordinator, request_record: bytes, code: int
-) -> None:
-    with Wire(coordinator) as client:
-        client.socket.sendall(framed(request_record) + encode_request(-2, Ping()))
-        assert client.header() == (1, code)
-        assert client.header() == (-2, 0)
+def test_only_words_on_the_white_list_are_answered(tmp_path: Path) -> None:
+    server = Coordinator(tmp_path, "--config", "4lw.commands.whitelist=isro, srvr")
+    try:
+        server.up()
+        assert "Mode: standalone" in server.word("srvr")
+        assert server.word("dump") == "dump is not executed because it is not in the whitelist.\n"
+    finally:
+        server.close()
 
 
-def test_an_unknown_op_code_is_answered_and_its_connection_closed_as_zookeeper_does(coordinator: Coordinator) -> None:
-    with Wire(coordinator) as client:
-        client.socket.sendall(framed(struct.pack(">ii", 1, 77)))
-        assert client.header() == (1, -6)
-        assert client.closed()
+def test_an_empty_container_goes_by_and_by_and_its_watcher_hears_of_it(tmp_path: Path) -> None:
+    server = Coordinator(tmp_path, "--config", "znode.container.checkIntervalMs=200")
+    try:
+        server.up()
+        client = server.client()
+        with Wire(server) as wire:
+            assert wire.call(Create("/c", container=True)) == (1, 0)
+        client.create("/c/child")
+        assert client.exists("/c") is not None
+        gone: list[str] = []
+        client.get("/c", watch=lambda event: gone.append(event.type))
+        client.delete("/c/child")
+        eventually(lambda: gone == ["DELETED"])
+        assert client.exists("/c") is None
+    finally:
+        server.close()
 
 
-def test_a_zxid_from_the_future_is_turned_away(coordinator: Coordinator) -> None:
-    with socket.create_connection(("127.0.0.1", coordinator.port), timeout=5) as connection:
-        connection.sendall(framed(ConnectRequest(5000, last_zxid_seen=1 << 40).encode()))
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(100) == b""
+def test_session_timeouts_are_kept_within_the_bounds(tmp_path: Path) -> None:
+    options = ("--config", "minSessionTimeout=3000", "--config", "maxSessionTimeout=9000")
+    server = Coordinator(tmp_path, *options)
+    try:
+        server.up()
+        for wanted, given in ((1, 3000), (5000, 5000), (1 << 30, 9000)):
+            with Wire(server, timeout_ms=wanted) as client:
+                assert client.connected.timeout_ms == given
+    finally:
+        server.close()
 
 
 def test_a_session_goes_over_to_the_clients_new_connection(coordinator: Coordinator) -> None:
@@ -368,14 +267,3 @@ def test_a_session_goes_over_to_the_clients_new_connection(coordinator: Coordina
             with Wire(coordinator, session=(first.session[0], bytes(16))) as stranger:
                 assert stranger.connected.expired
             assert second.call(Ping(), -2) == (-2, 0)
-
-
-def test_a_client_that_does_not_read_holds_up_nobody(coordinator: Coordinator) -> None:
-    client = coordinator.client()
-    client.create("/big", bytes(900_000))
-    with Wire(coordinator) as slow:
-        requests = encode_request(1, GetData("/big")) * 100
-        slow.socket.sendall(requests)
-        assert client.get("/big")[1].dataLength == 900_000
-        for _ in range(100):
-            assert len(slow.frame()) > 900_000
