@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from barnabas.broker.server import Broker
 from barnabas.model.config import Config
-from barnabas.runtime import Runtime
+from barnabas.runtime import Runtime, ended
 
 logger = logging.getLogger(__name__)
 
 Notice = dict[str, Any]
+STATUS_INTERVAL_S: Final = 1.0
 
 
 class BrokerHalted(Exception):
@@ -40,17 +41,24 @@ async def run_broker(
     stop: asyncio.Future[Any],
     *,
     on_ready: Callable[[Notice], None] | None = None,
+    on_status: Callable[[dict[str, Any]], None] | None = None,
     host_name: str = "localhost",
 ) -> None:
     """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when it fails itself.
 
+    `on_status` is told, from the beginning of the start and about once a second, what changed of `Broker.status`.
     An exception in `stop` says that nothing can be put in order any more: the broker is ended, and it is raised.
     """
     for name, near in config.unknown():
         hint = f" (did you mean {near}?)" if near else ""
         logger.warning("unknown configuration %s is not used%s", name, hint)
     broker = Broker(runtime, config, host_name=host_name)
-    await broker.startup()
+    if on_status is not None:
+        broker.tasks.begin(_tell_status(broker, on_status), "status")
+    if not await _started(broker, stop):
+        return
+    if on_status is not None:
+        on_status(broker.status())
     if on_ready is not None:
         on_ready(ready_notice(broker))
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -73,3 +81,35 @@ async def run_broker(
         await broker.abort()
         raise error
     await broker.shutdown()
+
+
+async def _started(broker: Broker, stop: asyncio.Future[Any]) -> bool:
+    """Starts the broker; False where it was told to stop before that was done. A start may have to wait for minutes."""
+    starting = asyncio.get_running_loop().create_task(broker.startup(), name="startup")
+
+    def give_up(_: object) -> None:
+        starting.cancel()
+
+    stop.add_done_callback(give_up)
+    try:
+        await ended(starting)
+    finally:
+        stop.remove_done_callback(give_up)
+    if starting.cancelled():
+        logger.info("[broker %d] stopped before it had started", broker.broker_id)
+        error = stop.exception()
+        if error is not None:
+            raise error
+        return False
+    starting.result()
+    return True
+
+
+async def _tell_status(broker: Broker, on_status: Callable[[dict[str, Any]], None]) -> None:
+    told: dict[str, Any] | None = None
+    while True:
+        status = broker.status()
+        if status != told:
+            told = status
+            on_status(status)
+        await asyncio.sleep(STATUS_INTERVAL_S)

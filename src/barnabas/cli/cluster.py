@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.output import CommandError, UsageError, complain, print_json, print_table
 from barnabas.cli.plain import Parser
@@ -92,9 +92,23 @@ def _print_cluster(state: ClusterState, controller: int | None) -> None:
         inside = ", in broker 0" if state.embedded and state.coordinator.alive else ""
         rows.append(["coordinator", state.zookeeper, state.coordinator.pid or "-", _word(state.coordinator) + inside])
     for broker in state.brokers:
-        word = _word(broker) + (", controller" if broker.id == controller else "")
+        word = _word(broker) + (", controller" if broker.id == controller else "") + _trouble(broker.status())
         rows.append([f"broker {broker.id}", f"127.0.0.1:{broker.port}", broker.pid or "-", word])
     print_table(["process", "address", "pid", "state"], rows)
+
+
+def _trouble(status: dict[str, Any] | None) -> str:
+    """What keeps a running broker from being whole, as far as it says so itself."""
+    if status is None:
+        return ""
+    wait = status["registration_wait"]
+    if wait is not None:
+        waited_s, remaining_s = wait["waited_ms"] // 1000, wait["remaining_ms"] // 1000
+        return f", has waited {waited_s} s for {wait['owner']} to end, at most {remaining_s} s more"
+    zookeeper = status["zookeeper"]
+    if zookeeper is not None and zookeeper["state"] != "CONNECTED":
+        return f", ZooKeeper {zookeeper['state']}: {zookeeper['last_error']}"
+    return ""
 
 
 def _word(process: Process) -> str:

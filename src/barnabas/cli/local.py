@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.cli.output import CommandError, UsageError
-from barnabas.cli.plain import READY_FD
+from barnabas.cli.plain import READY_FD, STATUS_FILE
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 90.0
@@ -82,6 +82,14 @@ class BrokerState(Process):
     id: int = 0
     port: int = 0
     log_dir: str = ""
+
+    def status(self) -> dict[str, Any] | None:
+        """What the running process says of itself; None where it says nothing (yet)."""
+        try:
+            status: dict[str, Any] = json.loads((Path(self.log_dir).parent / STATUS_FILE).read_text())
+        except (OSError, ValueError):
+            return None
+        return status if self.alive and status.get("pid") == self.pid else None
 
 
 @dataclass
@@ -345,7 +353,9 @@ class LocalCluster:
             started += self._spawn_together(wanting)
             return
         for broker, log, properties in wanting:
-            words = ["broker", str(properties), *(["--coordinator", znodes] if embed else [])]
+            words = ["broker", str(properties), "--status", str(properties.with_name(STATUS_FILE))]
+            if embed:
+                words += ["--coordinator", znodes]
             started.append(self._spawn(f"broker {broker.id}", broker, log, words))
             if embed and state.coordinator is not None:
                 state.coordinator.pid, state.coordinator.began = broker.pid, broker.began

@@ -7,6 +7,8 @@ import sys
 from typing import Any, Final
 
 READY_FD: Final = "BARNABAS_READY_FD"
+STATUS_FILE: Final = "status.json"
+"""Beside a broker's ``server.properties``: what it says of itself while it runs."""
 """The environment's variable with the descriptor on which a server says that it is ready, or why it is not."""
 
 

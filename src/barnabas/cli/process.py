@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.plain import READY_FD, Parser
+from barnabas.cli.plain import READY_FD, STATUS_FILE, Parser
 from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def broker_main(arguments: list[str]) -> int:
         metavar="D",
         help="run the coordinator in this process too, at zookeeper.connect, its znodes under D",
     )
+    parser.add_argument("--status", metavar="FILE", help="keep there, as JSON, what can be seen of the broker")
     options = parser.parse_args(arguments)
 
     def story() -> Story:
@@ -73,17 +74,19 @@ def broker_main(arguments: list[str]) -> int:
         from barnabas.broker.process import run_broker
         from barnabas.runtime.real import real_runtime
 
-        host_name = os.uname().nodename
+        told: dict[str, Any] = {"host_name": os.uname().nodename}
+        if options.status is not None:
+            told["on_status"] = lambda status: _write_status(options.status, status)
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
             runtime = real_runtime()
             if options.coordinator is None:
-                await run_broker(runtime, config, stop, on_ready=on_ready, host_name=host_name)
+                await run_broker(runtime, config, stop, on_ready=on_ready, **told)
                 return
             host, port = _own_address(config.text("zookeeper.connect"))
             coordinator = await _coordinator(runtime, host, port, options.coordinator, stop)
             try:
-                await run_broker(runtime, config, stop, on_ready=on_ready, host_name=host_name)
+                await run_broker(runtime, config, stop, on_ready=on_ready, **told)
             finally:
                 await coordinator.close()
 
@@ -127,7 +130,17 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
     os.close(output)
     os.environ[READY_FD] = descriptor
     _retitle([sys.executable, "-m", "barnabas", "broker", file])
-    return broker_main([file])
+    return broker_main([file, "--status", os.path.join(os.path.dirname(file), STATUS_FILE)])
+
+
+def _write_status(path: str, status: dict[str, Any]) -> None:
+    """Not synced: what it says is worth nothing after a crash."""
+    try:
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            json.dump({"pid": os.getpid(), **status}, file)
+        os.replace(f"{path}.tmp", path)
+    except OSError as error:
+        logging.getLogger(__name__).warning("the status is not written: %s", error)
 
 
 def _retitle(words: list[str]) -> None:

@@ -49,6 +49,10 @@ class Examined:
         for shown, broker in zip(value["brokers"], self.state.brokers, strict=True):
             shown["running"] = broker.alive
             shown["registered"] = self.metadata is not None and broker.id in self.metadata.brokers
+            status = broker.status() or {}
+            shown["state"] = status.get("state")
+            shown["registration_wait"] = status.get("registration_wait")
+            shown["zookeeper"] = status.get("zookeeper")
         if value["coordinator"] is not None and self.state.coordinator is not None:
             value["coordinator"]["running"] = self.state.coordinator.alive
         return {
