@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 import time
 
 import pytest
@@ -217,6 +219,38 @@ def test_coroutines_await_what_plain_code_calls():
             return ticks
 
     assert asyncio.run(story()) > 5
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_an_async_test_takes_the_fixture(async_kafka_cluster):
+    await async_kafka_cluster.create_topic("t")
+    leader = await async_kafka_cluster.partition("t", 0).leader()
+    await leader.stop()
+    await async_kafka_cluster.partition("t", 0).wait(not_leader=leader)
+    assert (await async_kafka_cluster.verify()).acknowledged == 0
+
+
+def test_three_brokers_cost_little():
+    code = """
+import resource, time
+from barnabas.testing.cluster import KafkaCluster
+from barnabas.testing.loop import background
+from barnabas.broker.router import Router
+Router(), background()
+before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+with KafkaCluster():
+    after, ready = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+print((after - before) // 1024, ready - began)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    megabytes, cpu_seconds = map(float, done.stdout.split())
+    assert megabytes < 150
+    assert cpu_seconds < 0.5  # the time on the wall is this much on a machine with nothing else to do
 
 
 def test_the_plugin_shares_saves_and_says(pytester):
