@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test check bench fmt sim mutants differential power-loss clean chaos
+.PHONY: setup demo test check bench fmt sim mutants differential power-loss zookeeper-play clean chaos
 
 setup: $(STAMP)
 
@@ -67,6 +67,10 @@ differential: setup
 # The coordinator on disks that fail, 2,000 plays.
 power-loss: setup
 	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
+
+# Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
+zookeeper-play: setup
+	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py
 
 clean:
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report
