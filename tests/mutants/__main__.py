@@ -1,6 +1,7 @@
 """``make mutants``: puts each historical bug back, lets the simulation look for it, and writes ``docs/recall.md``.
 
-What is known already is not done again, unless the mutant changed or ``--again`` is given. ``ONLY=B20,B27`` names a
+What is known already is not done again, unless the mutant changed, there is more time for it than it had, or
+``--again`` is given. ``ONLY=B20,B27`` names a
 share. A find is confirmed by running the same plan on the code as it is, where everything has to hold.
 """
 
@@ -78,6 +79,13 @@ def as_found(found: dict[str, Any]) -> dict[str, Any]:
     return {"plays": [], "profiles": [], "plan": plan, "cpu_seconds": 60, "skip": 0}
 
 
+def is_settled(known: dict[str, Any], mutant: Mutant, cpu_seconds: float) -> bool:
+    """Whether looking once more could tell anything new."""
+    if known["fingerprint"] != fingerprint(mutant):
+        return False
+    return "invariant" in known or known.get("cpu_s", 0) >= cpu_seconds
+
+
 def named(found: dict[str, Any]) -> str:
     return str(found["play"]) if "play" in found else f"{found['profile']} {found['seed']}"
 
@@ -100,7 +108,7 @@ def main() -> None:
         if arguments.until and time.strftime("%H:%M") >= arguments.until:
             break
         known = results.get(mutant.bug)
-        if known is not None and known["fingerprint"] == fingerprint(mutant) and not arguments.again:
+        if known is not None and is_settled(known, mutant, arguments.cpu_seconds) and not arguments.again:
             continue
         try:
             found = hunt(mutant, arguments.package, arguments.cpu_seconds)

@@ -6,16 +6,20 @@ tried before any seed is drawn, because it costs a fraction of one.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mutants.table import Mutant
 
-from barnabas.sim.scenarios import SCENARIOS, Scenario
+from barnabas.sim.plan import Plan
+from barnabas.sim.run import Outcome
+from barnabas.sim.scenarios import SCENARIOS, Scenario, at, plan, produce
+
+Step = tuple[float, float, str, dict[str, Any]]
 
 OF_PROFILE: Final[dict[str, tuple[str, ...]]] = {
     "GC": ("zombie-controller", "controller-failover"),
     "ZKX": ("session-expiry", "controller-failover"),
-    "BNC": ("broker-bounce", "kip-101"),
+    "BNC": ("broker-bounce", "duplicate-broker-id"),
     "SHUT": ("controlled-shutdown",),
     "LDRx2": ("kip-101", "kip-279"),
     "UNCLEAN": ("unclean-election", "kip-279"),
@@ -26,7 +30,173 @@ OF_PROFILE: Final[dict[str, tuple[str, ...]]] = {
     "ADMIN": ("deletion-with-a-dead-broker",),
 }
 
-OWN: Final[dict[str, Scenario]] = {}
+_LEADER: Final = "leader:orders-0"
+_FOLLOWER: Final = "follower:orders-0"
+_BROKERS: Final = ["broker-0", "broker-1", "broker-2"]
+
+
+def _nothing_more(_: Outcome) -> tuple[str, ...]:
+    """The invariants say it all."""
+    return ()
+
+
+def _own(bug: str, plan: Plan) -> tuple[str, Scenario]:
+    return bug, Scenario(bug, f"provokes {bug}", "", plan, _nothing_more)
+
+
+def _plan(*steps: Step, length: float, brokers: int = 3, min_isr: int = 2, **config: str) -> Plan:
+    configs = {"min.insync.replicas": str(min_isr)}
+    own = {key.replace("_", "."): value for key, value in config.items()}
+    return plan(*steps, length=length, brokers=brokers, configs=configs, config=own)
+
+
+_CUT_FOLLOWER: Final = at(2, "partition", 17, node=_FOLLOWER, others=[_LEADER])
+
+OWN: Final = dict(
+    (
+        # The first connections after an expiry are refused.
+        _own(
+            "B12",
+            _plan(
+                produce(20),
+                at(2.9, "refuse", 3, links=["broker-1>zookeeper"]),
+                at(3, "zk-expire", node="broker-1"),
+                length=20,
+            ),
+        ),
+        # The controller's connection goes, its session stays; a topic is made afterwards.
+        _own(
+            "B13",
+            _plan(
+                produce(15),
+                at(3, "reset", links=["controller>zookeeper", "zookeeper>controller"]),
+                at(5, "create-topic", topic="new", partitions=1, replication_factor=3),
+                length=15,
+            ),
+        ),
+        # The answers to the leader's changes of the ISR are lost.
+        _own(
+            "B16",
+            _plan(
+                produce(30),
+                _CUT_FOLLOWER,
+                at(1, "lose-reply", 30, node="controller", api="AlterPartition", count=3),
+                length=32,
+            ),
+        ),
+        # A change of the ISR is on its way while the controller raises the leader epoch.
+        _own(
+            "B17",
+            _plan(
+                produce(36),
+                _CUT_FOLLOWER,
+                at(10, "delay", 12, links=["controller>leader:orders-0"], delay_ns=4_000_000_000),
+                at(14, "reassign", topic="orders", partition=0, replicas=[1, 2, 3]),
+                length=36,
+                brokers=4,
+            ),
+        ),
+        # Nobody writes any more when the ISR shrinks.
+        _own("B18", _plan(produce(5), _CUT_FOLLOWER, length=30)),
+        # The replica that is removed hears of it late, and goes on fetching.
+        _own(
+            "B20",
+            _plan(
+                produce(24, 400),
+                at(3, "delay", 15, links=["controller>broker-0"], delay_ns=3_000_000_000),
+                at(4, "reassign", topic="orders", partition=0, replicas=[1, 2, 3]),
+                length=26,
+                brokers=4,
+            ),
+        ),
+        # The leader hands over while its answers to the follower are still under way.
+        _own(
+            "B21",
+            _plan(
+                produce(20, 600),
+                at(3, "delay", 8, links=["leader:orders-0>follower:orders-0"], delay_ns=1_200_000_000),
+                at(5, "shutdown", 3, node=_LEADER),
+                at(12, "shutdown", 3, node=_LEADER),
+                length=20,
+            ),
+        ),
+        # Whoever is elected does not hear of it.
+        _own(
+            "B24",
+            _plan(
+                produce(22),
+                at(3, "kill", 12, node="controller"),
+                *(at(8.5, "zk-loss", 3, node=node, applied=True, count=1) for node in _BROKERS),
+                length=22,
+            ),
+        ),
+        # Two failovers without a record written in between.
+        _own(
+            "B30",
+            _plan(
+                produce(2, 60, acks=1),
+                at(4, "kill", 9, node=_LEADER),
+                at(16, "kill", 9, node=_LEADER),
+                at(28, "produce", 6, client="second", topic="orders", records=60, acks=1, idempotent=False),
+                length=36,
+                min_isr=1,
+            ),
+        ),
+        # A leader that is cut off from all but its clients goes on appending, and comes back with that tail.
+        _own(
+            "B36",
+            _plan(
+                produce(28, 400, acks=1),
+                at(3, "partition", 14, node=_LEADER, others=[*_BROKERS, "zookeeper"]),
+                at(12, "produce", 10, client="second", topic="orders", records=150, acks=-1, idempotent=True),
+                length=30,
+            ),
+        ),
+        # Two of three are gone, and somebody writes with acks=1.
+        _own(
+            "B38",
+            _plan(
+                produce(26, 300, acks=1),
+                at(2, "kill", 20, node=_FOLLOWER),
+                at(12, "kill", 12, node=_FOLLOWER),
+                length=28,
+            ),
+        ),
+        _own("B39", _plan(produce(20, 400), at(3, "kill", 12, node=_FOLLOWER), length=20)),
+        # A clean stop, then the loss of what was not synced.
+        *(
+            _own(
+                bug,
+                _plan(
+                    produce(24, 400),
+                    at(3, "shutdown", 2, node="broker-1"),
+                    at(12, loss, 2, node="broker-1"),
+                    length=26,
+                ),
+            )
+            for bug, loss in (("B52", "lost-pages"), ("B53", "lost-pages"), ("B54", "lost-rename"))
+        ),
+        # Offsets are looked at for expiry while the group is at work.
+        _own(
+            "B72",
+            _plan(
+                produce(20),
+                at(1, "group", 18, client="member", group="readers", topic="orders"),
+                length=20,
+                offsets_retention_check_interval_ms="2000",
+            ),
+        ),
+        # Answers to the producer are lost, and it sends again.
+        _own(
+            "B87",
+            _plan(
+                produce(15, 300),
+                *(at(2 + second, "lose-reply", 0.9, node=_LEADER, api="Produce", count=2) for second in range(8)),
+                length=16,
+            ),
+        ),
+    )
+)
 """By bug."""
 
 

@@ -60,7 +60,7 @@ def write_recall(results: dict[str, dict[str, Any]]) -> None:
                 profile = f"play {result['play']}" if "play" in result else result["profile"]
                 checker = ", ".join(result["invariants"])
             else:
-                checker = "**not caught**"
+                checker = f"**not caught** in {result['cpu_s']:.0f} CPU s"
         lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
     lines += ["", "## Not mutated", "", "| bug | why |", "| --- | --- |"]
     lines += [f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())]
