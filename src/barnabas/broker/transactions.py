@@ -7,6 +7,7 @@ broker would ask of itself it does without a connection.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +23,12 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from barnabas.zk.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
 
 WRITE_TXN_MARKERS_VERSION: Final = 1
 FIRST_VERSION_WITH_VERIFICATION: Final = 4
@@ -54,7 +58,7 @@ class Transactions:
             broker.runtime,
             broker.config,
             ReplicatedLog(broker.replicas),
-            TransactionMarkers(self._leader_of, self._write_markers, broker.tasks),
+            TransactionMarkers(self._leader_of, self._exists, self._write_markers, broker.tasks),
             lambda: broker.producer_ids.next(),
             tasks=broker.tasks,
         )
@@ -76,12 +80,23 @@ class Transactions:
         return self._broker.metadata.endpoint(broker_id, self._broker.listeners.inter_broker)
 
     def _leader_of(self, topic_partition: TopicPartition) -> int | None:
-        image = self._broker.metadata.image
         known = self._broker.metadata.partition(topic_partition)
         if known is None:
-            # A broker that no controller has spoken to yet cannot tell what was deleted.
-            return None if image.brokers else NO_BROKER
-        return known.leader if known.leader in image.brokers else NO_BROKER
+            return None
+        return known.leader if known.leader in self._broker.metadata.image.brokers else NO_BROKER
+
+    async def _exists(self, topic_partition: TopicPartition) -> bool:
+        """What ZooKeeper says; while it does not answer, a partition may be there."""
+        topic = topic_partition.topic
+        try:
+            if await self._broker.zk.is_topic_marked_for_deletion(topic):
+                return False
+            return topic_partition in await self._broker.zk.get_full_replica_assignment_for_topics([topic])
+        except ZooKeeperError as error:
+            logger.info(
+                "[broker %d] whether %s exists is not known: %s", self._broker.broker_id, topic_partition, error
+            )
+            return True
 
     async def _write_markers(self, broker_id: int, request: WriteTxnMarkersRequest) -> Any:
         if broker_id == self._broker.broker_id:

@@ -2,8 +2,9 @@
 
 Every broker that leads such a partition has a queue. What is in it goes out in one WriteTxnMarkers; the next request
 follows its answer. A marker that was refused for the time being, or whose leader is not known or cannot be reached,
-goes a little later to the leader that the metadata name then, for as long as it takes. A partition that is not in the
-metadata was deleted: nobody waits for its marker (KAFKA-5610).
+goes a little later to the leader that the metadata name then, for as long as it takes. A partition that was deleted
+needs none (KAFKA-5610). That it is not in the metadata does not tell: a broker that has just begun may coordinate
+before it has heard of all partitions, and a transaction whose marker is left out would be torn. So it is looked up.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ RETRY_BACKOFF_MS: Final = 50
 Marker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
 LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
 """The broker that leads a partition: NO_BROKER while there is none that lives, None for a partition unknown."""
+Exists: TypeAlias = Callable[[TopicPartition], Awaitable[bool]]
+"""Whether a partition that the metadata do not know is there, or may be."""
 WriteMarkers: TypeAlias = Callable[[int, WriteTxnMarkersRequest], Awaitable[Any]]
 """Sends the request to a broker; its response. Raises ``OSError``, or `WireError` for an answer that is garbled."""
 
@@ -100,8 +103,9 @@ _Entry: TypeAlias = tuple[EndedTransaction, list[TopicPartition]]
 class TransactionMarkers:
     """See the module's text."""
 
-    def __init__(self, leader_of: LeaderOf, write: WriteMarkers, tasks: Tasks) -> None:
+    def __init__(self, leader_of: LeaderOf, exists: Exists, write: WriteMarkers, tasks: Tasks) -> None:
         self._leader_of = leader_of
+        self._exists = exists
         self._write = write
         self._tasks = tasks
         self._queues: dict[int, list[_Entry]] = {}
@@ -118,13 +122,15 @@ class TransactionMarkers:
 
     def _enqueue(self, ended: EndedTransaction, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
+        unknown: list[TopicPartition] = []
         for topic_partition in partitions:
             leader = self._leader_of(topic_partition)
             if leader is None:
-                logger.info("no marker of %r for %s, which does not exist", ended.transactional_id, topic_partition)
-                del ended.partitions[topic_partition]
+                unknown.append(topic_partition)
             else:
                 by_leader.setdefault(leader, []).append(topic_partition)
+        if unknown:
+            self._tasks.begin(self._look_up(ended, unknown), f"partitions of {ended.transactional_id}")
         for leader, led in by_leader.items():
             queue = self._queues.get(leader)
             if leader == NO_BROKER:
@@ -138,6 +144,20 @@ class TransactionMarkers:
     def _maybe_complete(self, ended: EndedTransaction) -> None:
         if not ended.partitions and ended.is_current():
             ended.on_complete()
+
+    async def _look_up(self, ended: EndedTransaction, unknown: list[TopicPartition]) -> None:
+        """Gives up those that were deleted; the others are known soon."""
+        there = []
+        for topic_partition in unknown:
+            if await self._exists(topic_partition):
+                there.append(topic_partition)
+            else:
+                logger.info("no marker of %r for %s, which was deleted", ended.transactional_id, topic_partition)
+                ended.partitions.pop(topic_partition, None)
+        if there:
+            self._retry_later([(ended, there)])
+        else:
+            self._maybe_complete(ended)
 
     def _retry_later(self, entries: list[_Entry]) -> None:
         if entries:

@@ -78,6 +78,8 @@ class Leaders:
         self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []
         self.answers: dict[TopicPartition, list[ErrorCode]] = {}
         self.unreachable: list[int] = []
+        self.unheard_of: list[TopicPartition] = []
+        """Those that exist although the metadata do not have them yet."""
         self.held: asyncio.Future[None] | None = None
 
     @property
@@ -86,6 +88,10 @@ class Leaders:
         return self._written
 
     _written: list[tuple[TopicPartition, bool, int, int]]
+
+    async def exists(self, topic_partition: TopicPartition) -> bool:
+        await asyncio.sleep(0)
+        return topic_partition in self.unheard_of
 
     async def write(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         self.requests.append((broker_id, request))
@@ -144,7 +150,7 @@ class Play:
             Runtime(self.clock, disk, network, runtime.entropy),
             broker_config(CONFIG),
             log,
-            TransactionMarkers(leaders.leaders.get, leaders.write, self.tasks),
+            TransactionMarkers(leaders.leaders.get, leaders.exists, leaders.write, self.tasks),
             self._next_id,
             tasks=self.tasks,
         )
@@ -294,6 +300,23 @@ def test_kafka_5610_a_deleted_topic_does_not_keep_a_transaction_open() -> None:
         await scene.coordinator.end("id", *producer, True)
         await scene.until_state("CompleteCommit")
         assert scene.leaders.markers == [(T1, True, 0, 3)]
+
+    play(story)
+
+
+def test_a_partition_that_the_coordinator_has_not_heard_of_yet_gets_its_marker() -> None:
+    """A broker that has just begun may lead, and coordinate, before it knows the cluster's partitions."""
+
+    async def story(scene: Play) -> None:
+        producer = await scene.begun(T0, T1)
+        leader = scene.leaders.leaders.pop(T0)
+        scene.leaders.unheard_of.append(T0)
+        await scene.coordinator.end("id", *producer, True)
+        await asyncio.sleep(0.12)
+        assert scene.coordinator.describe("id").state.title == "PrepareCommit"
+        scene.leaders.leaders[T0] = leader
+        await scene.until_state("CompleteCommit")
+        assert sorted(scene.leaders.markers) == [(T0, True, 0, 3), (T1, True, 0, 3)]
 
     play(story)
 
