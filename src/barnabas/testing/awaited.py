@@ -56,6 +56,8 @@ class AsyncBroker(AsyncHandle[BrokerHandle]):
     restart = _waits(BrokerHandle.restart)
     pause = _waits(BrokerHandle.pause)
     resume = _waits(BrokerHandle.resume)
+    fill_disk = _waits(BrokerHandle.fill_disk)
+    empty_disk = _waits(BrokerHandle.empty_disk)
     partition = _waits(BrokerHandle.partition)
     heal = _waits(BrokerHandle.heal)
 
@@ -121,6 +123,7 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     fail = _waits(KafkaCluster.fail)
     disconnect = _waits(KafkaCluster.disconnect)
     delay = _waits(KafkaCluster.delay)
+    recover = _waits(KafkaCluster.recover)
     clear_faults = _waits(KafkaCluster.clear_faults)
     verify = _waits(KafkaCluster.verify)
     timeline = _waits(KafkaCluster.timeline)

@@ -13,6 +13,7 @@ import secrets
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import history as histories
@@ -69,7 +71,7 @@ class KafkaCluster:
         self,
         brokers: int = 3,
         *,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
         directory: str | Path | None = None,
         processes: bool = False,
         seed: int | None = None,
@@ -82,7 +84,10 @@ class KafkaCluster:
         """Draws from `seed`: choose by it what to break, and the same seed breaks the same."""
         self.history = History()
         self._count = brokers
-        self._config = {key: str(value) for key, value in (config or {}).items()}
+        self._config = {key: _text(value) for key, value in (config or {}).items()}
+        for name, near in broker_config(self._config).unknown():
+            hint = f": did you mean {near}?" if near else ""
+            warnings.warn(f"{name} is no configuration that a broker knows{hint}", stacklevel=2)
         self._directory = None if directory is None else Path(directory).absolute()
         self._temporary: str | None = None
         self._processes = processes
@@ -269,7 +274,7 @@ class KafkaCluster:
             name,
             partitions,
             min(3, self._count) if replication_factor is None else replication_factor,
-            {key: str(value) for key, value in (config or {}).items()},
+            {key: _text(value) for key, value in (config or {}).items()},
             assignment or {},
         )
 
@@ -343,10 +348,10 @@ class KafkaCluster:
         return list(names)
 
     def cut(self, source: str, target: str) -> None:
-        self._on_loop(lambda: self.host.links.cut(source, target))
+        self.on_loop(lambda: self.host.links.cut(source, target))
         self.history.note("network", f"nothing from {source} reaches {target}")
 
-    def _on_loop(self, change: Callable[[], None]) -> None:
+    def on_loop(self, change: Callable[[], None]) -> None:
         async def story() -> None:
             change()
 
@@ -355,12 +360,12 @@ class KafkaCluster:
     def heal_links(self, name: str) -> None:
         self.history.note("network", f"the links of {name} are healed")
         links = self.host.links
-        self._on_loop(lambda: links.heal([pair for pair in links.cuts() if name in pair]))
+        self.on_loop(lambda: links.heal([pair for pair in links.cuts() if name in pair]))
 
     def heal(self) -> None:
         """Mends every link: none is cut or slow any more."""
         self.history.note("network", "every link is healed")
-        self._on_loop(lambda: self.host.links.heal())
+        self.on_loop(lambda: self.host.links.heal())
 
     def latency(self, seconds: float, *, from_: Ends = CLIENT, to: Ends = "brokers", both: bool = True) -> None:
         """Every byte on the links from `from_` to `to` takes so long, and on the way back (`both`). 0 ends it."""
@@ -369,9 +374,9 @@ class KafkaCluster:
                 if source == target:
                     continue
                 self.history.note("network", f"{source} to {target} takes {seconds:g} s")
-                self._on_loop(lambda a=source, b=target: self.host.links.set_latency(a, b, seconds))  # type: ignore[misc]
+                self.on_loop(lambda a=source, b=target: self.host.links.set_latency(a, b, seconds))  # type: ignore[misc]
                 if both:
-                    self._on_loop(lambda a=source, b=target: self.host.links.set_latency(b, a, seconds))  # type: ignore[misc]
+                    self.on_loop(lambda a=source, b=target: self.host.links.set_latency(b, a, seconds))  # type: ignore[misc]
 
     def fail(
         self,
@@ -433,12 +438,12 @@ class KafkaCluster:
             applied,
             delay,
         )
-        self._on_loop(lambda: self.host.injections.add(rule))
+        self.on_loop(lambda: self.host.injections.add(rule))
         return rule
 
     def clear_faults(self) -> None:
         """No request fails any more by the test's wish, and every link is healed."""
-        self._on_loop(lambda: self.host.injections.clear())
+        self.on_loop(lambda: self.host.injections.clear())
         self.heal()
 
     def recover(self) -> None:
@@ -446,6 +451,8 @@ class KafkaCluster:
         if isinstance(self.host, InProcessHost):
             self.clear_faults()
         for each in self.brokers:
+            if self.host.is_full(each.id):
+                each.empty_disk()
             if each.state == "paused":
                 each.resume()
             each.start()
@@ -473,6 +480,11 @@ class KafkaCluster:
         if self._host is not None:
             self._host.gather()
         return self.history.story(list(self.history.high_watermarks), last=last)
+
+
+def _text(value: object) -> str:
+    """A configuration's value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _named(kind: Any, name: str, what: str) -> Any:

@@ -99,6 +99,14 @@ class BrokerHandle:
         """Goes on where it was paused; it finds out by itself what it missed."""
         self._cluster.run(self._cluster.host.resume_broker(self.id))
 
+    def fill_disk(self) -> None:
+        """Its disk, if in memory, takes nothing more; a broker whose only disk fails gives itself up (``failed``)."""
+        self._cluster.on_loop(lambda: self._cluster.host.fill_disk(self.id))
+
+    def empty_disk(self) -> None:
+        """There is room again; a broker that gave itself up wants a `start`."""
+        self._cluster.on_loop(lambda: self._cluster.host.empty_disk(self.id))
+
     def partition(self, *, from_: Ends | None = None, to: Ends | None = None) -> None:
         """Cuts links: what comes from `from_`, what goes to `to`; without either, all links both ways.
 

@@ -211,6 +211,18 @@ class Host(ABC):
     def files(self, broker_id: int) -> tuple[Disk, str]:
         """A disk to look at a broker's log directory with, and its path; whether the broker runs or not."""
 
+    def fill_disk(self, broker_id: int) -> None:
+        """Nothing more can be written to the broker's disk."""
+        raise ClusterError("Only disks in memory can be filled: leave out directory and processes.")
+
+    def empty_disk(self, broker_id: int) -> None:
+        """There is room again."""
+        raise ClusterError("Only disks in memory can be filled: leave out directory and processes.")
+
+    def is_full(self, broker_id: int) -> bool:
+        """Whether the test filled the disk: a broker may then give itself up."""
+        return False
+
     @property
     def links(self) -> Links:
         raise ClusterError("Links can be cut and slowed only where the brokers run in the test's own process.")
@@ -316,6 +328,7 @@ class InProcessHost(Host):
         self._lives: dict[int, Life] = {}
         self._brokers: dict[int, Broker] = {}
         self._failed: dict[int, str] = {}
+        self._full: dict[int, None] = {}
 
     @property
     def links(self) -> Links:
@@ -421,6 +434,22 @@ class InProcessHost(Host):
         if life is None:
             raise ClusterError(f"Broker {broker_id} does not run.")
         return life
+
+    def fill_disk(self, broker_id: int) -> None:
+        if self.directory is not None:
+            super().fill_disk(broker_id)
+        self.history.note(broker_name(broker_id), "has a full disk")
+        self._full[broker_id] = None
+        self._volumes[broker_id].free = 0
+
+    def empty_disk(self, broker_id: int) -> None:
+        if broker_id in self._full:
+            self.history.note(broker_name(broker_id), "has room on its disk again")
+            del self._full[broker_id]
+            self._volumes[broker_id].free = None
+
+    def is_full(self, broker_id: int) -> bool:
+        return broker_id in self._full
 
     # ---- looking
 

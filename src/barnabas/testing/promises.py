@@ -50,7 +50,7 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
     history = cluster.history
     broken = [Broken(None, each) for each in history.contradictions]
     for broker in cluster.brokers:
-        if broker.state == "failed":
+        if broker.state == "failed" and not cluster.host.is_full(broker.id):
             broken.append(Broken(None, f"broker {broker.id} halted by itself"))
     concerned = {ack.topic_partition for ack in history.acknowledged}
     concerned.update(topic_partition for _, topic_partition, _ in history.served)

@@ -172,6 +172,39 @@ def test_a_cluster_that_does_not_run_says_so():
         KafkaCluster().create_topic("t")
 
 
+def test_configuration_that_is_wrong_is_told_at_once():
+    with pytest.warns(UserWarning, match=r"did you mean auto.create.topics.enable"):
+        KafkaCluster(config={"auto.create.topic.enable": False})
+    with pytest.raises(ValueError, match=r"num.partitions"):
+        KafkaCluster(config={"num.partitions": "many"})
+
+
+def test_a_broker_that_gives_itself_up_is_told(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    follower = kafka_cluster.partition("t", 0).followers[0]
+
+    kafka_cluster.host._volumes[follower.id].free = 0  # as no test could ask for
+    send(kafka_cluster, "t", [b"x"])
+    until(lambda: follower.state == "failed", "the broker has halted")
+    with pytest.raises(AcknowledgedRecordLost, match=f"broker {follower.id} halted by itself"):
+        kafka_cluster.verify()
+
+
+def test_a_broker_with_a_full_disk_may_give_itself_up(kafka_cluster):
+    kafka_cluster.create_topic("t", config={"min.insync.replicas": 2})
+    partition = kafka_cluster.partition("t", 0)
+    leader = partition.leader
+    leader.fill_disk()
+    settings = {"reconnect.backoff.max.ms": 100, "enable.idempotence": True}
+    assert send(kafka_cluster, "t", [b"x"] * 3, **settings) == [None] * 3
+    assert leader.state == "failed"
+    kafka_cluster.verify()
+    kafka_cluster.recover()
+    partition.wait(isr=partition.replicas)
+    assert len(kafka_cluster.records("t")) == 3
+    kafka_cluster.verify()
+
+
 def test_a_seed_draws_the_same():
     with KafkaCluster(1, seed=5) as one, KafkaCluster(1, seed=5) as other:
         assert one.random.random() == other.random.random()
