@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
@@ -42,11 +42,13 @@ async def run_broker(
     *,
     on_ready: Callable[[Notice], None] | None = None,
     on_status: Callable[[dict[str, Any]], None] | None = None,
+    beside: Callable[[Broker], Awaitable[Callable[[], None]]] | None = None,
     host_name: str = "localhost",
 ) -> None:
     """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when it fails itself.
 
     `on_status` is told, from the beginning of the start and about once a second, what changed of `Broker.status`.
+    `beside` begins what runs beside the started broker, and returns what ends it.
     An exception in `stop` says that nothing can be put in order any more: the broker is ended, and it is raised.
     """
     for name, near in config.unknown():
@@ -57,6 +59,7 @@ async def run_broker(
         broker.tasks.begin(_tell_status(broker, on_status), "status")
     if not await _started(broker, stop):
         return
+    end_beside = None if beside is None else await beside(broker)
     if on_status is not None:
         on_status(broker.status())
     if on_ready is not None:
@@ -73,6 +76,8 @@ async def run_broker(
         await over
     finally:
         stop.remove_done_callback(wake)
+        if end_beside is not None:
+            end_beside()
     if broker.failed.done():
         await broker.abort()
         raise BrokerHalted(f"Broker {broker.broker_id} halted: {broker.failed.result()!r}")

@@ -89,6 +89,8 @@ class Broker:
         self._zk: KafkaZkClient | None = None
         self._registered_epoch = -1
         self.registration_wait: RegistrationWait | None = None
+        self.admin: str | None = None
+        """Where the admin endpoint listens, host:port."""
         """What a starting broker waits for; None when it does not."""
         self._controller_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
@@ -151,6 +153,7 @@ class Broker:
             if wait is None
             else {"owner": wait.owner, "waited_ms": wait.waited_ms, "remaining_ms": wait.remaining_ms},
             "zookeeper": None if self._client is None else self._client.status(),
+            "admin": self.admin,
         }
 
     def _state(self) -> str:

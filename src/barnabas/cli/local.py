@@ -564,6 +564,8 @@ def server_properties(state: ClusterState, broker: BrokerState) -> str:
         "default.replication.factor": str(min(3, count)),
         "group.initial.rebalance.delay.ms": "0",
         "controlled.shutdown.retry.backoff.ms": "200",
+        "barnabas.admin.listener": f"{HOST}:0",
+        "barnabas.state.change.log": str(Path(broker.log_dir).with_name("state-change.log")),
         **state.config,
     }
     lines = [f"{name}={_escaped(value)}" for name, value in values.items()]

@@ -16,8 +16,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.plain import READY_FD, STATUS_FILE, Parser
 from barnabas.model.errors import ConfigError
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from barnabas.zk.server import CoordinatorServer
     from barnabas.zk.server_config import CoordinatorConfig
 
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+    from barnabas.model.config import Config
+
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
+
+
+LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
 class ServerError(Exception):
@@ -74,7 +81,9 @@ def broker_main(arguments: list[str]) -> int:
         from barnabas.broker.process import run_broker
         from barnabas.runtime.real import real_runtime
 
-        told: dict[str, Any] = {"host_name": os.uname().nodename}
+        if config.text("barnabas.state.change.log"):
+            _keep_state_changes(config.text("barnabas.state.change.log"))
+        told: dict[str, Any] = {"host_name": os.uname().nodename, "beside": _admin_endpoint(config)}
         if options.status is not None:
             told["on_status"] = lambda status: _write_status(options.status, status)
 
@@ -93,6 +102,37 @@ def broker_main(arguments: list[str]) -> int:
         return run
 
     return _serve(story)
+
+
+def _keep_state_changes(path: str) -> None:
+    """Kafka's ``state-change.log``: a file of its own, as long as a hundred megabytes in ten parts."""
+    from logging.handlers import RotatingFileHandler
+
+    try:
+        handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=10, encoding="utf-8", delay=True)
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        open(path, "a").close()
+    except OSError as error:
+        raise ConfigError(f"barnabas.state.change.log {path} cannot be written ({error.strerror}).") from None
+    state_changes = logging.getLogger("state.change")
+    state_changes.addHandler(handler)
+    state_changes.propagate = False
+
+
+def _admin_endpoint(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]] | None:
+    """What begins the admin endpoint, where the configuration asks for one."""
+    if not config.text("barnabas.admin.listener"):
+        return None
+    from barnabas.web.endpoint import AdminEndpoint, address_of
+
+    address = address_of(config.text("barnabas.admin.listener"))
+
+    async def begin(broker: Broker) -> Callable[[], None]:
+        endpoint = AdminEndpoint(broker)
+        await endpoint.start(*address)
+        return endpoint.close
+
+    return begin
 
 
 def brokers_main(arguments: list[str]) -> int:
@@ -272,9 +312,7 @@ def _allow_many_files() -> None:
 
 
 def _serve(prepare: Callable[[], Story]) -> int:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
-    )
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
     try:
         _allow_many_files()
         story = prepare()

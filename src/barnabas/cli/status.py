@@ -53,6 +53,7 @@ class Examined:
             shown["state"] = status.get("state")
             shown["registration_wait"] = status.get("registration_wait")
             shown["zookeeper"] = status.get("zookeeper")
+            shown["admin"] = status.get("admin")
         if value["coordinator"] is not None and self.state.coordinator is not None:
             value["coordinator"]["running"] = self.state.coordinator.alive
         return {

@@ -34,6 +34,8 @@ class StateChangeLog:
         self.cause = "-"
         self.epoch = 0
         self.recent: deque[tuple[int, str]] = deque(maxlen=STATE_CHANGES_KEPT_MAX)
+        self.written = 0
+        """How many lines there have been: who counts along knows which of `recent` are new."""
         self._clock = clock
 
     def info(self, text: str) -> None:
@@ -48,4 +50,5 @@ class StateChangeLog:
     def _write(self, level: int, text: str) -> None:
         line = f"[Controller id={self.controller_id} epoch={self.epoch} event={self.cause}] {text}"
         self.recent.append((self._clock.now_ms(), line))
+        self.written += 1
         logger.log(level, "%s", line)

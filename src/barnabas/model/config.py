@@ -127,6 +127,18 @@ _OWN_BROKER_KEYS: Final = (
         "[0,...]",
     ),
     _own(
+        "barnabas.admin.listener",
+        "string",
+        "",
+        "host:port of the admin endpoint, which shows the broker and its controller over HTTP; empty for none.",
+    ),
+    _own(
+        "barnabas.state.change.log",
+        "string",
+        "",
+        "The file that gets every state change of the controller, a line each; empty: they go to the broker's log.",
+    ),
+    _own(
         "barnabas.zookeeper.sasl.username",
         "string",
         "",

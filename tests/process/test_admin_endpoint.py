@@ -1,0 +1,128 @@
+"""The admin endpoint of real brokers, asked as a person with curl would."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster, barnabas, running
+
+
+class Admin:
+    """The endpoints of a cluster's brokers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        status = json.loads(barnabas("status", "--dir", str(cluster.directory), "--format", "json").stdout)
+        self.addresses = {each["id"]: each["admin"] for each in status["brokers"]}
+        self.controller: int = next(each["id"] for each in status["brokers"] if each["controller"])
+        self.other: int = next(each["id"] for each in status["brokers"] if not each["controller"])
+
+    def address(self, broker_id: int) -> tuple[str, int]:
+        host, _, port = self.addresses[broker_id].partition(":")
+        return host, int(port)
+
+    def ask(self, broker_id: int, path: str, method: str = "GET") -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(*self.address(broker_id), timeout=10)
+        connection.request(method, path)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, json.loads(body) if body else None
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admin]:
+    with running(tmp_path_factory.mktemp("admin"), 2) as cluster:
+        made = barnabas("topic", "create", "seen", "-b", cluster.bootstrap, "-p", "2", "-r", "2")
+        assert made.returncode == 0, made.stderr
+        yield Admin(cluster)
+
+
+def test_the_controller_is_seen_at_work(admin: Admin) -> None:
+    status, seen = admin.ask(admin.controller, "/controller")
+    assert status == 200
+    assert seen["active"]
+    assert seen["epoch"] == 1
+    assert seen["queue"]["state"] == "Idle"
+    assert seen["events"]["TopicChange"]["count"] >= 1
+    assert seen["reign"]["partitions"] == 2
+    assert admin.ask(admin.other, "/controller")[1]["reign"] is None
+
+
+def test_every_partition_and_replica_is_seen_in_its_state(admin: Admin) -> None:
+    status, seen = admin.ask(admin.controller, "/partitions?topic=seen")
+    assert status == 200
+    assert [each["state"] for each in seen] == ["OnlinePartition"] * 2
+    assert all(set(each["replicas"].values()) == {"OnlineReplica"} for each in seen)
+    assert admin.ask(admin.controller, "/partitions?topic=nobody")[0] == 404
+    status, refused = admin.ask(admin.other, "/partitions")
+    assert status == 409
+    assert f"broker {admin.controller} is" in refused["error"]
+
+
+def test_a_broker_shows_its_replicas(admin: Admin) -> None:
+    by_broker = {each: admin.ask(each, "/replicas?topic=seen")[1] for each in (admin.controller, admin.other)}
+    for number in range(2):
+        roles = sorted(replicas[number]["role"] for replicas in by_broker.values())
+        assert roles == ["follower", "leader"]
+        leader = next(replicas[number] for replicas in by_broker.values() if replicas[number]["role"] == "leader")
+        assert leader["isr"] == [0, 1]
+        assert leader["high_watermark"] == leader["log_end_offset"] == 0
+
+
+def test_the_state_machines_and_their_last_moves_are_seen(admin: Admin) -> None:
+    _, lines = admin.ask(admin.controller, "/state-changes")
+    assert any("seen-0" in each["line"] and "OnlinePartition" in each["line"] for each in lines)
+    _, machines = admin.ask(admin.other, "/transitions")
+    assert machines["replica"]["ReplicaDeletionStarted"] == ["OfflineReplica"]
+    assert admin.ask(admin.other, "/status")[1]["state"] == "RUNNING"
+
+
+def test_state_changes_are_kept_in_a_file_with_what_caused_them(admin: Admin) -> None:
+    data = Path(admin.cluster.broker(admin.controller)["log_dir"])
+    kept = data.with_name("state-change.log").read_text().splitlines()
+    elected = [line for line in kept if "seen-0" in line and "OnlinePartition" in line]
+    assert elected
+    assert "event=TopicChange" in elected[0]
+
+
+def test_a_stream_tells_of_changes_as_they_come(admin: Admin) -> None:
+    connection = http.client.HTTPConnection(*admin.address(admin.controller), timeout=20)
+    connection.request("GET", "/events")
+    stream = connection.getresponse()
+    assert stream.headers["content-type"] == "text/event-stream"
+    assert stream.readline() == b"event: controller\n"
+    made = barnabas("topic", "create", "streamed", "-b", admin.cluster.bootstrap, "-r", "2")
+    assert made.returncode == 0, made.stderr
+    while True:
+        line = stream.readline()
+        assert line, "the stream ended"
+        if line.startswith(b"data: ") and "streamed-0" in json.loads(line[6:]).get("line", ""):
+            break
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/nothing", 404), ("POST", "/status", 405), ("DELETE", "/partitions", 405)]
+)
+def test_what_is_not_offered_is_refused_in_a_sentence(admin: Admin, method: str, path: str, status: int) -> None:
+    answered, body = admin.ask(admin.controller, path, method)
+    assert answered == status
+    assert body["error"].endswith(".")
+
+
+def test_garbage_ends_its_connection_alone(admin: Admin) -> None:
+    for garbage in (b"\x00\x00\x00\x10garbage garbage\r\n\r\n", b"GET /" + b"x" * 100_000, b"GET / HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(admin.address(admin.controller), timeout=10) as raw:
+            raw.sendall(garbage)
+            answer = b""
+            while chunk := raw.recv(65536):
+                answer += chunk
+        assert answer.startswith(b"HTTP/1.1 4")
+    assert admin.ask(admin.controller, "/")[0] == 200
