@@ -557,7 +557,7 @@ MUTANTS: Final = (
         "KILL", "R10 S4",
         (
             "broker/connection.py",
-            "                self._run(bytearray(_shared_view[4:end]))\n",
+            "                self._run(_shared[4:end])\n",
             "                self._run(_shared_view[4:end])  # type: ignore[arg-type]\n",
         ),
     ),

@@ -108,10 +108,9 @@ class Recorder:
                 if self._roles.get(key) != role and partition.leader_epoch >= 0:
                     self._roles[key] = role
                     self._tell_role(key, role, offsets)
-                before = self._logs.get(key)
-                if before != offsets:
+                if self._logs.get(key) != offsets:
                     self._logs[key] = offsets
-                    self._tell_log(key, before, offsets)
+                    self._tell_log(key, offsets)
 
     def _tell_role(self, key: tuple[str, str], role: tuple[bool, int, int], offsets: tuple[int, int, int]) -> None:
         node, partition = key
@@ -130,14 +129,9 @@ class Recorder:
                 high_watermark=high_watermark,
             )  # fmt: skip
 
-    def _tell_log(self, key: tuple[str, str], before: tuple[int, int, int] | None, now: tuple[int, int, int]) -> None:
+    def _tell_log(self, key: tuple[str, str], offsets: tuple[int, int, int]) -> None:
         node, partition = key
-        start, high_watermark, end = now
-        if before is not None and end < before[2]:
-            self._world.trace.tell(
-                node, Happening.TRUNCATED, f"{partition} is truncated from {before[2]} to {end}",
-                partition=partition, from_offset=before[2], to_offset=end,
-            )  # fmt: skip
+        start, high_watermark, end = offsets
         self._world.trace.tell(
             node, Happening.LOG, f"{partition}: {start} to {end}, high watermark {high_watermark}",
             partition=partition, log_start_offset=start, high_watermark=high_watermark, log_end_offset=end,
