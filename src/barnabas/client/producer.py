@@ -56,7 +56,7 @@ class Batch:
 class Partition:
     """A partition's waiting batches and the sequence of its next one."""
 
-    __slots__ = ("base_sequence", "batches", "epoch", "id", "producer_id")
+    __slots__ = ("base_sequence", "batches", "epoch", "id", "producer_id", "under_way")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.id = topic_partition
@@ -64,6 +64,8 @@ class Partition:
         self.producer_id = -1
         self.epoch = -1
         self.base_sequence = 0
+        self.under_way = False
+        """A sender has its oldest batch in hand."""
 
 
 class Producer:
@@ -203,7 +205,11 @@ class Producer:
 
     def _ready(self, leader: int) -> list[Partition]:
         metadata = self.cluster.metadata
-        return [each for each in self._partitions.values() if each.batches and metadata.leader(each.id) == leader]
+        return [
+            each
+            for each in self._partitions.values()
+            if each.batches and not each.under_way and metadata.leader(each.id) == leader
+        ]
 
     async def _send_to(self, leader: int) -> None:
         """Sends what `leader` leads until nothing is left."""
@@ -214,7 +220,7 @@ class Producer:
             ready = [each for each in ready if each.batches]
             if not ready:
                 continue
-            moved_on = leader != NO_BROKER and await self._send_once(leader, ready)
+            moved_on = leader != NO_BROKER and await self._send_alone(leader, ready)
             if moved_on:
                 pause_ms = RETRY_BACKOFF_MS
                 continue
@@ -232,6 +238,16 @@ class Producer:
         for each in self._partitions.values():
             if each.batches:
                 self._wake(self.cluster.metadata.leader(each.id))
+
+    async def _send_alone(self, leader: int, ready: list[Partition]) -> bool:
+        """Meanwhile no other sender takes these partitions, though they move: each has one batch under way."""
+        for partition in ready:
+            partition.under_way = True
+        try:
+            return await self._send_once(leader, ready)
+        finally:
+            for partition in ready:
+                partition.under_way = False
 
     async def _send_once(self, leader: int, ready: list[Partition]) -> bool:
         """One request with the oldest batch of each partition. True when all of them are settled."""

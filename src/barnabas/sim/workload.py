@@ -175,6 +175,9 @@ class Workload:
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping and loop.now_ns < ends_ns:
                 consumer = Consumer(cluster, group=group, max_wait_ms=300, session_timeout_ms=6_000)
+                assert consumer.member is not None
+                # A join is waited for that long, also at a coordinator that lost power and cannot say so.
+                consumer.member._rebalance_timeout_ms = 20_000
                 try:
                     await consumer.subscribe([topic])
                     await self._read_and_commit(consumer, group, ends_ns)
