@@ -116,6 +116,7 @@ def main() -> None:
             found = {"error": str(error)}
         results[mutant.bug] = {"fingerprint": fingerprint(mutant), **found}
         RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+        write_recall(results)
         what = found.get("invariant") or found.get("error") or "survived"
         print(f"{mutant.bug}  {what}  {found.get('runs', 0)} runs, {found.get('cpu_s', 0)} CPU s", flush=True)
         if "invariant" in found:

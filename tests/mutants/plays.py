@@ -186,6 +186,11 @@ OWN: Final = dict(
                 offsets_retention_check_interval_ms="2000",
             ),
         ),
+        # A stranger sends what is no request, and leaves without a word.
+        *(
+            _own(bug, _plan(produce(70, 50), at(2, "stranger", node="broker-1"), length=72))
+            for bug in ("B88", "B89", "B90")
+        ),
         # Answers to the producer are lost, and it sends again.
         _own(
             "B87",

@@ -55,6 +55,7 @@ FAULTS: Final[dict[str, str]] = {
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent. Distinct values over the action's duration",
     "consume": "client, topic, isolation. Follows every partition to its end",
+    "stranger": "node. Somebody connects and sends what is no request",
     "group": "client, group, topics. A member of a consumer group that commits what it has read",
 }
 

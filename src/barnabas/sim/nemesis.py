@@ -18,6 +18,7 @@ from barnabas.sim.disk import Loss
 from barnabas.sim.network import Link
 from barnabas.sim.node import Node
 from barnabas.sim.plan import MS, Action
+from barnabas.sim.stranger import visit
 from barnabas.sim.trace import Happening
 from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name, broker_number
 
@@ -66,6 +67,7 @@ class Nemesis:
             "zk-stale": self._zk_stale,
             "zk-late": self._zk_late,
             "zk-auth-fail": self._zk_auth_fail,
+            "stranger": self._stranger,
         }
 
     def knows(self, name: str) -> bool:
@@ -250,6 +252,9 @@ class Nemesis:
 
         return undo
 
+    def _stranger(self, action: Action, chance: Chance) -> None:
+        self.spawn(visit(self.world, self._node(action), chance), "stranger")
+
     # Links
 
     def _partition(self, action: Action, chance: Chance) -> Callable[[], None] | None:
@@ -410,7 +415,7 @@ class Nemesis:
             faults.repair()
             self.world.struck(name, min(1, faults.struck - before))
             if name != "slow-fsync":
-                self._start_again_if_offline(node.name)
+                self.start_again_if_offline(node.name)
 
         return undo
 
@@ -424,11 +429,11 @@ class Nemesis:
         def undo() -> None:
             volume.free, volume.overflowed = None, False
             self.world.struck("enospc", min(1, volume.refused_writes - before))
-            self._start_again_if_offline(node.name)
+            self.start_again_if_offline(node.name)
 
         return undo
 
-    def _start_again_if_offline(self, name: str) -> None:
+    def start_again_if_offline(self, name: str) -> None:
         """A log directory that failed is used again only by a broker that starts anew."""
         broker = self.world.brokers.get(name)
         if broker is not None and broker.log_dirs.offline_paths:

@@ -258,6 +258,10 @@ class SimulatedNetwork:
 
     # ---- faults
 
+    def open_at(self, owner: Incarnation, port: int) -> int:
+        """How many connections to `port` the process has accepted and not lost."""
+        return sum(1 for each in self._open if each.owner is owner and each.get_extra_info("sockname")[1] == port)
+
     def link(self, source: str, target: str) -> Link:
         link = self._links.get((source, target))
         if link is None:
