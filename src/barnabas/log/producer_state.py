@@ -248,11 +248,14 @@ class ProducerState:
             if duplicate is not None:
                 return duplicate
         if is_transactional and (entry is None or entry.current_txn_first_offset == NO_OFFSET):
-            self._check_verification(producer_id, first_sequence, offset, check_sequence=check_sequence)
+            self._check_verification(producer_id)
+        if entry is not None:
+            self._check_epoch(entry, producer_epoch, offset)
+        if self._verifications and check_sequence:
+            self._check_lowest_sequence(producer_id, first_sequence, offset)
         if entry is None:
             # Nothing is known, perhaps because it expired or was deleted: any sequence may come.
             return None
-        self._check_epoch(entry, producer_epoch, offset)
         if check_sequence:
             if producer_epoch != entry.producer_epoch:
                 expected = 0 if entry.producer_epoch != NO_PRODUCER_EPOCH else first_sequence
@@ -277,12 +280,15 @@ class ProducerState:
             )
         return None
 
-    def _check_verification(self, producer_id: int, first_sequence: int, offset: int, *, check_sequence: bool) -> None:
-        """Whether a transaction may begin here with this batch."""
+    def _check_verification(self, producer_id: int) -> None:
+        """Whether a transaction may begin here."""
         verification = self._verifications.get(producer_id)
         if self.requires_verification and (verification is None or not verification.confirmed):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        if verification is not None and check_sequence and first_sequence > verification.lowest_sequence:
+
+    def _check_lowest_sequence(self, producer_id: int, first_sequence: int, offset: int) -> None:
+        verification = self._verifications.get(producer_id)
+        if verification is not None and first_sequence > verification.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {producer_id} at offset {offset} in partition "

@@ -50,6 +50,18 @@ logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
 INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Refusals that do not tell where the log starts; all others do."""
 
 LeadershipChange = Callable[[list[Partition], list[Partition]], None]
 """Told which partitions this broker leads now and did not before, and which it follows in a new epoch."""
@@ -419,6 +431,10 @@ class Replicas:
                 topic_partition, records, required_acks, origin, internal_topics_allowed
             )
         except KafkaError as error:
+            if error.code not in _WITHOUT_LOG_START:
+                refusing = self._partitions.get(topic_partition)
+                if refusing is not None and refusing.log is not None:
+                    result.log_start_offset = refusing.log.log_start_offset
             return result.failed(error.code, error.message)
         return result.at(partition, info, pending=required_acks == ACKS_ALL)
 
