@@ -304,10 +304,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._end_when_answered(refusal)
 
     def _arrived(self, frame: bytearray) -> None:
+        if self._closed or self._ending is not None:
+            return
         if not self._waiting and self._may_begin(frame):
             self._run(frame)
-            return
-        if self._closed or self._ending is not None:
             return
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
@@ -317,7 +317,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _may_begin(self, frame: bytearray) -> bool:
-        if self._closed or self._ending is not None or self._writing_paused:
+        if self._closed or self._writing_paused:
             return False
         unanswered = self._unanswered
         if not unanswered:

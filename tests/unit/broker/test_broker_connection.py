@@ -504,3 +504,20 @@ def test_all_stories_are_abandoned_when_their_connection_is_lost():
         assert not connection.busy
 
     asyncio.run(main())
+
+
+def test_what_came_before_bytes_that_cannot_be_understood_is_answered_although_it_had_to_wait():
+    async def main():
+        gates, connection, transport = begin_pipelined()
+        feed(connection, heartbeat(1, "slow") + heartbeat(2) + struct.pack(">i", -5))
+        assert gates.begun == [1]
+        gates.open(1)
+        await turns()
+        assert gates.begun == [1, 2]
+        assert not transport.closed
+        gates.open(2)
+        await turns()
+        assert answers(transport) == [(1, 1), (2, 2)]
+        assert transport.closed
+
+    asyncio.run(main())
