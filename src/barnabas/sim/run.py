@@ -131,6 +131,9 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
         if name in world.broker_names or name == "zookeeper":
             world.start(name)
     await world.until(lambda: len(world.brokers) == plan.brokers, "every broker up at the end", RECOVERY_S)
+    for name in world.broker_names:
+        nemesis.start_again_if_offline(name)
+    await world.until(lambda: len(world.brokers) == plan.brokers, "every broker up again", RECOVERY_S)
     for each in [*workload.administrators]:
         await world.until(each.done, "an administrator's end", 2 * RECOVERY_S)
     await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync at the end", RECOVERY_S)
