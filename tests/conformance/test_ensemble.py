@@ -136,14 +136,16 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
             subprocess.run([sys.executable, "-m", "barnabas", "down", "--kill"], cwd=tmp_path, check=True)
 
 
-def epochs(client: KazooClient) -> dict[str, int]:
+def epochs(connect: str) -> dict[str, int]:
     """The brokers' registrations: a broker that had to register anew has another one."""
-    found = {}
-    for broker in client.get_children("/brokers/ids"):
-        stat = client.exists(f"/brokers/ids/{broker}")
-        assert stat is not None
-        found[broker] = stat.czxid
-    return found
+    client = KazooClient(connect, timeout=10)
+    client.start(20)
+    try:
+        stats = {broker: client.exists(f"/brokers/ids/{broker}") for broker in client.get_children("/brokers/ids")}
+    finally:
+        client.stop()
+        client.close()
+    return {broker: stat.czxid for broker, stat in stats.items() if stat is not None}
 
 
 def test_a_cluster_moves_to_an_ensemble_and_outlives_its_losses(shown: Shown, tmp_path: Path) -> None:
@@ -168,9 +170,7 @@ def test_a_cluster_moves_to_an_ensemble_and_outlives_its_losses(shown: Shown, tm
         assert consumed(shown.bootstrap, len(before)) == set(before)
         assert "864000000" in shown.run("barnabas topic describe events")
 
-        client = KazooClient(shown.connect, timeout=30)
-        client.start(20)
-        registered = epochs(client)
+        registered = epochs(shown.connect)
         assert len(registered) == 3
         with Stream(shown.bootstrap) as stream:
             stream.goes_on("on the ensemble")
@@ -199,12 +199,10 @@ def test_a_cluster_moves_to_an_ensemble_and_outlives_its_losses(shown: Shown, tm
         assert one_lost_s < SESSION_TIMEOUT_S
         assert stream.longest_s < SESSION_TIMEOUT_S, "producers notice nothing"
 
-        assert epochs(client) == registered, "no session was lost"
+        assert epochs(shown.connect) == registered, "no session was lost"
         assert "nothing is wrong" in shown.run("barnabas zk check")
         wanted = set(before) | set(stream.acknowledged)
         assert consumed(shown.bootstrap, len(wanted)) == wanted
-        client.stop()
-        client.close()
         shown.run("barnabas down")
 
 
