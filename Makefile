@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test check bench fmt sim mutants differential power-loss zookeeper-play clean chaos
+.PHONY: setup demo test check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos
 
 setup: $(STAMP)
 
@@ -71,6 +71,10 @@ power-loss: setup
 # Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py
+
+# Runs until Ctrl-C, then tells what was found: `make seeds FIRST=5000 PROFILE=ZKX`.
+seeds: setup
+	$(BIN)/barnabas sim run --forever --first $(or $(FIRST),0) --profile $(or $(PROFILE),all) --jobs $(or $(JOBS),2)
 
 clean:
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import multiprocessing
+import signal
 import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from barnabas.cli import sim_plans
 from barnabas.cli.output import Format, print_json
+from barnabas.sim.actions import ADMINISTRATION, CLIENTS, FAULTS, INVARIANTS
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The simulated cluster: faults drawn from a seed.")
 console = Console(stderr=True)
@@ -26,7 +31,9 @@ def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
 
     logging.disable(logging.CRITICAL)
     seed, profile, twice = task
+    begun = time.process_time()
     outcome = run_seed(seed, profile)
+    took = time.process_time() - begun
     wrong = [str(each) for each in outcome.violations]
     if twice:
         again = run_seed(seed, profile)
@@ -34,13 +41,24 @@ def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
             wrong.append(f"not deterministic: event hash {outcome.event_hash}, then {again.event_hash}")
     return {
         "seed": seed,
+        "profile": outcome.plan.profile,
         "good": not wrong,
         "wrong": wrong,
+        "excused": len(outcome.excused),
         "event_hash": outcome.event_hash,
         "acknowledged": outcome.acknowledged,
-        "faults": len(outcome.plan.actions),
+        "planned_faults": sum(1 for each in outcome.plan.actions if each.name in FAULTS),
         "virtual_s": round(outcome.virtual_s, 3),
+        "cpu_s": round(took, 3),
+        "faults": dict(outcome.faults),
+        "checked": dict(outcome.checked),
+        "operations": dict(outcome.operations),
     }
+
+
+def _tasks(first: int, seeds: int, profile: str, forever: bool) -> Iterator[tuple[int, str, bool]]:
+    numbers = itertools.count(first) if forever else range(first, first + seeds)
+    return ((seed, profile, (seed - first) % _TWICE_EVERY == 0) for seed in numbers)
 
 
 @app.command("run")
@@ -49,40 +67,106 @@ def run_command(
     first: Annotated[int, typer.Option("--first", min=0, help="The first seed.")] = 0,
     profile: sim_plans.ProfileOption = "all",
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes at a time.")] = 1,
+    forever: Annotated[bool, typer.Option("--forever", help="Until it is told to stop (Ctrl-C).")] = False,
     output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
 ) -> None:
-    """Runs seeds and prints those that failed. One in a hundred runs twice, and must be the same run again."""
+    """Runs seeds and prints those that failed. One in a hundred runs twice, and must be the same run again.
+
+    At the end it tells how often each kind of fault struck, and how often each invariant was evaluated.
+    """
     sim_plans.plan_of(str(first), profile)  # a profile that is none is told at once
-    tasks = [(seed, profile, (seed - first) % _TWICE_EVERY == 0) for seed in range(first, first + seeds)]
     begun = time.monotonic()
     outcomes: list[dict[str, Any]] = []
     with (
-        multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=50) as pool,
+        multiprocessing.get_context("spawn").Pool(jobs, _leave_signals, maxtasksperchild=50) as pool,
         Progress(
             TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
         ) as progress,
     ):
-        bar = progress.add_task("seeds", total=seeds)
-        for outcome in pool.imap(_run, tasks):
-            outcomes.append(outcome)
-            progress.advance(bar)
-            if not outcome["good"]:
-                progress.console.print(f"[red]seed {outcome['seed']}[/]: {outcome['wrong'][0]}")
-    took = time.monotonic() - begun
+        bar = progress.add_task("seeds", total=None if forever else seeds)
+        window: deque[Any] = deque()
+        tasks = _tasks(first, seeds, profile, forever)
+        try:
+            for task in itertools.islice(tasks, 4 * jobs):
+                window.append(pool.apply_async(_run, (task,)))
+            while window:
+                outcome = window.popleft().get()
+                window.extend(pool.apply_async(_run, (task,)) for task in itertools.islice(tasks, 1))
+                outcomes.append(outcome)
+                progress.advance(bar)
+                if not outcome["good"]:
+                    told = f"[red]seed {outcome['seed']}[/] {outcome['profile']}: {outcome['wrong'][0]}"
+                    progress.console.print(told)
+        except KeyboardInterrupt:
+            pool.terminate()
     failed = [outcome for outcome in outcomes if not outcome["good"]]
-    virtual = sum(outcome["virtual_s"] for outcome in outcomes)
+    summary = _summary(outcomes, time.monotonic() - begun)
     if output is Format.json:
-        print_json({"runs": outcomes, "failed": len(failed), "virtual_s": virtual, "wall_s": round(took, 1)})
+        print_json({**summary, "runs": outcomes})
     else:
-        records = sum(outcome["acknowledged"] for outcome in outcomes)
-        faults = sum(outcome["faults"] for outcome in outcomes)
-        print(
-            f"{seeds} seeds, {len(failed)} failed; {records:,} records acknowledged, {faults} faults and repairs; "
-            f"{virtual:,.0f} s of virtual time in {took:.0f} s"
-        )
+        _tell(summary)
         for outcome in failed[:10]:
             print(f"  {sim_plans.again(str(outcome['seed']), profile)}")
     raise typer.Exit(1 if failed else 0)
+
+
+def _leave_signals() -> None:
+    """Ctrl-C is for the parent, which then tells what was found so far."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _summary(outcomes: list[dict[str, Any]], wall_s: float) -> dict[str, Any]:
+    def total(name: str, keys: Iterable[str]) -> dict[str, int]:
+        counted = Counter(dict.fromkeys(keys, 0))
+        for outcome in outcomes:
+            counted.update(outcome[name])
+        return dict(counted)
+
+    cpu_s = sum(outcome["cpu_s"] for outcome in outcomes)
+    virtual_s = sum(outcome["virtual_s"] for outcome in outcomes)
+    return {
+        "seeds": len(outcomes),
+        "failed": sum(1 for outcome in outcomes if not outcome["good"]),
+        "excused": sum(outcome["excused"] for outcome in outcomes),
+        "acknowledged": sum(outcome["acknowledged"] for outcome in outcomes),
+        "planned_faults": sum(outcome["planned_faults"] for outcome in outcomes),
+        "virtual_s": round(virtual_s, 1),
+        "cpu_s": round(cpu_s, 1),
+        "wall_s": round(wall_s, 1),
+        "virtual_s_per_cpu_s": round(virtual_s / cpu_s, 1) if cpu_s else 0.0,
+        "profiles": dict(sorted(Counter(outcome["profile"] for outcome in outcomes).items())),
+        "faults": total("faults", FAULTS),
+        "operations": total("operations", [*CLIENTS, *ADMINISTRATION]),
+        "invariants": total("checked", INVARIANTS),
+    }
+
+
+def _tell(summary: dict[str, Any]) -> None:
+    print(
+        f"{summary['seeds']} seeds, {summary['failed']} failed; {summary['acknowledged']:,} records acknowledged, "
+        f"{summary['planned_faults']:,} faults planned; {summary['virtual_s']:,.0f} s of virtual time in "
+        f"{summary['cpu_s']:.0f} s of CPU ({summary['virtual_s_per_cpu_s']:.0f} to 1), {summary['wall_s']:.0f} s"
+    )
+    excused = summary["excused"]
+    if excused:
+        print(
+            f"{excused} losses that ZooKeeper mode allows (every copy in sync had lost power, or an unclean election)"
+        )
+    for name, words in (
+        ("faults", "faults that struck"),
+        ("operations", "clients and administrators"),
+        ("invariants", "invariants, and how often each was evaluated"),
+    ):
+        counted = summary[name]
+        missing = [key for key, count in counted.items() if not count]
+        print(f"\n{words}: {len(counted) - len(missing)} of {len(counted)} kinds")
+        cells = [f"{key} {count:,}" for key, count in counted.items() if count]
+        width = max((len(cell) for cell in cells), default=0) + 3
+        columns = max(1, 110 // width)
+        for at in range(0, len(cells), columns):
+            print("  " + "".join(cell.ljust(width) for cell in cells[at : at + columns]).rstrip())
+        if missing:
+            print(f"  never: {', '.join(missing)}")
 
 
 app.command("replay")(sim_plans.replay)

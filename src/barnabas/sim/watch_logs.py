@@ -152,7 +152,6 @@ class LogWatch:
         for wiped in [each for each in self.wiped if each[1] == partition]:
             del self.wiped[wiped]
         world.note(f"{partition}: {why}; what is committed may be lost")
-        world.struck("excused")
 
     def premise(self, partition: str, isr: list[int], leader: int) -> None:
         """R7's premise, whenever an ISR or a copy changes: some member of the ISR keeps what is committed."""

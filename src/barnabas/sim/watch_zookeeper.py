@@ -237,7 +237,6 @@ class ZooKeeperWatch:
         if leader >= 0 and leader not in before["isr"]:
             world.check("C10")
             if self.logs.may_be_unclean(partition):
-                world.struck("unclean-election")
                 self.logs.excuse(partition, f"{leader} was elected unclean")
             else:
                 world.violated(
