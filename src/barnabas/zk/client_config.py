@@ -8,13 +8,16 @@ Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: 
 from __future__ import annotations
 
 import ssl
+from typing import TYPE_CHECKING
 
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
-from barnabas.runtime.tls import Store, client_context
 from barnabas.zk.client import ZooKeeperClient
 from barnabas.zk.connection import ClientSecurity
+
+if TYPE_CHECKING:
+    from barnabas.runtime.tls import Store  # imported where it is needed: a process starts sooner
 
 
 def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | None = None) -> ZooKeeperClient:
@@ -63,6 +66,8 @@ def security_of(config: Config) -> ClientSecurity:
 
 
 def _store(config: Config, kind: str) -> Store | None:
+    from barnabas.runtime.tls import Store
+
     prefix = f"zookeeper.ssl.{kind}"
     location = config.text(f"{prefix}.location")
     if not location:
@@ -71,6 +76,8 @@ def _store(config: Config, kind: str) -> Store | None:
 
 
 def _tls(config: Config) -> ssl.SSLContext:
+    from barnabas.runtime.tls import client_context
+
     if config.flag("zookeeper.ssl.ocsp.enable"):
         raise ConfigError(
             "zookeeper.ssl.ocsp.enable=true: OCSP is not spoken. Use zookeeper.ssl.crl.enable=true, with the "

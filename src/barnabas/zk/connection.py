@@ -18,11 +18,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas.runtime import Clock
 from barnabas.zk.chroot import below
-from barnabas.zk.digest_md5 import DigestMd5Client, SaslError
 from barnabas.zk.errors import ErrorCode
 from barnabas.zk.jute import JuteError
 from barnabas.zk.ops import (
@@ -47,6 +46,9 @@ from barnabas.zk.ops import (
     framed,
 )
 from barnabas.zk.session import ClientSession
+
+if TYPE_CHECKING:
+    from barnabas.zk.digest_md5 import DigestMd5Client  # imported where it is needed: a process starts sooner
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest packet taken from a server: children of a znode may be many more bytes than ``jute.maxbuffer``."""
@@ -142,7 +144,7 @@ class ClientConnection(asyncio.Protocol):
         self._clock = clock
         self._auth = deque(auth)
         self._auth_sent: deque[tuple[str, asyncio.Future[bool] | None]] = deque()
-        self._sasl = DigestMd5Client(*security.sasl, sasl_nonce) if security.sasl is not None else None
+        self._sasl = None if security.sasl is None else _digest_md5(*security.sasl, sasl_nonce)
         self._sasl_xid = 0
         self._next_xid = 1
         self._buffer = bytearray()
@@ -250,6 +252,8 @@ class ClientConnection(asyncio.Protocol):
         self._write(encode_request(self._sasl_xid, Sasl(token)))
 
     def _sasl_answered(self, code: int, packet: bytes) -> None:
+        from barnabas.zk.digest_md5 import SaslError
+
         assert self._sasl is not None
         if code != 0:
             why = "the server refused SASL user and password"
@@ -374,3 +378,9 @@ class ClientConnection(asyncio.Protocol):
             if accepted is not None and not accepted.done():
                 accepted.set_result(False)
         self._owner.disconnected(self, [request for _, request in lost])
+
+
+def _digest_md5(user: str, password: str, nonce: str) -> DigestMd5Client:
+    from barnabas.zk.digest_md5 import DigestMd5Client
+
+    return DigestMd5Client(user, password, nonce)
