@@ -210,8 +210,9 @@ class RepeatedProduces:
         except KafkaError:
             return None
         if acks == ACKS_ALL:
+            log = partition.log
             # There are enough in sync, or the append had failed.
-            if partition.leader_log().high_watermark <= info.last_offset:
+            if log is None or log.high_watermark <= info.last_offset:
                 header = RequestHeader(int(ApiKey.PRODUCE), version, correlation_id, envelope.client_id)
                 context = RequestContext(
                     header, connection.principal, connection.listener, connection, self._route, envelope.request

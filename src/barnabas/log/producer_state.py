@@ -132,10 +132,12 @@ class ProducerEntry:
         return None
 
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
-        self._take_epoch(producer_epoch)
-        if len(self.batches) == BATCHES_RETAINED:
-            del self.batches[0]
-        self.batches.append(batch)
+        if producer_epoch != self.producer_epoch:
+            self._take_epoch(producer_epoch)
+        batches = self.batches
+        if len(batches) == BATCHES_RETAINED:
+            del batches[0]
+        batches.append(batch)
         self.last_timestamp = batch.timestamp
 
     def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
@@ -239,7 +241,8 @@ class ProducerState:
             entry is not None
             and check_sequence
             and producer_epoch == entry.producer_epoch
-            and 0 < first_sequence == entry.last_sequence + 1
+            and entry.batches
+            and 0 < first_sequence == entry.batches[-1].last_sequence + 1
             and is_transactional == (entry.current_txn_first_offset != NO_OFFSET)
         ):
             return None  # the next one in order, as nearly all are
