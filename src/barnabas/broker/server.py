@@ -209,12 +209,11 @@ class Broker:
         )
         self._groups = GroupCoordinator(self.runtime, config, ReplicatedLog(self._replicas), tasks=self.tasks)
         self._transactions = Transactions(self)
-        offsets = await self.zk.get_full_replica_assignment_for_topics([GROUP_METADATA_TOPIC])
+        offsets, transactions = await self._partition_counts(GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
         if offsets:
-            self.groups.partition_count = len(offsets)
-        transactions = await self.zk.get_full_replica_assignment_for_topics([TRANSACTION_STATE_TOPIC])
+            self.groups.partition_count = offsets
         if transactions:
-            self.transactions.coordinator.partition_count = len(transactions)
+            self.transactions.coordinator.partition_count = transactions
         self.groups.startup()
         self.transactions.coordinator.startup()
         info = BrokerInfo(self.broker_id, self.listeners.advertised, config.text("broker.rack") or None)
@@ -266,6 +265,16 @@ class Broker:
     async def _load_logs(self) -> None:
         topics = await self.zk.get_all_entities_with_config(TOPICS)
         await self.log_dirs.load(await self.zk.get_entities_configs(TOPICS, topics))
+
+    async def _partition_counts(self, *topics: str) -> list[int]:
+        """How many partitions the topics have. Logs that took long to recover may have cost the session: nothing hangs
+        on it yet, so this is tried until the next one is there."""
+        while True:
+            try:
+                return [len(await self.zk.get_full_replica_assignment_for_topics([topic])) for topic in topics]
+            except ZooKeeperError as error:
+                logger.warning("[broker %d] the internal topics are not read yet: %s", self.broker_id, error)
+                await self.pause(ZOOKEEPER_RETRY_MS)
 
     async def learn_topic_configs(self, topics: Iterable[str]) -> None:
         """Reads the configuration of topics that this broker holds nothing of yet, before it makes their logs.

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cluster import until
@@ -202,6 +204,30 @@ def test_a_broker_with_a_full_disk_may_give_itself_up(kafka_cluster):
     kafka_cluster.recover()
     partition.wait(isr=partition.replicas)
     assert len(kafka_cluster.records("t")) == 3
+    kafka_cluster.verify()
+
+
+def test_a_session_that_ends_while_the_logs_are_recovered_is_followed_by_another(kafka_cluster):
+    kafka_cluster.create_topic("t", partitions=4)
+    send(kafka_cluster, "t", [b"x"])
+    broker, host = kafka_cluster.broker(0), kafka_cluster.host
+    broker.kill()
+    note = kafka_cluster.history.note
+
+    def pausing(who, what):
+        note(who, what)
+        if who == "broker-0" and what.startswith("recovering"):
+            host._lives[0].process.pause()
+
+    kafka_cluster.history.note = pausing
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(broker.start)
+        until(lambda: broker.state == "paused", "the broker recovers its logs")
+        session = re.findall(r"broker 0 connected .* session (0x\w+)", kafka_cluster.timeline())[-1]
+        until(lambda: f"session {session} expires" in kafka_cluster.timeline(), "its session is over")
+        broker.resume()
+        starting.result(20)
+    kafka_cluster.partition("t", 0).wait(isr={0, 1, 2})
     kafka_cluster.verify()
 
 
