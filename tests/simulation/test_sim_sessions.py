@@ -211,6 +211,34 @@ def test_b23_a_second_live_broker_of_the_same_id_is_told_who_has_it() -> None:
     played(1, play)
 
 
+def test_b23_a_broker_whose_id_was_taken_while_it_had_no_session_gets_it_back_later() -> None:
+    async def play(world: World) -> None:
+        node = world.nodes["twin"] = Node(world.loop, world.network, Chance(1, "twin"), "twin")
+
+        async def main(runtime: Runtime) -> None:
+            twin = Broker(runtime, broker_config(world.config_of(1, "twin")))
+            process.remains.append(twin)
+            await twin.startup()
+
+        first = owner(world, "broker-1")
+        world.pause("broker-1")
+        coordinator(world).expire("broker-1")
+        process = node.begin(main)
+        await world.until(lambda: owner(world, "broker-1") not in (0, first), "the other one has the id")
+        taken = owner(world, "broker-1")
+        world.resume("broker-1")
+        broker = world.brokers["broker-1"]
+        await asyncio.sleep(20)
+        assert owner(world, "broker-1") == taken
+        assert not broker.controller.is_active
+        assert not broker.controller.event_manager.event_queue_size
+        assert broker.zk.session_id not in (first, taken)
+        node.kill()
+        await settled(world, "the first one is registered again")
+
+    played(1, play)
+
+
 @pytest.mark.parametrize("delay_ms", [0, 1, 3, 6])
 def test_b11_a_controller_whose_session_ends_in_the_middle_of_its_failover(delay_ms: int) -> None:
     """KAFKA-6879: the expiry's hook waits for an event, which waits for ZooKeeper, which waits for the hook."""
