@@ -192,8 +192,8 @@ class ClientConnection(asyncio.Protocol):
             self.why = str(exc) or type(exc).__name__
         elif self.phase is Phase.GREETING and not self.closed.done():
             self.why = (
-                f"the server closed the connection without taking the session up (it may be behind what was seen, "
-                f"zxid 0x{self.session.last_zxid:x}, or full)"
+                f"the server closed the connection without taking the session up: perhaps it has not seen "
+                f"zxid 0x{self.session.last_zxid:x} yet, takes no more connections, or wants TLS"
             )
         self._end()
 

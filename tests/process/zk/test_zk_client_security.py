@@ -64,6 +64,25 @@ def test_a_server_of_another_authority_is_not_spoken_to(run_tls: Run, tmp_path: 
     run_tls(play)
 
 
+def test_tls_where_there_is_none_and_none_where_there_is_are_told(run: Run, run_tls: Run, authority: Authority) -> None:
+    async def refused(connect: str, security: ClientSecurity | None) -> str:
+        client = ZooKeeperClient(
+            real_runtime(), connect, session_timeout_ms=6000, connection_timeout_ms=1000, security=security
+        )
+        with pytest.raises(ZooKeeperTimeout) as failed:
+            await client.start()
+        return str(failed.value)
+
+    async def without(connect: str) -> None:
+        assert "wants TLS" in await refused(connect, None)
+
+    async def with_tls(connect: str) -> None:
+        assert "Check zookeeper.connect" in await refused(connect, _tls(authority))
+
+    run_tls(without)
+    run(with_tls)
+
+
 def test_a_certificate_is_an_identity(run_tls: Run, authority: Authority) -> None:
     async def play(address: str) -> None:
         async with (
