@@ -91,7 +91,7 @@ OWN: Final = dict(
                 produce(36),
                 _CUT_FOLLOWER,
                 at(10, "delay", 12, links=["controller>leader:orders-0"], delay_ns=4_000_000_000),
-                at(14, "reassign", topic="orders", partition=0, replicas=[1, 2, 3]),
+                at(14, "reassign", topic="orders", partition=0, replicas=[1, 2, 0]),
                 length=36,
                 brokers=4,
             ),
@@ -103,21 +103,21 @@ OWN: Final = dict(
             "B20",
             _plan(
                 produce(24, 400),
-                at(3, "delay", 15, links=["controller>broker-0"], delay_ns=3_000_000_000),
-                at(4, "reassign", topic="orders", partition=0, replicas=[1, 2, 3]),
+                at(3, "delay", 15, links=["controller>broker-3"], delay_ns=3_000_000_000),
+                at(4, "reassign", topic="orders", partition=0, replicas=[1, 2, 0]),
                 length=26,
                 brokers=4,
             ),
         ),
-        # The leader hands over while its answers to the follower are still under way.
+        # The preferred leader is elected while an answer of the leader before is on its way to it.
         _own(
             "B21",
             _plan(
-                produce(20, 600),
-                at(3, "delay", 8, links=["leader:orders-0>follower:orders-0"], delay_ns=1_200_000_000),
-                at(5, "shutdown", 3, node=_LEADER),
-                at(12, "shutdown", 3, node=_LEADER),
-                length=20,
+                produce(24, 480),
+                at(2, "kill", 8, node="broker-2"),
+                at(15, "delay", 4, links=["leader:orders-0>broker-2"], delay_ns=300_000_000),
+                at(17, "elect", topic="orders", unclean=False),
+                length=24,
             ),
         ),
         # Whoever is elected does not hear of it.
@@ -196,6 +196,7 @@ OWN: Final = dict(
             "B87",
             _plan(
                 produce(15, 300),
+                at(0, "produce", 15, client="second", topic="orders", records=200, acks=-1, idempotent=True),
                 *(at(2 + second, "lose-reply", 0.9, node=_LEADER, api="Produce", count=2) for second in range(8)),
                 length=16,
             ),

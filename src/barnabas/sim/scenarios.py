@@ -227,7 +227,9 @@ def _broker_bounce(outcome: Outcome) -> Iterator[str]:
 
 def _reassignment(outcome: Outcome) -> Iterator[str]:
     wanted = list(begun(outcome, "reassign").fields["arguments"]["replicas"])
-    last = states(outcome)[-1]
+    first, last = states(outcome)[0], states(outcome)[-1]
+    yield from unless(first.fields["replicas"] != wanted, "there was nothing to move")
+    yield from unless(first.fields["leader"] not in wanted, "the leader was not to move")
     yield from unless(list(last.fields["replicas"]) == wanted, f"the replicas are {last.fields['replicas']}")
     yield from unless(sorted(last.fields["isr"]) == sorted(wanted), f"the ISR is {last.fields['isr']}")
     yield from unless(min(isr_sizes(outcome)) >= 3, f"fewer were in sync than before: {isr_sizes(outcome)}")
@@ -395,7 +397,7 @@ _ALL: Final = (
         plan(
             produce(20),
             consume(20),
-            at(4, "reassign", topic=ORDERS, partition=0, replicas=[1, 2, 3]),
+            at(4, "reassign", topic=ORDERS, partition=0, replicas=[2, 3, 0]),
             length=20,
             brokers=4,
             configs=_TWO_IN_SYNC,

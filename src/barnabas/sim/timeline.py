@@ -85,6 +85,9 @@ class Picture:
                 tuple(fields["isr"]),
                 tuple(fields.get("replicas") or ()),
             )
+            for (node, partition), replica in self.replicas.items():
+                if partition == fields["partition"] and broker_id(node) not in fields["replicas"]:
+                    replica.role = ""  # it is deleted there
         elif kind is Happening.DELETED:
             self.partitions.pop(str(fields["partition"]), None)
         elif kind in (Happening.LEADING, Happening.FOLLOWING, Happening.LOG, Happening.TRUNCATED):
@@ -120,10 +123,14 @@ class Picture:
         replica = self.replicas.get((node, partition))
         if replica is None or not replica.role:
             return f"{mark}|"
-        number = int(node.rpartition("-")[2])
         known = self.partitions.get(partition)
-        role = "L" if replica.role == "leader" else "f" if known is not None and number in known.isr else "o"
+        in_sync = known is not None and broker_id(node) in known.isr
+        role = "L" if replica.role == "leader" else "f" if in_sync else "o"
         return f"{mark}{role} {replica.log_end_offset}/{replica.high_watermark}"
+
+
+def broker_id(node: str) -> int:
+    return int(node.rpartition("-")[2])
 
 
 def brokers_of(plan: Plan) -> list[str]:

@@ -637,7 +637,7 @@ class LogWatch:
             )  # fmt: skip
         self._leader_high[key] = high
         self._commit(chain, high)
-        self._on_every_member(chain, high)
+        self._on_every_member(chain, high, partition.assigned_replicas)
 
     def _commit(self, chain: Chain, high: int) -> None:
         committed = self.committed.setdefault((chain.partition, chain.topic_id), Committed())
@@ -653,7 +653,7 @@ class LogWatch:
         committed.at[high] = value
         committed.high = max(committed.high, high)
 
-    def _on_every_member(self, chain: Chain, high: int) -> None:
+    def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
         """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""
         world = self.world
         state = world.state(chain.partition)
@@ -662,6 +662,8 @@ class LogWatch:
         world.check("R4")
         for member in state["isr"]:
             name = broker_name(member)
+            if member not in assigned:
+                continue  # between the two rounds of a reassignment: it leaves the ISR next (KAFKA-9672)
             log = self.of.get((name, chain.partition))
             if log is None or name not in world.brokers or self.is_wiped(name, chain.partition):
                 continue
