@@ -150,13 +150,19 @@ class Pairs:
 class Connection:
     """One session at one server."""
 
-    def __init__(self, address: str, session: tuple[int, bytes] = (0, bytes(16)), last_zxid: int = 0) -> None:
+    def __init__(
+        self,
+        address: str,
+        session: tuple[int, bytes] = (0, bytes(16)),
+        last_zxid: int = 0,
+        read_only: bool | None = False,
+    ) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""
         self.open = True
-        self.socket.sendall(framed(ConnectRequest(SESSION_TIMEOUT_MS, *session, last_zxid).encode()))
+        self.socket.sendall(framed(ConnectRequest(SESSION_TIMEOUT_MS, *session, last_zxid, read_only).encode()))
         self.answer: ConnectResponse | None = None
         frames = self.frames(lambda frame: True)
         if frames:
@@ -231,6 +237,7 @@ class Conversation:
     def connect(self, number: int | None, *, again: bool = False, password: bytes | None = None) -> bool:
         """A new session (in place of session `number`), or the same one over a new connection."""
         answers = []
+        read_only = self.random.choice((False, False, True, None))  # the oldest clients do not know the field
         for server in self.servers:
             session = 0, bytes(16)
             before: ConnectResponse | None = None
@@ -240,7 +247,7 @@ class Conversation:
                 assert before is not None
                 session = before.session_id, password or before.password
                 server.connections[number].close()
-            connection = Connection(server.address, session)
+            connection = Connection(server.address, session, read_only=read_only)
             answers.append(connection.answer)
             if password is not None:
                 connection.answer = before
@@ -253,7 +260,11 @@ class Conversation:
             raise Difference(f"connect: ours {mine}, theirs {theirs}")
         if mine is None or theirs is None:
             return False
-        if (mine.timeout_ms, len(mine.password)) != (theirs.timeout_ms, len(theirs.password)):
+        if (mine.timeout_ms, len(mine.password), mine.read_only) != (
+            theirs.timeout_ms,
+            len(theirs.password),
+            theirs.read_only,
+        ):
             raise Difference(f"connect: ours {mine}, theirs {theirs}")
         if password is None and not self.owners.same(mine.session_id, theirs.session_id):
             raise Difference(f"connect: ours {mine}, theirs {theirs}")

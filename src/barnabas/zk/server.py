@@ -347,13 +347,15 @@ class CoordinatorServer:
         if connection.timer is not None:
             connection.timer.cancel()
             connection.timer = None
+        # Who can live with a read-only server is told that this is none; the oldest clients do not know the field.
+        read_only = None if request.read_only is None else False
         session: Session[Connection] | None
         if request.session_id == 0:
             session = self._open_session(request, now_ms)
         else:
             session = self.sessions.reopen(request.session_id, request.password, request.timeout_ms, now_ms)
         if session is None:
-            response = ConnectResponse(0, 0, bytes(16), request.read_only)
+            response = ConnectResponse(0, 0, bytes(16), read_only)
             connection.send(framed(response.encode()))
             connection.close_when_sent()
             return
@@ -367,7 +369,7 @@ class CoordinatorServer:
         connection.session = session
         if self._expiry_timer is None or session.expires_ms < self._expiry_due_ms:
             self._watch_the_clock()
-        response = ConnectResponse(session.timeout_ms, session.id, session.password, request.read_only)
+        response = ConnectResponse(session.timeout_ms, session.id, session.password, read_only)
         connection.send(framed(response.encode()))
 
     def _open_session(self, request: ConnectRequest, now_ms: int) -> Session[Connection]:
