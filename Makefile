@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos
+.PHONY: setup demo test check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions
 
 setup: $(STAMP)
 
@@ -69,6 +69,11 @@ power-loss: setup
 	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
 
 # Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
+# A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers.
+transactions: setup
+	TRANSACTION_SEEDS=$(SEEDS) BANK_SECONDS=300 $(PYTEST) --timeout 0 tests/simulation/test_sim_transactions.py \
+		tests/process/test_bank_transfers.py
+
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -17,7 +18,7 @@ from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 
 ACCOUNTS = 4
 TELLERS = 3
-LENGTH_S = 25
+LENGTH_S = int(os.environ.get("BANK_SECONDS", "25"))
 CONFIG = (
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",

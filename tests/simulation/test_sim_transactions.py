@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from barnabas.sim.transactions import TransactionsOutcome, run_transactions
@@ -11,7 +13,10 @@ def told(outcome: TransactionsOutcome) -> str:
     return "\n".join([f"seed {outcome.seed}", *outcome.wrong, *outcome.faults])
 
 
-@pytest.mark.parametrize("seed", range(3))
+SEEDS = range(int(os.environ.get("TRANSACTION_SEEDS", "3")))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_transfers_are_whole_and_results_exact_under_faults(seed: int) -> None:
     outcome = run_transactions(seed)
     assert outcome.good, told(outcome)
