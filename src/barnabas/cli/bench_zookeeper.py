@@ -80,6 +80,7 @@ def measure(directory: Path, rounds: int, seconds: float, warm_up_s: float) -> l
     figures = {name: Figure(name, "1/s", ">= 1.0") for name in _LOADS}
     memory = Figure("memory after the load", "MB", "<= 0.1")
     cpus = {
+        "reads, 64 clients": Figure("CPU for a read of 64 clients", "µs", "<= 1.0"),
         "reads, 8 clients with 64 under way each": Figure("CPU for a pipelined read", "µs", "<= 1.0"),
         "durable writes, 64 clients": Figure("CPU for a durable write of 64 clients", "µs", "<= 1.0"),
     }
