@@ -229,6 +229,8 @@ def grown(client: KazooClient) -> None:
     client.create("/none", None)
     client.create("/empty", b"")
     client.create("/closed", b"secret", acl=[make_digest_acl("alice", "pw", all=True)])
+    for _ in range(3):
+        client.set_acls("/closed", [make_digest_acl("alice", "pw", all=True)])
     client.create("/closed/below", b"deeper", acl=[make_digest_acl("alice", "pw", all=True)])
     client.set("/closed/below", b"deepest")
     client.create("/readable", b"r", acl=[make_digest_acl("alice", "pw", all=True), *READ_ACL_UNSAFE])
@@ -289,6 +291,7 @@ def test_a_moved_tree_is_the_same_in_data_versions_counters_and_acls(
         assert client.create("/changes/change_", sequence=True) == "/changes/change_0000000012"
         assert client.set("/brokers/seqid", b"").version == 8
         assert client.exists("/alive") is None
+        assert client.get_acls("/closed")[1].aversion == 3
     with Kazoo(target) as client:
         assert client.get("/readable")[0] == b"r2"
         assert client.exists("/brokers") is not None

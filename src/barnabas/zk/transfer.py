@@ -398,7 +398,10 @@ class _Import:
                 operation for _ in range(missing) for operation in (Create(child, acl=self.lock), Delete(child))
             )
         differs = set(acls) != set(znode.acls) and (path != "/" or znode.acls != OPEN_ACL_UNSAFE)
-        for _ in range(max(int(differs), znode.aversion - aversion)):
+        settings = max(int(differs), znode.aversion - aversion)
+        for _ in range(settings - 1):
+            yield SetACL(path, acls)  # as they are: the last ones may keep this connection out
+        if settings > 0:
             yield SetACL(path, znode.acls)
 
     async def _send(self, operations: Iterable[Operation[Any]]) -> None:
