@@ -42,6 +42,9 @@ MAX_ENVELOPES: Final = 4096
 
 _VERSIONS: Final = range(7, ProduceRequest.max_version + 1)
 """Since 7 every compression is allowed, so that a batch's attributes need no look at the version."""
+_WRITE: Final = Operation.WRITE
+_TOPIC: Final = ResourceType.TOPIC
+"""An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 _START: Final = Struct(">ii").unpack_from
 """API key (0) and version in one number, and the correlation id."""
 _INT32: Final = Struct(">i").unpack_from
@@ -201,7 +204,7 @@ class RepeatedProduces:
             return None
         topic_partition = envelope.topic_partition
         if not connection.authorizer.allows(
-            connection.principal, connection.peer_host, Operation.WRITE, ResourceType.TOPIC, topic_partition.topic
+            connection.principal, connection.peer_host, _WRITE, _TOPIC, topic_partition.topic
         ):
             return None
         acks = envelope.acks

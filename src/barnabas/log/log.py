@@ -96,6 +96,7 @@ LATEST_TIERED_TIMESTAMP: Final = -5
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
+_CLIENT: Final = AppendOrigin.CLIENT
 _STAMP: Final = Struct(">qii").pack_into
 """Base offset, length and leader epoch: the head of a batch, which its CRC does not cover."""
 
@@ -340,7 +341,7 @@ class Log:
             view = memoryview(bytearray(view))
         if size != length:
             view = only_batch(self.topic_partition, view, size)
-        is_client = origin is AppendOrigin.CLIENT
+        is_client = origin is _CLIENT
         if base_offset and is_client:
             raise invalid(
                 self.topic_partition, f"The baseOffset of the record batch should be 0, but it is {base_offset}"

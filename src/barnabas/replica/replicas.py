@@ -457,8 +457,10 @@ class Replicas:
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}"
             )
         clock = self._clock
+        # Only followers are judged by the monotonic clock.
+        now_ms = clock.monotonic_ms() if partition.progress else 0
         info, high_watermark_raised = partition.append_as_leader(
-            records, required_acks, now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms(), origin=origin
+            records, required_acks, now_ms=now_ms, wall_ms=clock.now_ms(), origin=origin
         )
         if high_watermark_raised:
             self.high_watermark_moved(partition)
