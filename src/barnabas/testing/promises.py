@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.client.admin import Admin, ResourceType
@@ -10,6 +11,7 @@ from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.testing.handles import is_led
+from barnabas.testing.history import Acknowledged, Served
 from barnabas.testing.host import PartitionView
 from barnabas.testing.verdict import Replica, promised_is_there, read_replica, replicas_agree
 
@@ -45,6 +47,20 @@ class Broken(NamedTuple):
         return self.how if self.topic_partition is None else f"{self.topic_partition}: {self.how}"
 
 
+@dataclass(slots=True)
+class _Promised:
+    """What was promised of one partition, by the ids its topic has had."""
+
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    served: list[tuple[Uuid, int, Served]] = field(default_factory=list)
+
+    def of(self, topic_id: Uuid) -> _Promised:
+        return _Promised(
+            [ack for ack in self.acknowledged if ack.topic_id in (topic_id, ZERO_UUID)],
+            [each for each in self.served if each[0] == topic_id],
+        )
+
+
 async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[Broken]]:
     """What was looked at, and what is broken. Runs on the background loop."""
     history = cluster.history
@@ -52,11 +68,14 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
     for broker in cluster.brokers:
         if broker.state == "failed" and not cluster.host.is_full(broker.id):
             broken.append(Broken(None, f"broker {broker.id} halted by itself"))
-    concerned = {ack.topic_partition for ack in history.acknowledged}
-    concerned.update(topic_partition for _, topic_partition, _ in history.served)
+    concerned: dict[TopicPartition, _Promised] = {}
+    for ack in history.acknowledged:
+        concerned.setdefault(ack.topic_partition, _Promised()).acknowledged.append(ack)
+    for (topic_id, topic_partition, offset), served in history.served.items():
+        concerned.setdefault(topic_partition, _Promised()).served.append((topic_id, offset, served))
     replicas = 0
     compacted: dict[str, bool] = {}
-    for topic_partition in sorted(concerned):
+    for topic_partition, promised in sorted(concerned.items(), key=lambda each: each[0]):
         topic = topic_partition.topic
         found = (await cluster.client.refresh([topic])).topics.get(topic)
         if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -72,14 +91,16 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
             timeout,
         )
         assert view is not None
-        looked_at, wrong = await _examine_partition(cluster, topic_partition, found.topic_id, view, compacted[topic])
+        looked_at, wrong = await _examine_partition(
+            cluster, topic_partition, promised.of(found.topic_id), view, compacted[topic]
+        )
         replicas += looked_at
         broken += wrong
     return Verdict(len(history.acknowledged), len(history.served), len(concerned), replicas), broken
 
 
 async def _examine_partition(
-    cluster: KafkaCluster, topic_partition: TopicPartition, topic_id: Uuid, view: PartitionView, compacted: bool
+    cluster: KafkaCluster, topic_partition: TopicPartition, promised: _Promised, view: PartitionView, compacted: bool
 ) -> tuple[int, list[Broken]]:
     history = cluster.history
     start = (await cluster.offsets([topic_partition], EARLIEST))[topic_partition]
@@ -95,15 +116,11 @@ async def _examine_partition(
     if compacted or leader is None:
         return len(replicas), broken
     broken += [Broken(topic_partition, each) for each in replicas_agree(replicas, start, high_watermark)]
-    promised = {
-        ack.base_offset: ack
-        for ack in history.acknowledged
-        if ack.topic_partition == topic_partition and ack.topic_id in (topic_id, ZERO_UUID)
-    }
+    by_offset = {ack.base_offset: ack for ack in promised.acknowledged}
     for offset, how in promised_is_there(
-        [(ack.base_offset, ack.last_offset, ack.crc) for ack in promised.values()], leader, start
+        [(ack.base_offset, ack.last_offset, ack.crc) for ack in by_offset.values()], leader, start
     ):
-        ack = promised[offset]
+        ack = by_offset[offset]
         records = f"@{offset}" if ack.last_offset == offset else f"@{offset} to {ack.last_offset}"
         broken.append(
             Broken(
@@ -114,12 +131,8 @@ async def _examine_partition(
             )
         )
     there = {batch.base_offset: batch.crc for batch in leader.batches}
-    for (served_id, partition, offset), served in history.served.items():
-        if (
-            (served_id, partition) == (topic_id, topic_partition)
-            and offset >= start
-            and there.get(offset) != served.crc
-        ):
+    for _, offset, served in promised.served:
+        if offset >= start and there.get(offset) != served.crc:
             broken.append(
                 Broken(
                     topic_partition,
