@@ -28,14 +28,13 @@ FormatOption = Annotated[Format, typer.Option("--format", help="Text for people 
 
 def plan_of(run: str, profile: str) -> Plan:
     """The plan drawn from a seed, or read from a file. Raises `UsageError`."""
-    from barnabas.sim.draw import draw
+    from barnabas.sim.draw import PROFILES, draw
     from barnabas.sim.plan import Plan
 
+    if profile not in ("all", *PROFILES):
+        raise UsageError(f"there is no profile {profile}; there are all, {', '.join(PROFILES)}.")
     if run.isascii() and run.isdigit():
-        try:
-            return draw(int(run), profile)
-        except (KeyError, ValueError) as error:
-            raise UsageError(f"there is no profile {profile}: {error}.") from None
+        return draw(int(run), profile)
     try:
         text = Path(run).read_text()
     except OSError as error:
