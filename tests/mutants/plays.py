@@ -131,16 +131,19 @@ OWN: Final = dict(
             ),
         ),
         # Two failovers without a record written in between.
-        _own(
-            "B30",
-            _plan(
-                produce(2, 60, acks=1),
-                at(4, "kill", 9, node=_LEADER),
-                at(16, "kill", 9, node=_LEADER),
-                at(28, "produce", 6, client="second", topic="orders", records=60, acks=1, idempotent=False),
-                length=36,
-                min_isr=1,
-            ),
+        *(
+            _own(
+                bug,
+                _plan(
+                    produce(2, 60, acks=1),
+                    at(4, "kill", 9, node=_LEADER),
+                    at(16, "kill", 9, node=_LEADER),
+                    at(28, "produce", 6, client="second", topic="orders", records=60, acks=1, idempotent=False),
+                    length=36,
+                    min_isr=1,
+                ),
+            )
+            for bug in ("B30", "B34", "B44")
         ),
         # A leader that is cut off from all but its clients goes on appending, and comes back with that tail.
         _own(
