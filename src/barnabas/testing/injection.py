@@ -164,11 +164,12 @@ def _acknowledge(
 
 
 def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]:
-    """The topic's id, and whether its leader may write batches in another compression than they came in."""
+    """The topic's id, and whether its leader may write other bytes than it was sent: compressed anew, or dated."""
     log = broker.log_dirs.get(topic_partition)
     if log is None:
         return ZERO_UUID, True
-    return log.topic_id or ZERO_UUID, log.settings.compression_type != "producer"
+    settings = log.settings
+    return log.topic_id or ZERO_UUID, settings.log_append_time or settings.compression_type != "producer"
 
 
 def _serving(handle: Handle, history: History) -> Handle:

@@ -75,6 +75,16 @@ def test_an_unclean_election_that_loses_records_is_caught():
             cluster.verify()
 
 
+def test_what_the_broker_rewrites_is_verified_all_the_same(kafka_cluster):
+    kafka_cluster.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+    kafka_cluster.create_topic("u", config={"compression.type": "zstd"})
+    kafka_cluster.disconnect("PRODUCE", applied=True)
+    for topic in ("t", "u"):
+        assert send(kafka_cluster, topic, [b"x"] * 3, **{"enable.idempotence": True}) == [None] * 3
+        assert len(kafka_cluster.records(topic)) == 3
+    assert kafka_cluster.verify().partitions == 2
+
+
 def test_a_deleted_topic_takes_its_promises_along(kafka_cluster):
     from confluent_kafka.admin import AdminClient
 
