@@ -395,3 +395,22 @@ def test_a_tree_is_drawn(chroot: str, zk: Zk) -> None:
     assert "topics" not in zk("tree", "-d", "1", at=chroot).out
     paths = [each["path"] for each in zk("tree", "/brokers", "--format", "json", at=chroot).json]
     assert paths == ["/brokers", "/brokers/topics", "/brokers/topics/t"]
+
+
+@pytest.mark.apache
+def test_what_belongs_to_a_sasl_user_is_moved_by_that_user(zk: Zk, tmp_path: Path) -> None:
+    sasl = ("--auth", "sasl:kafka:secret")
+    file = str(tmp_path / "tree.jsonl")
+    with apache.ZooKeeperEnsemble(tmp_path, sasl_users={"kafka": "secret"}) as ensemble:
+        at = ensemble.connect
+        made = zk("create", "-p", "/old/users", "credentials", "--acl", "sasl:kafka:cdrwa", *sasl, at=at)
+        assert made.code == 0, made.err
+        assert zk("export", file, at=f"{at}/old").code == 1
+        refused = zk("ls", "--auth", "sasl:kafka:wrong", at=at)
+        assert refused.code == 1
+        assert "refused this --auth" in refused.err
+        assert zk("export", file, *sasl, at=f"{at}/old").code == 0
+        moved = zk("import", file, at=f"{at}/new")
+        assert moved.code == 0, moved.err
+        assert zk("get", "/users", at=f"{at}/new").code == 1
+        assert zk("get", "/users", *sasl, at=f"{at}/new").out == "credentials"

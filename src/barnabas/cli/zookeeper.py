@@ -16,7 +16,7 @@ from barnabas.cli.output import CommandError, Format, UsageError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.acl import Identity, digest_of
-from barnabas.zk.client import ZooKeeperClient, ZooKeeperTimeout
+from barnabas.zk.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient, ZooKeeperTimeout
 from barnabas.zk.errors import ErrorCode, NoNode, ZooKeeperError
 from barnabas.zk.ops import Stat
 from barnabas.zk.server import CoordinatorServer
@@ -36,7 +36,11 @@ Servers = Annotated[
 Directory = Annotated[str, typer.Option("--dir", metavar="D", help="The cluster whose ZooKeeper is meant.")]
 Auth = Annotated[
     list[str] | None,
-    typer.Option("--auth", metavar="SCHEME:AUTH", help="Who you are, as digest:user:password; may be repeated."),
+    typer.Option(
+        "--auth",
+        metavar="SCHEME:AUTH",
+        help="Who you are: digest:user:password or sasl:user:password; may be repeated.",
+    ),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
 ZNodePath = Annotated[str, typer.Argument(metavar="PATH")]
@@ -54,7 +58,20 @@ class Where:
     @property
     def identities(self) -> tuple[Identity, ...]:
         """What `auth` makes of this client at the server, as far as that is known here."""
-        return tuple(("digest", digest_of(auth)) for scheme, auth in self.auth if scheme == "digest")
+        return tuple(
+            ("digest", digest_of(auth)) if scheme == "digest" else ("sasl", auth.partition(b":")[0].decode())
+            for scheme, auth in self.auth
+            if scheme in ("digest", "sasl")
+        )
+
+    @property
+    def security(self) -> ClientSecurity:
+        """`auth` as the client takes it: SASL before anything else, the rest when it is connected."""
+        sasl = next((auth.decode() for scheme, auth in self.auth if scheme == "sasl"), None)
+        if sasl is None:
+            return ClientSecurity()
+        user, _, password = sasl.partition(":")
+        return ClientSecurity(sasl=(user, password))
 
 
 def where(zookeeper: str | None, directory: str, auth: list[str] | None) -> Where:
@@ -62,7 +79,7 @@ def where(zookeeper: str | None, directory: str, auth: list[str] | None) -> Wher
     identities: list[tuple[str, bytes]] = []
     for each in auth or ():
         scheme, colon, rest = each.partition(":")
-        if not scheme or not colon or (scheme == "digest" and ":" not in rest):
+        if not scheme or not colon or (scheme in ("digest", "sasl") and ":" not in rest):
             raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {each!r}.")
         identities.append((scheme, rest.encode()))
     if zookeeper:
@@ -109,17 +126,21 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
             connection_timeout_ms=CONNECTION_TIMEOUT_MS,
             max_in_flight=IN_FLIGHT_MAX,
             name="barnabas zk",
+            security=place.security,
         )
         await client.start()
         try:
             for scheme, auth in place.auth:
-                await client.add_auth(scheme, auth)
+                if scheme != "sasl":
+                    await client.add_auth(scheme, auth)
             return await story(client)
         finally:
             await client.close()
 
     try:
         return asyncio.run(run())
+    except ZooKeeperAuthFailed as error:
+        raise CommandError(f"ZooKeeper at {place.connect} refused this --auth: {error.cause}.") from None
     except ZooKeeperTimeout as error:
         raise CommandError(
             f"No ZooKeeper answers at {place.connect} ({error.cause}): start one (`barnabas up`, "
@@ -171,7 +192,9 @@ def sentence(error: ZooKeeperError) -> str:
         case ErrorCode.NO_AUTH:
             return f"{path} does not permit that to you: say who you are by --auth digest:user:password."
         case ErrorCode.AUTH_FAILED:
-            return "The server does not accept this --auth: it knows the scheme digest as user:password."
+            return (
+                "The server does not accept this --auth: it takes digest:user:password, and sasl where that is set up."
+            )
         case ErrorCode.NO_CHILDREN_FOR_EPHEMERALS:
             return f"{path} cannot be made: its parent is ephemeral, and those have no children."
         case ErrorCode.INVALID_ACL:
