@@ -139,6 +139,7 @@ class CoordinatorServer:
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._expiry_due_ms = 0
         self._containers_checked_ms = 0
+        self._containers_are_watched = False
         self._reads: dict[type, Callable[[Connection, Any], Any]] = {
             Exists: self._exists,
             GetData: self._get_data,
@@ -285,6 +286,8 @@ class CoordinatorServer:
             connection.flush(latency_ms)
             answered += connection.latency.count - before
         self.latency.add(answered, latency_ms)
+        if self.tree.containers and not self._containers_are_watched:
+            self._watch_the_clock()
         config = self.config
         if (
             self._wal.appended_since_snapshot >= max(config.transactions_between_snapshots, len(self.tree.nodes))
@@ -406,7 +409,8 @@ class CoordinatorServer:
             self._expiry_timer.cancel()
             self._expiry_timer = None
         due_ms = self.sessions.next_expiry_ms()
-        if self.tree.containers:
+        self._containers_are_watched = bool(self.tree.containers)
+        if self._containers_are_watched:
             next_check_ms = self._containers_checked_ms + self.config.container_check_ms
             due_ms = next_check_ms if due_ms is None else min(due_ms, next_check_ms)
         if due_ms is None:
