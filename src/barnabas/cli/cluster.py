@@ -7,7 +7,8 @@ what it imports before the processes are begun, they wait for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.output import CommandError, UsageError, complain, print_json, print_table
@@ -84,7 +85,9 @@ def up_main(arguments: Sequence[str]) -> int:
     return _told(run)
 
 
-def _print_cluster(state: ClusterState, controller: int | None) -> None:
+def _print_cluster(
+    state: ClusterState, controller: int | None, statuses: Mapping[int, dict[str, Any] | None] = MappingProxyType({})
+) -> None:
     rows: list[list[object]] = []
     if state.coordinator is None:
         rows.append(["zookeeper", state.zookeeper, "-", "outside"])
@@ -92,7 +95,7 @@ def _print_cluster(state: ClusterState, controller: int | None) -> None:
         inside = ", in broker 0" if state.embedded and state.coordinator.alive else ""
         rows.append(["coordinator", state.zookeeper, state.coordinator.pid or "-", _word(state.coordinator) + inside])
     for broker in state.brokers:
-        word = _word(broker) + (", controller" if broker.id == controller else "") + _trouble(broker.status())
+        word = _word(broker) + (", controller" if broker.id == controller else "") + _trouble(statuses.get(broker.id))
         rows.append([f"broker {broker.id}", f"127.0.0.1:{broker.port}", broker.pid or "-", word])
     print_table(["process", "address", "pid", "state"], rows)
 
@@ -128,7 +131,8 @@ def status_main(arguments: Sequence[str]) -> int:
         if options.format == "json":
             print_json(examined.as_json())
         else:
-            _print_cluster(examined.state, examined.controller)
+            statuses = {broker.id: broker.status() for broker in examined.state.brokers}
+            _print_cluster(examined.state, examined.controller, statuses)
             print(examined.sentence())
         return 0 if examined.healthy else 1
 
