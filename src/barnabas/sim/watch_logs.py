@@ -502,10 +502,27 @@ class LogWatch:
     def _truncated(self, log: Log, offset: int, end: int) -> None:
         chain = self._chain(log)
         if chain is not None and offset < end:
+            self._nothing_committed_is_cut(chain, offset)
             chain.cut(offset)
             self.world.trace.tell(
                 chain.node, Happening.TRUNCATED, f"cuts {chain.partition} from {end} to {offset}",
                 partition=chain.partition, from_offset=end, to_offset=offset,
+            )  # fmt: skip
+
+    def _nothing_committed_is_cut(self, chain: Chain, offset: int) -> None:
+        """R4: a member of the ISR keeps what was committed, whatever its leader says."""
+        committed = self.committed.get((chain.partition, chain.topic_id))
+        state = self.world.state(chain.partition)
+        if committed is None or state is None or broker_number(chain.node) not in state["isr"]:
+            return
+        lossy = chain.partition in self.excused or self.is_wiped(chain.node, chain.partition)
+        if lossy or self.may_be_unclean(chain.partition):
+            return
+        self.world.check("R4")
+        if offset < committed.high:
+            self.world.violated(
+                "R4", f"{chain.node} is in the ISR {state['isr']} of {chain.partition} and cuts it at {offset}; "
+                f"what lies below {committed.high} is committed", chain.partition, chain.node,
             )  # fmt: skip
 
     def _around_truncate_fully(self, original: Any) -> Any:
