@@ -7,6 +7,7 @@ is ours, and the second, Apache's, has to tell the same.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -35,7 +36,8 @@ from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.wire.records import Record, build_batch
 
-NOW = 1_700_000_000_000
+NOW = int(time.time() * 1000)
+"""Older records would be deleted by their age while the stories go on."""
 MASKED = {
     "producer_id", "transaction_start_time_ms", "last_timestamp", "throttle_time_ms", "log_append_time_ms", "host",
     "port", "leader_epoch", "unknown_tagged_fields", "session_id", "error_message",
@@ -337,6 +339,8 @@ def end_markers(scene: Scene) -> None:
         scene.tell(markers(who[1], who[2], gone), version)
         scene.tell(markers(who[1], who[2], topic, partitions=(1, 9)), version)
         scene.tell(markers(who[1], who[2] - 1, topic), version)  # of an epoch before
+        scene.tell(markers(who[1], -1, topic), version)
+        scene.tell(markers(-1, 0, topic), version)
     scene.tell(markers(who[1], who[2], topic, coordinator_epoch=7), 1)
     scene.tell(markers(who[1], who[2], topic, coordinator_epoch=6), 1)  # of a coordinator before
     look(scene, topic)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.authorize import Operation, authorized_cluster, require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.end_markers import write_end_markers
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     if not authorized_cluster(context, Operation.ALTER):
         require_cluster(context, Operation.CLUSTER_ACTION)
+    for marker in request.markers:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            # Kafka's own word for it; such a marker would be nobody's.
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"A marker cannot be written for producer {marker.producer_id} with epoch {marker.producer_epoch}.",
+            )
     return await write_end_markers(broker, request)
 
 
