@@ -338,6 +338,8 @@ class LogDirs:
                 log = self._open(self._dirs[path], partition, clean=True, topic_id=topic_id, config=config)
             except LogDirFailure as failure:
                 last = failure
+                if self._disk.is_dir(f"{path}/{partition}"):
+                    break  # it is there now, perhaps half made: made in another directory as well, it would be in two
                 continue
             self._with(partition, log)
             return log

@@ -108,6 +108,8 @@ class LogWatch:
         self.failed_dirs: dict[tuple[str, int, str], int] = {}
         self._known: dict[tuple[str, str, int, int], int] = {}
         """By partition, topic id, base offset and epoch: the one hash a log has that holds this batch."""
+        self._beginnings: dict[tuple[str, str, int, int], None] = {}
+        """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
         self._leader_high: dict[tuple[str, int, str, int], int] = {}
         self._before_loss: dict[tuple[str, str], tuple[str, list[Link], int]] = {}
@@ -351,10 +353,13 @@ class LogWatch:
             world.check("R1")
             world.check("R11")
             world.check("C5")
+            begins = not links or links[-1].last < chain.log_start
             if known is None:
                 self._known[key] = value
-            elif not links:
-                value = known  # the log begins here: what was before is not there to be compared
+                if begins:
+                    self._beginnings[key] = None
+            elif begins or key in self._beginnings:
+                value = known  # one of the two logs begins here: what was before is not there to be compared
             elif known != value and chain.partition in self.excused:
                 # A leader that lost power resumed in its epoch, and wrote other records in it: Kafka's ZooKeeper mode
                 # has nothing against that, and its followers cannot tell.
