@@ -21,12 +21,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.copies import PACKAGE, DoesNotApply, fingerprint, make_copy
 from mutants.plays import plays_for
-from mutants.recall import RESULTS, read_results, write_recall
+from mutants.recall import CPU_SECONDS, RESULTS, read_results, write_recall
 from mutants.table import MUTANTS, Mutant
 
 from barnabas.sim.draw import draw
 
-CPU_SECONDS = 600
 CATCH = Path(__file__).with_name("catch.py")
 
 

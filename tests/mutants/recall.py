@@ -9,6 +9,8 @@ from typing import Any
 
 from mutants.table import ABSENT, MUTANTS
 
+CPU_SECONDS = 600
+"""For one mutant."""
 RESULTS = Path(__file__).with_name("results.json")
 RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
 
@@ -34,17 +36,22 @@ def is_caught(result: dict[str, Any]) -> bool:
     return "invariant" in result
 
 
+def is_missed(result: dict[str, Any]) -> bool:
+    return not is_caught(result) and result.get("cpu_s", 0) >= CPU_SECONDS
+
+
 def write_recall(results: dict[str, dict[str, Any]]) -> None:
-    tried = [mutant for mutant in MUTANTS if mutant.bug in results and "error" not in results[mutant.bug]]
-    caught = [mutant for mutant in tried if is_caught(results[mutant.bug])]
+    caught = [mutant for mutant in MUTANTS if is_caught(results.get(mutant.bug, {}))]
+    missed = [mutant for mutant in MUTANTS if is_missed(results.get(mutant.bug, {}))]
     lines = [_HEAD]
-    if tried:
-        share = 100 * len(caught) / len(tried)
-        runs = median(results[mutant.bug]["runs"] for mutant in caught) if caught else 0
-        lines.append(
-            f"Of {len(tried)} mutants {len(caught)} are caught ({share:.0f} %), in {runs:g} runs at the median. "
-            f"{len(ABSENT)} of the 92 bugs have nothing to be put back into; they are listed below.\n"
-        )
+    summary = f"Of {len(MUTANTS)} mutants {len(caught)} are caught"
+    if caught:
+        summary += f", in {median(results[mutant.bug]['runs'] for mutant in caught):g} runs at the median"
+    summary += f"; {len(missed)} were looked for in vain for all of their time"
+    left = len(MUTANTS) - len(caught) - len(missed)
+    summary += f", and {left} have some of it left: `make mutants` goes on with those.\n" if left else ".\n"
+    lines.append(summary)
+    lines.append(f"{len(ABSENT)} of the 92 bugs have nothing to be put back into; they are listed below.\n")
     lines += [
         "| bug | source | mutant | profile | runs | CPU s | checker |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -60,7 +67,7 @@ def write_recall(results: dict[str, dict[str, Any]]) -> None:
                 profile = f"play {result['play']}" if "play" in result else result["profile"]
                 checker = ", ".join(result["invariants"])
             else:
-                checker = f"**not caught** in {result['cpu_s']:.0f} CPU s"
+                checker = "**not caught**" if is_missed(result) else "not caught yet"
         lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
     lines += ["", "## Not mutated", "", "| bug | why |", "| --- | --- |"]
     lines += [f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())]
