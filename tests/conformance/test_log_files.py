@@ -91,6 +91,44 @@ def test_kafka_dump_log_reads_every_file_after_a_clean_stop(tmp_path: Path) -> N
     dump(Path(log.directory), "--index-sanity-check")
 
 
+def test_kafka_dump_log_reads_what_compaction_left(tmp_path: Path) -> None:
+    """Batches with gaps, empty ones, delete horizons, and indexes of segments that were merged."""
+    config = broker_config(
+        {
+            "log.dirs": str(tmp_path),
+            "log.cleanup.policy": "compact",
+            "log.segment.bytes": "20000",
+            "log.index.interval.bytes": "500",
+        }
+    )
+    dirs = LogDirs(RUNTIME, config)
+    asyncio.run(dirs.load())
+    log = dirs.get_or_create(TopicPartition("flights", 0))
+    log.producers.requires_verification = False
+    sequence = 0
+    for number in range(400):
+        codec = ("none", "gzip", "snappy", "lz4", "zstd")[number % 5]
+        log.append_as_leader(records(number % 37, 1 + number % 7, compression=codec), 0, now_ms=NOW)
+        log.append_as_leader(bytearray(build_batch([Record(0, NOW, b"gone %d" % (number % 9), None)])), 0, now_ms=NOW)
+        if number % 10 == 3:
+            data = records(
+                number % 5, 2, producer_id=1, producer_epoch=0, base_sequence=sequence, is_transactional=True
+            )
+            log.append_as_leader(data, 0, now_ms=NOW)
+            sequence += 2
+            kind = ControlType.ABORT if number % 20 == 3 else ControlType.COMMIT
+            marker = control_batch(kind, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=NOW)
+            log.append_as_leader(bytearray(marker), 0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    log.update_high_watermark(log.log_end_offset)
+    before = log.size
+    assert asyncio.run(dirs.cleaner.clean_filthiest())
+    assert log.size < before / 3
+    dirs.close()
+    printed = dump(tmp_path / "flights-0", "--deep-iteration", "--print-data-log")
+    assert "deleteHorizonMs" in printed
+    assert re.search(r"count: 0 .*producerId: 1", printed) or "isControl: true" in printed
+
+
 def all_values(log: Log) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for segment in log.segments:

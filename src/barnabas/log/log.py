@@ -42,12 +42,13 @@ from barnabas.log.batches import (
     batches_in,
     crc_is_valid,
 )
+from barnabas.log.compaction import LastRecord
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
 from barnabas.log.producer_state import NO_PRODUCER_ID, EndTxnMarker, ProducerState
-from barnabas.log.recovery import load_segments, replay_producers
+from barnabas.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX, load_segments, replay_producers
 from barnabas.log.results import (
     AppendInfo,
     AppendOrigin,
@@ -149,6 +150,14 @@ class Log:
         self._old_files_open = False
         self._marked: list[tuple[int | None, list[str]]] = []
         """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
+        self.cleaned_offset = log_start_offset
+        """The cleaner has been up to here (its checkpoint)."""
+        self.uncleanable: str | None = None
+        """Why the cleaner leaves this log alone."""
+        self.segments_changed = 0
+        """Counts every change of the list of segments: whoever works on old ones looks whether they are still so."""
+        self.on_cleaned_offset_lowered: Callable[[], None] | None = None
+        """Told when a truncation went below what was cleaned: other records will stand there."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
         bytes that are written again and not flushed."""
@@ -909,6 +918,11 @@ class Log:
         self._note_first_unstable()
 
     def _lower_recovery_point(self, offset: int) -> None:
+        self.segments_changed += 1
+        if offset < self.cleaned_offset:
+            self.cleaned_offset = offset
+            if self.on_cleaned_offset_lowered is not None:
+                self.on_cleaned_offset_lowered()
         if offset < self.recovery_point:
             self.recovery_point = offset
             if self.on_recovery_point_lowered is not None:
@@ -1001,12 +1015,46 @@ class Log:
 
     def _drop_segments(self, doomed: list[Segment]) -> None:
         """Takes segments out of the log; their files are renamed now and removed later, with their snapshots."""
+        self.segments_changed += 1
         for segment in doomed:
             index = self._bases.index(segment.base_offset)
             del self._bases[index]
             del self._segments[index]
             self._marked.append((None, segment.mark_deleted()))
         self.producers.delete_snapshots_of([segment.base_offset for segment in doomed])
+
+    # Compaction
+
+    def last_records_of_producers(self) -> dict[int, LastRecord]:
+        """Where each known producer stands."""
+        return {
+            entry.producer_id: LastRecord(entry.last_offset if entry.batches else None, entry.producer_epoch)
+            for entry in self.producers.entries.values()
+        }
+
+    def replace_segments(self, cleaned: Segment, replaced: list[Segment]) -> None:
+        """Puts a cleaned segment, whose files are synced under `CLEANED_SUFFIX`, in the place of old ones.
+
+        The cleaned log file's second name says that the work is to be finished: from then on a restart does it. An old
+        segment's files are out of the way before the cleaned ones get their last names (KAFKA-12520).
+        """
+        self.log_dir.check_online()
+        try:
+            cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            self._disk.fsync_dir(self.directory)
+            first = self._bases.index(replaced[0].base_offset)
+            assert self._segments[first : first + len(replaced)] == replaced, "the cleaner works on old segments"
+            for segment in reversed(replaced):
+                self._marked.append((None, segment.mark_deleted()))
+            gone = [segment.base_offset for segment in replaced if segment.base_offset != cleaned.base_offset]
+            self.producers.delete_snapshots_of(gone)
+            self._segments[first : first + len(replaced)] = [cleaned]
+            self._bases[first : first + len(replaced)] = [cleaned.base_offset]
+            cleaned.change_suffix(SWAP_SUFFIX, "")
+            self._disk.fsync_dir(self.directory)
+        except OSError as error:
+            raise self._failed(error, "replacing cleaned segments") from error
+        self._old_files_open = True
 
     def delete_marked_files(self, *, now_ms: int) -> None:
         """Removes files that were marked `file.delete.delay.ms` ago; a reader may have been using them until then."""

@@ -14,12 +14,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 
 from barnabas.log.checkpoints import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     read_offsets,
     write_offsets,
 )
+from barnabas.log.cleaner import LogCleaner
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.meta_properties import MetaProperties
@@ -76,6 +78,13 @@ class LogDirs:
         self._deleted: list[tuple[int, Log]] = []
         self._deleted_from: dict[str, None] = {}
         self._loaded = False
+        self.cleaner = LogCleaner(
+            runtime.disk,
+            runtime.clock,
+            config,
+            lambda: self._logs,
+            lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir),
+        )
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
         """Told, once a directory, which partitions went offline with it."""
         self.on_log_start_moved: Callable[[TopicPartition], None] = lambda partition: None
@@ -211,6 +220,7 @@ class LogDirs:
         disk.fsync_dir(path)
         recovery_points = read_offsets(disk, path, RECOVERY_POINTS)
         log_start_offsets = read_offsets(disk, path, LOG_START_OFFSETS)
+        cleaned_offsets = read_offsets(disk, path, CLEANER_OFFSETS)
         names = [name for name in disk.listdir(path) if disk.is_dir(f"{path}/{name}")]
         partitions = [name for name in names if not name.startswith(".")]
         if not clean and partitions:
@@ -239,6 +249,7 @@ class LogDirs:
                 recovery_point=recovery_points.get(partition, 0),
                 log_start_offset=log_start_offsets.get(partition, 0),
             )
+            log.cleaned_offset = cleaned_offsets.get(partition, log.log_start_offset)
             other = self._logs.get(partition)
             if other is not None:
                 raise ConfigError(
@@ -276,6 +287,7 @@ class LogDirs:
             jitter=lambda bound: self._runtime.entropy.randrange(0, bound),
         )
         log.on_recovery_point_lowered = lambda: self._checkpoint_recovery_points_in(log_dir)
+        log.on_cleaned_offset_lowered = lambda: self._checkpoint_cleaned_offsets_in(log_dir)
         log.producers.requires_verification = True
         return log
 
@@ -395,6 +407,11 @@ class LogDirs:
     def _checkpoint_recovery_points_in(self, log_dir: LogDir) -> None:
         self._checkpoint(log_dir, RECOVERY_POINTS, {p: log.recovery_point for p, log in self._in(log_dir)})
 
+    def _checkpoint_cleaned_offsets_in(self, log_dir: LogDir) -> None:
+        """Of the logs that the cleaner has been to (``cleaner-offset-checkpoint``)."""
+        cleaned = {p: log.cleaned_offset for p, log in self._in(log_dir) if log.cleaned_offset > log.log_start_offset}
+        self._checkpoint(log_dir, CLEANER_OFFSETS, cleaned)
+
     def checkpoint_log_start_offsets(self) -> None:
         for log_dir in self._dirs.values():
             self._checkpoint(log_dir, LOG_START_OFFSETS, self._log_start_offsets(log_dir))
@@ -451,6 +468,8 @@ class LogDirs:
             ),
         ):
             tasks.begin(self._every(interval_ms, work), name)
+        if self._config.flag("log.cleaner.enable"):
+            tasks.begin(self.cleaner.run(), "log-cleaner")
         for name, interval_ms, write in (
             (
                 "recovery-point-checkpoint",

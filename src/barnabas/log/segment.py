@@ -79,12 +79,21 @@ class Segment:
     )
 
     def __init__(
-        self, disk: Disk, directory: str, base_offset: int, *, index_bytes: int, now_ms: int, new: bool = False
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        index_bytes: int,
+        now_ms: int,
+        new: bool = False,
+        suffix: str = "",
     ) -> None:
+        """`suffix` is behind all its files' names while compaction makes it."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
-        self.path = segment_path(directory, base_offset, LOG_SUFFIX)
+        self.path = segment_path(directory, base_offset, LOG_SUFFIX) + suffix
         self._file: File | None = None
         self.created_ms = now_ms
         self.max_timestamp = NO_TIMESTAMP
@@ -97,7 +106,7 @@ class Segment:
         self._tail_last_offsets = array("q")
         self._tail_positions = array("i")
         self._tail_floor = base_offset
-        paths = [segment_path(directory, base_offset, suffix) for suffix in SUFFIXES]
+        paths = [segment_path(directory, base_offset, kind) + suffix for kind in SUFFIXES]
         if new:
             for path in paths:
                 disk.remove(path)
@@ -425,6 +434,20 @@ class Segment:
         self.directory = directory
         self.path, *indexes = (segment_path(directory, self.base_offset, suffix) for suffix in SUFFIXES)
         self.offset_index.path, self.time_index.path, self.txn_index.path = indexes
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Renames the files; open descriptors stay good. The log file comes last: with it the others count."""
+        for kind in reversed(SUFFIXES):
+            path = segment_path(self.directory, self.base_offset, kind)
+            if self._disk.exists(path + old):
+                self._disk.rename(path + old, path + new)
+        paths = [segment_path(self.directory, self.base_offset, kind) + new for kind in SUFFIXES]
+        self.path, self.offset_index.path, self.time_index.path, self.txn_index.path = paths
+
+    def remove_files(self) -> None:
+        self.close_files()
+        for path in (self.path, self.offset_index.path, self.time_index.path, self.txn_index.path):
+            self._disk.remove(path)
 
     def mark_deleted(self) -> list[str]:
         """Renames the files out of the way; returns the names under which they are to be deleted later."""

@@ -29,6 +29,10 @@ class LogSettings:
     timestamp_after_max_ms: int
     compression_type: str
     min_insync_replicas: int
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    delete_retention_ms: int
 
     @classmethod
     def of(cls, config: Config) -> LogSettings:
@@ -37,9 +41,13 @@ class LogSettings:
         difference = config.number("message.timestamp.difference.max.ms")
         before = config.number("message.timestamp.before.max.ms")
         after = config.number("message.timestamp.after.max.ms")
+        compact = "compact" in policies
+        max_lag_ms = config.number("max.compaction.lag.ms")
+        segment_ms = config.number("segment.ms")
         return cls(
             segment_bytes=config.number("segment.bytes"),
-            segment_ms=config.number("segment.ms"),
+            # Only what is rolled is cleaned: a bound on the lag is one on the segment's age (KIP-354).
+            segment_ms=min(segment_ms, max_lag_ms) if compact else segment_ms,
             segment_jitter_ms=config.number("segment.jitter.ms"),
             index_bytes=config.number("segment.index.bytes"),
             index_interval_bytes=config.number("index.interval.bytes"),
@@ -47,7 +55,7 @@ class LogSettings:
             retention_ms=config.number("retention.ms"),
             retention_bytes=config.number("retention.bytes"),
             delete="delete" in policies,
-            compact="compact" in policies,
+            compact=compact,
             file_delete_delay_ms=config.number("file.delete.delay.ms"),
             flush_messages=config.number("flush.messages"),
             flush_ms=config.number("flush.ms"),
@@ -56,4 +64,8 @@ class LogSettings:
             timestamp_after_max_ms=after if config.is_set("message.timestamp.after.max.ms") else difference,
             compression_type=config.text("compression.type"),
             min_insync_replicas=config.number("min.insync.replicas"),
+            min_cleanable_dirty_ratio=config.real("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=config.number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=max_lag_ms,
+            delete_retention_ms=config.number("delete.retention.ms"),
         )

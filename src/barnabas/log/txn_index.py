@@ -86,6 +86,13 @@ class TransactionIndex:
     def flush(self) -> None:
         if self._file is not None:
             self._file.fsync()
+        elif self._aborted:
+            # A rolled segment lets its descriptors go before it is flushed.
+            file = self._disk.open(self.path)
+            try:
+                file.fsync()
+            finally:
+                file.close()
 
     def close_file(self) -> None:
         if self._file is not None:

@@ -30,6 +30,11 @@ def status(broker: Broker, query: Query) -> dict[str, Any]:
         "broker_epoch": broker.broker_epoch,
         "listeners": [str(each) for each in broker.listeners.advertised],
         "log_dirs": {path: broker.log_dirs.is_online(path) for path in broker.log_dirs.paths},
+        "uncleanable_partitions": {
+            str(partition): log.uncleanable
+            for partition, log in broker.log_dirs.logs.items()
+            if log.uncleanable is not None
+        },
         "connections": len(broker.connections),
         "purgatories": {
             "produce": broker.replicas.delayed_produce.delayed,

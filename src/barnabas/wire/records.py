@@ -307,13 +307,14 @@ def build_batch(
     is_transactional: bool = False,
     is_control: bool = False,
     log_append_time: int | None = None,
+    base_timestamp: int | None = None,
 ) -> bytes:
-    """One batch of magic 2. Offsets are taken relative to `base_offset`, by default the first record's own."""
+    """One batch of magic 2. Offsets and timestamps are taken relative to the first record's own by default."""
     if not records:
         raise ValueError("a batch holds at least one record")
     codec = Codec.named(compression) if isinstance(compression, str) else compression
     first = records[0].offset if base_offset is None else base_offset
-    base_timestamp = records[0].timestamp
+    base_timestamp = records[0].timestamp if base_timestamp is None else base_timestamp
     body: list[bytes] = []
     for offset, timestamp, key, value, headers in records:
         head = b"\x00" + signed(timestamp - base_timestamp) + signed(offset - first)
@@ -336,6 +337,45 @@ def build_batch(
         len(records),
     )  # fmt: skip
     batch += packed
+    struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+    return bytes(batch)
+
+
+def rewritten(data: Bytes, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytes:
+    """The batch `data` with only `records` of it. Magic 2 keeps its offsets, producer, sequence, epoch and timestamps.
+
+    `delete_horizon_ms` takes the place of the base timestamp (KIP-534). Magic 0 and 1 become magic 2.
+    """
+    header = parse_header(data)
+    if header.magic < 2:
+        return build_batch(records, compression=header.compression)
+    base_timestamp = header.base_timestamp if delete_horizon_ms is None else delete_horizon_ms
+    batch = bytearray(
+        build_batch(
+            records, base_offset=header.base_offset, base_timestamp=base_timestamp, compression=header.compression
+        )
+    )
+    attributes = header.attributes | (0 if delete_horizon_ms is None else DELETE_HORIZON)
+    stamped = attributes & LOG_APPEND_TIME
+    max_timestamp = header.max_timestamp if stamped else max(record.timestamp for record in records)
+    return _with_header(batch, header, attributes, base_timestamp, max_timestamp, len(records))
+
+
+def emptied(data: Bytes) -> bytes:
+    """The batch `data`, magic 2, without any record: it still says what its producer's last sequence was."""
+    header = parse_header(data)
+    attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
+    return _with_header(bytearray(HEADER_BYTES), header, attributes, _NO_TIMESTAMP, header.max_timestamp, 0)
+
+
+def _with_header(
+    batch: bytearray, header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int
+) -> bytes:
+    HEADER.pack_into(
+        batch, 0, header.base_offset, len(batch) - LOG_OVERHEAD, header.partition_leader_epoch, 2, 0, attributes,
+        header.last_offset_delta, base_timestamp, max_timestamp, header.producer_id, header.producer_epoch,
+        header.base_sequence, count,
+    )  # fmt: skip
     struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
     return bytes(batch)
 

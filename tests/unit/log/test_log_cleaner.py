@@ -1,0 +1,243 @@
+"""What the cleaner chooses, keeps and remembers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from log_worlds import batch, idempotent, marker
+
+from barnabas.log.cleaner import log_to_clean
+from barnabas.log.log import AppendOrigin, Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import broker_config, topic_config
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.records import DELETE_HORIZON, ControlType, Record, build_batch, records_of
+
+BEGIN_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+PARTITION = TopicPartition("accounts", 0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ms = BEGIN_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+class World:
+    def __init__(self, directory: Path, **config: str) -> None:
+        self.clock = Clock()
+        self.config = broker_config({"log.dirs": str(directory), "log.cleanup.policy": "compact", **config})
+        self.dirs = LogDirs(replace(real_runtime(), clock=self.clock), self.config)
+        asyncio.run(self.dirs.load())
+        self.log = self.dirs.get_or_create(PARTITION)
+
+    def put(self, *pairs: tuple[str, str | None], codec: str = "none") -> None:
+        records = [
+            Record(index, self.clock.ms, key.encode(), None if value is None else value.encode())
+            for index, (key, value) in enumerate(pairs)
+        ]
+        self.log.append_as_leader(bytearray(build_batch(records, compression=codec)), 0, now_ms=self.clock.ms)
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def roll(self) -> None:
+        self.log.roll(now_ms=self.clock.ms)
+
+    def clean(self) -> bool:
+        return asyncio.run(self.dirs.cleaner.clean_filthiest())
+
+    def held(self) -> list[tuple[int, str, str | None]]:
+        return held(self.log)
+
+
+def held(log: Log) -> list[tuple[int, str, str | None]]:
+    found = []
+    for segment in log.segments:
+        for each in segment.batches():
+            data = segment.read_batch(each)
+            if not each.is_control:
+                found += [
+                    (
+                        record.offset,
+                        (record.key or b"").decode(),
+                        None if record.value is None else record.value.decode(),
+                    )
+                    for record in records_of(data, 0, len(data))
+                ]
+    return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.dirs.close()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_the_last_value_of_each_key_stays_at_its_offset(world: World, codec: str) -> None:
+    world.put(("a", "1"), ("b", "1"), codec=codec)
+    world.put(("a", "2"), ("c", "1"), codec=codec)
+    world.put(("a", "3"), codec=codec)
+    assert not world.clean(), "the active segment is not touched"
+    world.roll()
+    assert world.clean()
+    assert world.held() == [(1, "b", "1"), (3, "c", "1"), (4, "a", "3")]
+    assert world.log.log_end_offset == 5
+    assert world.log.cleaned_offset == 5
+    assert len(world.log.read(0, 1 << 20).records) > 0, "a reader from before the first record gets the next one"
+    assert not world.clean(), "nothing is dirty now"
+
+
+def test_a_tombstone_stays_until_its_readers_have_had_their_time(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"log.cleaner.min.cleanable.ratio": "0.01"})
+    world.put(("a", "1"))
+    world.put(("a", None), ("b", "1"))
+    world.roll()
+    world.clean()
+    assert world.held() == [(1, "a", None), (2, "b", "1")]
+    first = next(world.log.segments[0].batches())
+    assert first.attributes & DELETE_HORIZON
+    assert first.base_timestamp == BEGIN_MS + DAY_MS
+    for passed_ms, expected in ((DAY_MS - 1, [(1, "a", None)]), (1, [])):
+        world.clock.ms += passed_ms
+        world.put(("c", str(passed_ms)))
+        world.roll()
+        assert world.clean()
+        assert [each for each in world.held() if each[1] == "a"] == expected
+    world.dirs.close()
+
+
+def test_several_small_segments_become_one(world: World) -> None:
+    for number in range(6):
+        world.put(("a", str(number)), (f"key-{number}", "x"))
+        world.roll()
+    assert len(world.log.segments) == 7
+    world.clean()
+    assert [each.base_offset for each in world.log.segments] == [0, 12]
+    assert world.held()[-2:] == [(10, "a", "5"), (11, "key-5", "x")]
+
+
+def test_aborted_records_go_and_their_marker_after_them(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"log.cleaner.min.cleanable.ratio": "0.01"})
+    log = world.log
+    log.producers.requires_verification = False
+    for kind, sequence in ((ControlType.ABORT, 0), (ControlType.COMMIT, 1)):
+        data = idempotent([kind.name], sequence, is_transactional=True)
+        log.append_as_leader(data, 0, now_ms=world.clock.ms)
+        log.append_as_leader(marker(kind), 0, now_ms=world.clock.ms, origin=AppendOrigin.COORDINATOR)
+    log.update_high_watermark(log.log_end_offset)
+
+    def markers() -> list[int]:
+        return [each.base_offset for segment in log.segments for each in segment.batches() if each.is_control]
+
+    def another_pass(passed_ms: int) -> None:
+        world.clock.ms += passed_ms
+        world.put((f"key-{passed_ms}", "x"))
+        world.roll()
+        assert world.clean()
+
+    another_pass(0)
+    assert [value for _, _, value in world.held()] == ["COMMIT", "x"]
+    assert markers() == [1, 3]
+    assert len(log.aborted_transactions(0, log.log_end_offset)) == 1, "a reader may be in the midst of it"
+    another_pass(1)
+    assert markers() == [1, 3]
+    assert log.aborted_transactions(0, log.log_end_offset) == []
+    another_pass(DAY_MS + 1)
+    assert markers() == [3], "its records are gone, and its time is over"
+    world.dirs.close()
+
+
+def test_what_is_young_or_not_committed_waits(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"log.cleaner.min.compaction.lag.ms": "1000"})
+    world.put(("a", "1"), ("a", "2"))
+    world.roll()
+    assert not world.clean(), "younger than min.compaction.lag.ms"
+    world.clock.ms += 1001
+    assert world.clean()
+    world.log.append_as_leader(batch(["3"], key=b"a", timestamp=world.clock.ms), 0, now_ms=world.clock.ms)
+    world.roll()
+    world.clock.ms += 2000
+    candidate = log_to_clean(world.log, world.clock.ms)
+    assert candidate.cleanable_bytes == 0, "above the high watermark"
+    world.dirs.close()
+
+
+def test_a_record_does_not_wait_longer_than_the_maximal_lag(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        **{"log.cleaner.max.compaction.lag.ms": "5000", "log.cleaner.min.cleanable.ratio": "1"},
+    )
+    world.put(("a", "1"), ("a", "2"))
+    world.roll()
+    assert not world.clean(), "not dirty enough"
+    world.clock.ms += 5001
+    assert world.clean()
+    world.dirs.close()
+
+
+def test_the_checkpoint_is_read_again_and_lowered_by_a_truncation(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.put(("a", "1"))
+    world.put(("a", "2"))
+    world.roll()
+    world.clean()
+    checkpoint = tmp_path / "cleaner-offset-checkpoint"
+    assert checkpoint.read_text() == "0\n1\naccounts 0 2\n"
+    world.dirs.close()
+    again = LogDirs(replace(real_runtime(), clock=world.clock), world.config)
+    asyncio.run(again.load())
+    log = again.get(PARTITION)
+    assert log is not None
+    assert log.cleaned_offset == 2
+    log.truncate_to(1, now_ms=BEGIN_MS)
+    assert log.cleaned_offset == 1
+    assert checkpoint.read_text() == "0\n1\naccounts 0 1\n"
+    again.close()
+
+
+def test_a_map_without_room_cleans_as_far_as_it_goes(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"log.cleaner.dedupe.buffer.size": "700"})  # three keys
+    for number in range(8):
+        world.put((f"key-{number % 4}", str(number)))
+        world.roll()
+    while world.clean():
+        assert world.log.uncleanable is None
+    assert [(key, value) for _, key, value in world.held()][-4:] == [
+        (f"key-{each % 4}", str(each)) for each in range(4, 8)
+    ]
+    world.dirs.close()
+
+
+def test_a_log_that_cannot_be_read_is_left_alone_and_named(world: World) -> None:
+    world.put(("a", "1"), ("a", "2"))
+    world.roll()
+    segment = world.log.segments[0]
+    segment.file.pwrite(b"\xff" * 8, segment.size - 8)
+    data = bytearray(segment.file.pread(segment.size, 0))
+    data[57:] = b"\xff" * (len(data) - 57)
+    segment.file.pwrite(data, 0)
+    assert world.clean()
+    assert world.log.uncleanable is not None
+    assert not world.clean(), "it is not tried again"
+
+
+def test_a_policy_that_is_changed_is_obeyed(world: World) -> None:
+    world.put(("a", "1"), ("a", "2"))
+    world.roll()
+    world.log.update_config(topic_config(world.config, {"cleanup.policy": "delete"}))
+    assert not world.clean()
+    world.log.update_config(topic_config(world.config, {"cleanup.policy": "compact,delete"}))
+    assert world.clean()
+    assert world.held() == [(1, "a", "2")]
