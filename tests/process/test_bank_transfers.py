@@ -18,7 +18,7 @@ from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 
 ACCOUNTS = 4
 TELLERS = 3
-LENGTH_S = int(os.environ.get("BANK_SECONDS", "25"))
+LENGTH_S = int(os.environ.get("BANK_SECONDS", "12"))
 CONFIG = (
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
@@ -143,7 +143,7 @@ def test_no_transfer_is_torn_while_coordinators_and_leaders_are_killed(tmp_path:
                     len(each.outcomes) > count + 3 for each, count in zip(tellers, before, strict=True)
                 )
                 until(moved, "every teller goes on")
-            assert kills >= 3
+            assert kills >= 2
         finally:
             for each in tellers:
                 each.stopping = True
@@ -176,4 +176,4 @@ def test_no_transfer_is_torn_while_coordinators_and_leaders_are_killed(tmp_path:
         assert not halves, "these transfers came from nowhere"
         assert all(final.get(place) == value for place, value in seen.items()), "what a reader saw is gone"
         tally = {told: list(outcomes.values()).count(told) for told in ("committed", "aborted", "unknown")}
-        assert tally["committed"] > 50, tally
+        assert tally["committed"] > 20, tally
