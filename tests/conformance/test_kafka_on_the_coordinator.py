@@ -22,6 +22,7 @@ import apache
 import pytest
 from cluster import barnabas, until
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
 from barnabas.cli.apache import free_port
@@ -177,6 +178,9 @@ class Play:
     def create_and_delete(self, tools: Tools) -> None:
         made = ("--create", "--topic", "v", "--partitions", "6", "--replication-factor", "3")
         tools.run(TOPICS, "--bootstrap-server", self.kafka.bootstrap, *made)
+        for port in self.kafka.ports.values():
+            one = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+            until(lambda: known(one, "v"), "every broker knows the topic")  # noqa: B023
         self.delete(tools, "v")
 
     def delete(self, tools: Tools, topic: str) -> None:
@@ -303,6 +307,10 @@ class Play:
                 if told is not None:
                     lines.add(f"{told[1]} {normalised(told[2])}")
         return lines
+
+
+def known(broker: AdminClient, topic: str) -> bool:
+    return broker.list_topics(topic, timeout=10).topics[topic].error is None
 
 
 def normalised(message: str) -> str:
