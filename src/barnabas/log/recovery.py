@@ -90,9 +90,10 @@ def load_segments(
             Segment(disk, directory, log_start_offset, index_bytes=settings.index_bytes, now_ms=now_ms, new=True)
         )
     log_start_offset = max(log_start_offset, segments[0].base_offset)
-    if not epochs_known and segments[-1].next_offset() > segments[0].base_offset:
-        _scan_epochs(segments, epochs)
     epochs.truncate_from_end(log_end_offset)
+    # The file may also know only of epochs after a log start offset that the power loss took back.
+    if (not epochs_known or epochs.earliest is None) and segments[-1].next_offset() > segments[0].base_offset:
+        _scan_epochs(segments, epochs)
     epochs.truncate_from_start(log_start_offset)
     if producers.map_end_offset != log_end_offset:
         producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
