@@ -163,7 +163,9 @@ class LogWatch:
         if all(self.is_wiped(each, partition) for each in members):
             self.excuse(partition, f"every member of the ISR {isr} lost what was not synced")
         elif (
-            leader >= 0 and self.is_wiped(broker_name(leader), partition) and broker_name(leader) in self.world.brokers
+            leader >= 0
+            and self.is_wiped(broker_name(leader), partition)
+            and self.world.nodes[broker_name(leader)].alive
         ):
             self.excuse(partition, f"leader {leader} lost what was not synced")
 

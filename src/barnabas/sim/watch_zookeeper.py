@@ -169,10 +169,9 @@ class ZooKeeperWatch:
                 continue
             world.check("C12")
             original = [each for each in was if each not in before.adding.get(number, [])]
-            target = [each for each in was if each not in before.removing.get(number, [])]
             isr = self.states.get(partition, {}).get("isr", [])
             cancelled = all(each in before.adding.get(number, []) for each in dropped)
-            completed = sorted(replicas) == sorted(target) and all(each in isr for each in target)
+            completed = all(each in isr for each in replicas)
             if not cancelled and not completed and set(original) - set(replicas):
                 world.violated(
                     "C12", f"{partition} went from replicas {was} to {replicas} with the ISR {isr}", partition
@@ -217,7 +216,7 @@ class ZooKeeperWatch:
         if before is None:
             return
         self._compared(partition, before, leader, isr, epoch, int(read["controller_epoch"]))
-        self.logs.premise(partition, isr, -1)
+        self.logs.premise(partition, isr, leader)
 
     def _compared(
         self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
