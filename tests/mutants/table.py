@@ -673,7 +673,7 @@ MUTANTS: Final = (
     ),
 )  # fmt: skip
 
-_TRANSACTIONS: Final = "no simulated client uses transactions yet"
+_TRANSACTIONS: Final = "transactions have a simulated run of their own, whose mutants are not written yet"
 _COMPACTION: Final = "there is no log cleaner yet"
 
 ABSENT: Final = {
@@ -689,6 +689,6 @@ ABSENT: Final = {
     "B60": "last stable offset and high watermark are read in one synchronous step",
     **dict.fromkeys(("B62", "B63", "B64", "B65", "B66", "B67", "B68", "B69"), _COMPACTION),
     **dict.fromkeys(("B75", "B76", "B77", "B78", "B79", "B80", "B81", "B82", "B85", "B86"), _TRANSACTIONS),
-    "B91": "there is no authentication yet",
-    "B92": "there is no authentication yet",
+    "B91": "no simulated client authenticates yet",
+    "B92": "no simulated client authenticates yet",
 }
