@@ -674,7 +674,7 @@ MUTANTS: Final = (
 )  # fmt: skip
 
 _TRANSACTIONS: Final = "transactions have a simulated run of their own, whose mutants are not written yet"
-_COMPACTION: Final = "there is no log cleaner yet"
+_COMPACTION: Final = "the log cleaner is new, and its mutants are not written yet"
 
 ABSENT: Final = {
     "B29": "a leader always has an entry for its own epoch, and a follower's last epoch is never larger: with epochs in "
@@ -685,7 +685,7 @@ ABSENT: Final = {
     "B46": "AlterReplicaLogDirs does not exist yet",
     "B48": "reading from followers (KIP-392) does not exist yet",
     "B51": "the transaction index is written for markers only, and " + _TRANSACTIONS,
-    "B55": "offsets more than 2**31 apart in one segment need compaction, and " + _COMPACTION,
+    "B55": "offsets more than 2**31 apart in one segment need compaction; " + _COMPACTION,
     "B60": "last stable offset and high watermark are read in one synchronous step",
     **dict.fromkeys(("B62", "B63", "B64", "B65", "B66", "B67", "B68", "B69"), _COMPACTION),
     **dict.fromkeys(("B75", "B76", "B77", "B78", "B79", "B80", "B81", "B82", "B85", "B86"), _TRANSACTIONS),
