@@ -232,9 +232,14 @@ class Nemesis:
             except Exception as error:
                 world.note(f"the twin of {original} could not start: {error}", name)
             else:
+                # Lawful only where the original has lost its session; the id is the twin's then, who is not wanted.
                 world.note(f"the twin of {original} is up", name)
-                if world.nodes[original].alive and original in world.brokers:
-                    world.violated("C4", f"a twin of {original} registered beside it", node=name)
+                assert world.coordinator is not None
+                number = broker_number(original)
+                owner = world.coordinator.committed.node(f"/brokers/ids/{number}").ephemeral_owner
+                if world.coordinator.session_nodes.get(owner) != name:
+                    world.violated("C4", f"a twin of {original} serves beside it", node=name)
+                world.loop.call_later(0, node.kill, context=world.context)
 
         process = node.begin(main)
         world.struck("twin")

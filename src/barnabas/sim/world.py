@@ -80,7 +80,7 @@ class World:
         self.held_down: dict[str, int] = {}
         """By node: how many actions want it stopped."""
         self._config = config or {}
-        self._context = contextvars.copy_context()
+        self.context = contextvars.copy_context()
         self._stall_at_start: dict[str, tuple[int, Chance]] = {}
 
     # ---- telling
@@ -194,7 +194,7 @@ class World:
         stall = self._stall_at_start.pop(name, None)
         if stall is not None:
             process.stall(*stall)
-            self.loop.call_later(5, self._stop_stalling, process, context=self._context)
+            self.loop.call_later(5, self._stop_stalling, process, context=self.context)
         self._process(process, "starts", "starts")
 
     def start_slowly(self, name: str, stall_ns: int, chance: Chance) -> None:
@@ -215,13 +215,13 @@ class World:
         elif not node.disk.struck and not node.volume.refused_writes and name in self.brokers:
             self.violated("S4", f"{process} halted without a failed disk: {error!r}", node=name)
         # In the world's own context: the process that schedules this is about to be gone.
-        self.loop.call_later(0, self._reap, name, process, context=self._context)
+        self.loop.call_later(0, self._reap, name, process, context=self.context)
 
     def _reap(self, name: str, process: Incarnation) -> None:
         if self.nodes[name].process is process:
             self._forget(name, "exited")
             self.nodes[name].exited()
-            self.loop.call_later(RESTART_S, self.start_broker, name, context=self._context)
+            self.loop.call_later(RESTART_S, self.start_broker, name, context=self.context)
 
     def _forget(self, name: str, how: str) -> None:
         self.brokers.pop(name, None)
@@ -354,7 +354,7 @@ class World:
                 else:
                     outcome.set_result(told)  # type: ignore[arg-type]
             await cluster.close()
-            self.loop.call_later(0, node.exited, context=self._context)
+            self.loop.call_later(0, node.exited, context=self.context)
 
         process = node.begin(main)
         process.remains.append(outcome)
