@@ -434,3 +434,18 @@ def zookeeper_command(
         figures = bench_zookeeper.measure(place, rounds, seconds, warm_up)
         figures.append(bench_zookeeper.measure_start(place / "start", rounds))
     report(figures, output, theirs=bench_zookeeper.OTHER)
+
+
+@app.command("controller")
+def controller_command(
+    topics: Annotated[int, typer.Option("--topics", min=1)] = 1000,
+    partitions: Annotated[int, typer.Option("--partitions", min=1)] = 10,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers and many partitions: creation, controller failover, a broker's death, controlled shutdown."""
+    from barnabas.cli import bench_controller
+
+    with _place(directory) as place:
+        figures = bench_controller.measure(place, topics, partitions)
+    report(figures, output)
