@@ -1,0 +1,219 @@
+"""``barnabas reassign``: moves partitions to other brokers, in the files that ``kafka-reassign-partitions`` reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from barnabas.broker.placement import assign_replicas
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.output import CommandError, Format, UsageError, complain, numbers, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.real import real_runtime
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Move partitions to other brokers.")
+
+Bootstrap = Annotated[
+    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+Moves = dict[TopicPartition, list[int]]
+
+_POLL_S = 0.1
+
+
+def parse_moves(words: Sequence[str], file: str | None) -> Moves:
+    """``TOPIC-N=0,1,2`` words, or Kafka's reassignment JSON. Raises `UsageError`."""
+    moves: Moves = {}
+    if file is not None:
+        moves.update(_moves_in(file))
+    for word in words:
+        where, equals, replicas = word.rpartition("=")
+        try:
+            if not equals:
+                raise ValueError(f"{word!r} names no brokers")
+            moves[TopicPartition.from_dir_name(where)] = [int(each) for each in replicas.split(",")]
+        except ValueError as error:
+            raise UsageError(f"{error}: use TOPIC-N=0,1,2, the preferred leader first.") from None
+    if not moves:
+        raise UsageError("Nothing to move: name TOPIC-N=0,1,2, or a file by --file.")
+    return moves
+
+
+def _moves_in(file: str) -> Moves:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            plan = json.load(opened)
+        return {
+            TopicPartition(each["topic"], int(each["partition"])): [int(broker) for broker in each["replicas"]]
+            for each in plan["partitions"]
+        }
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f'{file} is no reassignment ({error!r}): it takes {{"version":1,"partitions":[{{"topic":..,"partition":..,'
+            '"replicas":[..]}]}.'
+        ) from None
+
+
+def plan_of(moves: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
+    """Kafka's JSON."""
+    return {
+        "version": 1,
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition, "replicas": list(replicas)}
+            for each, replicas in sorted(moves.items())
+        ],
+    }
+
+
+@app.command()
+def plan(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC..")],
+    brokers: Annotated[str, typer.Option("--brokers", metavar="0,1,2", help="Where the replicas may be.")],
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Propose where partitions could be: JSON for `start --file`, spread over brokers and racks."""
+    try:
+        allowed = dict.fromkeys(int(each) for each in brokers.split(","))
+    except ValueError:
+        raise UsageError(f"--brokers {brokers}: it takes broker ids separated by commas.") from None
+
+    async def story(cluster: ClusterClient) -> Moves:
+        metadata = await cluster.refresh(topics)
+        unknown = [each for each in allowed if each not in metadata.brokers]
+        if unknown:
+            raise CommandError(f"There is no broker {numbers(unknown)}: {numbers(sorted(metadata.brokers))} are alive.")
+        racks = {each: metadata.brokers[each].rack for each in allowed}
+        moves: Moves = {}
+        for topic in metadata.topics.values():
+            if topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+            factor = max(len(each.replicas) for each in topic.partitions.values())
+            placed = assign_replicas(racks, len(topic.partitions), factor, real_runtime().entropy)
+            moves.update((TopicPartition(topic.name, each), list(placed[each])) for each in sorted(topic.partitions))
+        return moves
+
+    print_json(plan_of(with_cluster(bootstrap, {}, story)))
+
+
+@app.command()
+def start(
+    moves: Annotated[list[str] | None, typer.Argument(metavar="TOPIC-N=0,1,2..")] = None,
+    file: Annotated[str | None, typer.Option("--file", metavar="PLAN.json", help="Kafka's reassignment JSON.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when all moves are done.")] = False,
+    bootstrap: Bootstrap = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Begin to move partitions; `--format json` also tells where they were, which moves them back."""
+    targets = parse_moves(moves or [], file)
+
+    async def story(cluster: ClusterClient) -> tuple[Moves, dict[TopicPartition, KafkaError | None]]:
+        before = await _replicas(cluster, targets)
+        outcomes = await Admin(cluster).alter_reassignments(targets)
+        if wait:
+            await _until_done(cluster, [each for each, error in outcomes.items() if error is None])
+        return before, outcomes
+
+    before, outcomes = with_cluster(bootstrap, {}, story)
+    if output is Format.json:
+        print_json({"before": plan_of(before), "moves": _told(outcomes)})
+    _report(outcomes, f"{'moved' if wait else 'moving'} {{}}", output)
+
+
+@app.command("list")
+def list_(bootstrap: Bootstrap = None, output: OutputFormat = Format.text) -> None:
+    """List the moves that are under way."""
+    under_way = with_cluster(bootstrap, {}, lambda cluster: Admin(cluster).list_reassignments())
+    if output is Format.json:
+        print_json(
+            [
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "replicas": now,
+                    "adding": adding,
+                    "removing": removing,
+                }
+                for each, (now, adding, removing) in sorted(under_way.items())
+            ]
+        )
+    elif under_way:
+        print_table(
+            ["partition", "replicas", "adding", "removing"],
+            [[str(each), *map(numbers, replicas)] for each, replicas in sorted(under_way.items())],
+        )
+    else:
+        print("no partition is being moved")
+
+
+@app.command()
+def cancel(
+    partitions: Annotated[list[str] | None, typer.Argument(metavar="TOPIC-N..")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every move that is under way.")] = False,
+    bootstrap: Bootstrap = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Undo moves that are under way: the partitions stay where they were."""
+    if everything == bool(partitions):
+        raise UsageError("Name the partitions as TOPIC-N, or all of them by --all.")
+    try:
+        named = [TopicPartition.from_dir_name(each) for each in partitions or []]
+    except ValueError as fault:
+        raise UsageError(f"{fault}: use TOPIC-N.") from None
+
+    async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
+        admin = Admin(cluster)
+        wanted = list(await admin.list_reassignments()) if everything else named
+        return await admin.alter_reassignments(dict.fromkeys(wanted)) if wanted else {}
+
+    outcomes = with_cluster(bootstrap, {}, story)
+    if output is Format.json:
+        print_json(_told(outcomes))
+    elif not outcomes:
+        print("no partition is being moved")
+    _report(outcomes, "cancelled {}", output)
+
+
+async def _replicas(cluster: ClusterClient, wanted: Mapping[TopicPartition, object]) -> Moves:
+    metadata = await cluster.refresh(sorted({each.topic for each in wanted}))
+    found: Moves = {}
+    for each in wanted:
+        topic = metadata.topics.get(each.topic)
+        known = topic.partitions.get(each.partition) if topic is not None else None
+        if known is not None:
+            found[each] = list(known.replicas)
+    return found
+
+
+async def _until_done(cluster: ClusterClient, moves: Sequence[TopicPartition]) -> None:
+    admin = Admin(cluster)
+    while any(each in moves for each in await admin.list_reassignments()):  # noqa: ASYNC110
+        await asyncio.sleep(_POLL_S)
+
+
+def _told(outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[dict[str, Any]]:
+    return [
+        {"partition": str(each), "error": None if error is None else error.code.name}
+        for each, error in outcomes.items()
+    ]
+
+
+def _report(outcomes: Mapping[TopicPartition, KafkaError | None], done: str, output: Format) -> None:
+    failed = False
+    for each, error in outcomes.items():
+        if error is not None:
+            failed = True
+            complain(f"{each}: {str(error).rstrip('.')} ({error.code.name}).")
+        elif output is Format.text:
+            print(done.format(each))
+    if failed:
+        raise typer.Exit(1)
