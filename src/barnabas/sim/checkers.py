@@ -88,6 +88,10 @@ class Checkers:
         """Whether R7's premise failed for the partition at some time."""
         return self.logs.is_excused(partition)
 
+    def gone_ns(self, topic: str) -> int:
+        """When the topic was last deleted; what was before does not bind what comes under its name later."""
+        return max(self.history.recreated_ns.get(topic, -1), self.ensemble.deleted_ns.get(topic, -1))
+
     # As the run goes
 
     def read(self, partition: str, offset: int, value: bytes) -> None:
@@ -96,7 +100,7 @@ class Checkers:
         world.check("R10")
         known = self.history.read.get(place)
         topic = partition.rpartition("-")[0]
-        if known is None or known[1] <= self.history.recreated_ns.get(topic, -1):
+        if known is None or known[1] <= self.gone_ns(topic):
             self.history.read[place] = value, world.loop.now_ns
         elif known[0] != value:
             sentence = f"{partition}@{offset} was read as {known[0][:40]!r}, later as {value[:40]!r}"
@@ -227,8 +231,7 @@ class Checkers:
         for place, value in found.items():
             places.setdefault(value, []).append(place)
         for value, sent in history.sent.items():
-            gone_ns = max(history.recreated_ns.get(sent.topic, -1), self.ensemble.deleted_ns.get(sent.topic, -1))
-            if sent.answered != "acknowledged" or sent.acks != -1 or sent.sent_ns <= gone_ns:
+            if sent.answered != "acknowledged" or sent.acks != -1 or sent.sent_ns <= self.gone_ns(sent.topic):
                 continue
             world.check("R7")
             partition = f"{sent.topic}-{sent.partition}"
@@ -274,7 +277,7 @@ class Checkers:
         """R10: what a consumer was once given is still there, unchanged."""
         for (partition, offset), (value, at_ns) in self.history.read.items():
             topic = partition.rpartition("-")[0]
-            if offset < starts.get(partition, 1 << 62) or at_ns <= self.history.recreated_ns.get(topic, -1):
+            if offset < starts.get(partition, 1 << 62) or at_ns <= self.gone_ns(topic):
                 continue
             if self.is_excused(partition):
                 continue
@@ -291,7 +294,7 @@ class Checkers:
         """G1: an acknowledged commit is still there, or a later one."""
         for (group, partition), offset in sorted(self.history.commits.items()):
             topic, _, number = partition.rpartition("-")
-            if topic in self.history.recreated_ns:
+            if self.gone_ns(topic) >= 0:
                 continue
             each = TopicPartition(topic, int(number))
             self.world.check("G1")
