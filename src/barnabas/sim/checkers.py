@@ -23,6 +23,8 @@ from barnabas.sim.workload import History, Workload
 from barnabas.sim.world import World
 from barnabas.zk.errors import NoNode
 
+UNDER_WAY_NS: Final = 5_000_000_000
+"""No simulated link delays an answer for longer."""
 Place = tuple[str, int]
 """A partition and an offset in it."""
 
@@ -92,6 +94,11 @@ class Checkers:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
         return max(self.history.recreated_ns.get(topic, -1), self.ensemble.deleted_ns.get(topic, -1))
 
+    def _was_of_the_topic_before(self, topic: str, read_ns: int) -> bool:
+        """An answer that was under way when the topic was deleted may have come a while later."""
+        gone_ns = self.gone_ns(topic)
+        return gone_ns >= 0 and read_ns <= gone_ns + UNDER_WAY_NS
+
     # As the run goes
 
     def read(self, partition: str, offset: int, value: bytes) -> None:
@@ -100,7 +107,7 @@ class Checkers:
         world.check("R10")
         known = self.history.read.get(place)
         topic = partition.rpartition("-")[0]
-        if known is None or known[1] <= self.gone_ns(topic):
+        if known is None or self._was_of_the_topic_before(topic, known[1]):
             self.history.read[place] = value, world.loop.now_ns
         elif known[0] != value:
             sentence = f"{partition}@{offset} was read as {known[0][:40]!r}, later as {value[:40]!r}"
@@ -277,7 +284,7 @@ class Checkers:
         """R10: what a consumer was once given is still there, unchanged."""
         for (partition, offset), (value, at_ns) in self.history.read.items():
             topic = partition.rpartition("-")[0]
-            if offset < starts.get(partition, 1 << 62) or at_ns <= self.gone_ns(topic):
+            if offset < starts.get(partition, 1 << 62) or self._was_of_the_topic_before(topic, at_ns):
                 continue
             if self.is_excused(partition):
                 continue
