@@ -42,6 +42,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(11, "all", id="a partition that moved was sent by two senders at once"),
         pytest.param(53, "all", id="a broker with a failed directory"),
         pytest.param(25, "all", id="a leader that lost power resumed in its epoch"),
+        pytest.param(160, "all", id="a log half made in a failing directory was made again in the next"),
+        pytest.param(184, "all", id="a power loss took the log start back and left no leader epochs"),
+        pytest.param(282, "all", id="a broker registered anew while it read configurations for an older LeaderAndIsr"),
     ],
 )
 def test_a_run_that_once_failed_holds(seed: int, profile: str) -> None:

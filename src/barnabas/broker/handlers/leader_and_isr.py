@@ -22,6 +22,9 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
     names = [topic.topic_name for topic in request.topic_states]
     names.extend(state.topic_name for state in request.ungrouped_partition_states)
     await broker.learn_topic_configs(names)
+    if broker.is_stale(request.broker_epoch):
+        # ZooKeeper may have been long in answering, and this broker may have registered anew meanwhile.
+        return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     return broker.replicas.become_leader_or_follower(
         request, answer_by_topic_id=context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
     )
