@@ -165,6 +165,8 @@ class SimTransport(asyncio.Transport):
 
     def _drain(self) -> None:
         network = self.network
+        if self.protocol is None:
+            return  # given up before it stood: a reset is on its way to the peer
         while self._inbox and self.reading and not self.closing and self.owner.name not in network.slow_readers:
             data = self._inbox.popleft()
             if data is None:

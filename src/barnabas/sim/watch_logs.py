@@ -112,7 +112,7 @@ class LogWatch:
         self._beginnings: dict[tuple[str, str, int, int], None] = {}
         """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
-        self._leader_high: dict[tuple[str, int, str, int], int] = {}
+        self._leader_high: dict[tuple[str, int, str, str, int], int] = {}
         self._before_loss: dict[tuple[str, str], tuple[str, list[Link], int]] = {}
         self._dead: dict[tuple[str, str], tuple[str, list[Link], str]] = {}
         """What a log held when its process ended: topic id, batches, how it ended."""
@@ -654,7 +654,7 @@ class LogWatch:
                     "R6", f"{chain.node} raised the high watermark of {name} to {high}, and {member} is at "
                     f"{progress.log_end_offset}", name, chain.node,
                 )  # fmt: skip
-        key = chain.node, chain.life, name, partition.leader_epoch
+        key = chain.node, chain.life, name, chain.topic_id, partition.leader_epoch
         world.check("R5")
         if self._leader_high.get(key, 0) > high:
             world.violated(
