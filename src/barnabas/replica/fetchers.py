@@ -435,6 +435,8 @@ class ReplicaFetcher:
         self._pause(state)
 
     def _pause(self, state: FetchState) -> None:
+        if self.states.get(state.topic_partition) is not state:
+            return  # while the leader was asked, a newer epoch's state took its place, and that one goes on
         state.paused_until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
         state.wanted = None
         self._paused[state.topic_partition] = state
