@@ -44,6 +44,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(25, "all", id="a leader that lost power resumed in its epoch"),
         pytest.param(160, "all", id="a log half made in a failing directory was made again in the next"),
         pytest.param(184, "all", id="a power loss took the log start back and left no leader epochs"),
+        pytest.param(507, "all", id="a leader's log began within the batch before which the follower's was cut"),
         pytest.param(640, "all", id="an answer about offsets for an older epoch paused the newer one for good"),
         pytest.param(282, "all", id="a broker registered anew while it read configurations for an older LeaderAndIsr"),
     ],

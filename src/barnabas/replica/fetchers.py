@@ -396,7 +396,12 @@ class ReplicaFetcher:
                 data.diverging_epoch.epoch,
                 data.diverging_epoch.end_offset,
             )
-            log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
+            if log.log_start_offset < data.log_start_offset and offset <= data.log_start_offset:
+                # The logs agree on nothing that the leader still has, and its log may begin within a batch, which this
+                # one then has to begin with as well.
+                log.truncate_fully_and_start_at(data.log_start_offset, now_ms=self._runtime.clock.now_ms())
+            else:
+                log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
             self._restart(state, log)
             return
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
