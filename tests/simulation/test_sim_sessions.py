@@ -319,8 +319,8 @@ def test_b12_all_servers_go_just_when_a_new_session_is_wanted() -> None:
 
             def everything_goes() -> None:
                 # In the world's own context: the hook's is the broker's.
-                world.loop.call_later(0, world.kill, ZOOKEEPER, context=world._context)
-                world.loop.call_later(5, world.start_coordinator, context=world._context)
+                world.loop.call_later(0, world.kill, ZOOKEEPER, context=world.context)
+                world.loop.call_later(5, world.start_coordinator, context=world.context)
 
             client.register_state_change_handler(StateChangeHandler("test", everything_goes))
             refused = client.expires
