@@ -60,7 +60,7 @@ def test_a_killed_broker_waits_out_its_own_registration_and_says_so(place: Path)
     assert len(set(waits)) >= 2
     assert waits == sorted(waits, reverse=True)
     assert re.search(
-        r"has waited \d s for session 0x[0-9a-f]+ of a broker at 127\.0\.0\.1:\d+ to end, at most 5\d s", shown
+        r"has waited \d+ s for session 0x[0-9a-f]+ of a broker at 127\.0\.0\.1:\d+ to end, at most \d+ s", shown
     )
     log = (place / "broker-1" / "broker.log").read_text()
     assert "still registered by session 0x" in log
