@@ -31,8 +31,6 @@ CONFIG = {
     "min.insync.replicas": "2",
     "group.initial.rebalance.delay.ms": "0",
     "controlled.shutdown.enable": "false",
-    # Coordinators move when the test kills a broker, and at no other time.
-    "auto.leader.rebalance.enable": "false",
 }
 
 
