@@ -69,10 +69,11 @@ power-loss: setup
 	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
 
 # Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
-# A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers.
+# A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both
+# kinds, whose client is not back in time in some runs.
 transactions: setup
 	TRANSACTION_SEEDS=$(SEEDS) BANK_SECONDS=300 $(PYTEST) --timeout 0 tests/simulation/test_sim_transactions.py \
-		tests/process/test_bank_transfers.py
+		tests/process/test_bank_transfers.py tests/process/mixed_transactions.py
 
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py
