@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 
 from barnabas.spark.options import SourceOptions
 
@@ -27,3 +27,13 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         from barnabas.spark.reader import TopicReader
 
         return TopicReader(SourceOptions.parse(self.options), schema.names)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from barnabas.spark.sink import BatchWriter  # type: ignore[import-not-found, unused-ignore]
+
+        return BatchWriter(schema, self.options, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from barnabas.spark.sink import StreamWriter
+
+        return StreamWriter(schema, self.options, overwrite)
