@@ -26,7 +26,7 @@ LONG = (17, 126, 127, 128, 300)
 """Beside the bounds of one-byte varints and of the ready array codecs."""
 
 
-def message_class(name: str) -> type[Message]:
+def _imported(name: str) -> type[Message]:
     module = importlib.import_module(f"barnabas.wire.messages.{module_name(message_schema(name))}")
     found: type[Message] = getattr(module, name)
     return found
@@ -38,7 +38,14 @@ def versions_of(name: str) -> range:
 
 
 ALL_MESSAGES = message_names()
+# While tests are collected, not while they run: pytest parses what is imported, and CPython 3.11's parser fails
+# (gh-106905) when a finalizer of an earlier test's garbage formats a traceback inside of it.
+_CLASSES = {name: _imported(name) for name in ALL_MESSAGES}
 ALL_VERSIONS = [(name, version) for name in ALL_MESSAGES for version in versions_of(name)]
+
+
+def message_class(name: str) -> type[Message]:
+    return _CLASSES[name]
 
 
 class Choice(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import re
 import time
 import uuid
@@ -202,6 +203,9 @@ def test_aiokafka_commits_aborts_and_sends_offsets(cluster: Cluster) -> None:
                         await producer.send_and_wait(topic, b"zombie")
 
     asyncio.run(run())
+    # A fenced aiokafka leaves futures behind, which complain when they are collected: here, and not inside a later
+    # test's import, where the traceback they format breaks CPython 3.11's parser (gh-106905).
+    gc.collect()
     assert len(committed(cluster, topic, 31)) == 31
 
 
