@@ -7,7 +7,6 @@ out). ``make zookeeper-play`` plays it on both again and adds to the record what
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -23,6 +22,7 @@ import pytest
 from cluster import barnabas, until
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
+from kafka_tools import KafkaTools
 from kazoo.client import KazooClient
 
 from barnabas.cli.apache import free_port
@@ -39,31 +39,15 @@ ACLS = "kafka.admin.AclCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
-class Tools:
-    """Kafka's tools in one JVM."""
+class Tools(KafkaTools):
+    """Tools that are to do what they are told."""
 
-    def __init__(self) -> None:
-        runner = Path(__file__).with_name("KafkaTools.java")
-        command = [apache.java(), "-Xmx256m", "-cp", apache.classpath(), str(runner)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-
-    def run(self, main: str, *arguments: str) -> str:
-        """What the tool printed, once it has done what it was told."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        words = " ".join(base64.b64encode(each.encode()).decode() for each in (main, *arguments))
-        self._process.stdin.write(words + "\n")
-        self._process.stdin.flush()
-        status, _, printed = self._process.stdout.readline().partition(" ")
-        text = base64.b64decode(printed).decode()
-        assert status == "0", (main, arguments, text)
+    def done(self, main: str, *arguments: str) -> str:
+        """What the tool printed, once it has done it."""
+        status, text = self.run(main, *arguments)
+        assert status == 0, (main, arguments, text)
         assert "rror" not in text, (main, arguments, text)
         return text
-
-    def close(self) -> None:
-        self._process.communicate(timeout=30)
 
 
 class Play:
@@ -116,37 +100,37 @@ class Play:
 
     def administer(self, tools: Tools) -> None:
         server = ("--bootstrap-server", self.kafka.bootstrap)
-        tools.run(TOPICS, *server, "--create", "--topic", "t", "--partitions", "3", "--replication-factor", "3")
-        tools.run(TOPICS, *server, "--create", "--topic", "u", "--replica-assignment", "0:1,1:2")
+        tools.done(TOPICS, *server, "--create", "--topic", "t", "--partitions", "3", "--replication-factor", "3")
+        tools.done(TOPICS, *server, "--create", "--topic", "u", "--replica-assignment", "0:1,1:2")
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "acks": "all", "log_level": 0})
         for number in range(RECORDS):
             producer.produce("t", str(number))
         assert producer.flush(30) == 0
         alter = (*server, "--alter", "--add-config")
-        tools.run(CONFIGS, *alter, "retention.ms=3600000", "--entity-type", "topics", "--entity-name", "t")
-        tools.run(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-name", "0")
-        tools.run(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-default")
-        tools.run(CONFIGS, *alter, "producer_byte_rate=9000000", "--entity-type", "clients", "--entity-default")
+        tools.done(CONFIGS, *alter, "retention.ms=3600000", "--entity-type", "topics", "--entity-name", "t")
+        tools.done(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-name", "0")
+        tools.done(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-default")
+        tools.done(CONFIGS, *alter, "producer_byte_rate=9000000", "--entity-type", "clients", "--entity-default")
         scram = "SCRAM-SHA-256=[iterations=4096,password=secret]"
-        tools.run(CONFIGS, *alter, scram, "--entity-type", "users", "--entity-name", "alice")
+        tools.done(CONFIGS, *alter, scram, "--entity-type", "users", "--entity-name", "alice")
         # What has to be there before a broker is: written to ZooKeeper by the tool itself.
         direct = ("--zookeeper", self.zookeeper, "--alter", "--add-config")
-        tools.run(CONFIGS, *direct, scram, "--entity-type", "users", "--entity-name", "bob")
+        tools.done(CONFIGS, *direct, scram, "--entity-type", "users", "--entity-name", "bob")
         add = ("--add", "--allow-principal", "User:alice", "--operation", "Read")
-        tools.run(ACLS, *server, *add, "--topic", "t")
-        tools.run(ACLS, *server, *add, "--group", "g-", "--resource-pattern-type", "prefixed")
+        tools.done(ACLS, *server, *add, "--topic", "t")
+        tools.done(ACLS, *server, *add, "--group", "g-", "--resource-pattern-type", "prefixed")
         authorizer = ("--authorizer-properties", f"zookeeper.connect={self.zookeeper}")
-        tools.run(ACLS, *authorizer, *add, "--topic", "u")
-        listed = tools.run(ACLS, *server, "--list")
+        tools.done(ACLS, *authorizer, *add, "--topic", "u")
+        listed = tools.done(ACLS, *server, "--list")
         assert all(each in listed for each in ("name=t,", "name=u,", "name=g-,")), listed
-        tools.run(ACLS, *server, "--remove", "--force", "--topic", "u")
+        tools.done(ACLS, *server, "--remove", "--force", "--topic", "u")
 
     def reassign(self, tools: Tools) -> None:
         plan = self.directory / "plan.json"
         plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "u", "partition": 0, "replicas": [2, 0]}]}))
         words = ("--bootstrap-server", self.kafka.bootstrap, "--reassignment-json-file", str(plan))
-        tools.run(REASSIGN, *words, "--execute")
-        until(lambda: "is completed" in tools.run(REASSIGN, *words, "--verify"), "the reassignment is completed")
+        tools.done(REASSIGN, *words, "--execute")
+        until(lambda: "is completed" in tools.done(REASSIGN, *words, "--verify"), "the reassignment is completed")
         asked = {"version": 1, "partitions": [{"topic": "u", "partition": 1, "replicas": [0, 1]}]}
         self.client.create("/admin/reassign_partitions", json.dumps(asked).encode())
         until(lambda: self.client.exists("/admin/reassign_partitions") is None, "a controller took up the znode")
@@ -177,14 +161,14 @@ class Play:
 
     def create_and_delete(self, tools: Tools) -> None:
         made = ("--create", "--topic", "v", "--partitions", "6", "--replication-factor", "3")
-        tools.run(TOPICS, "--bootstrap-server", self.kafka.bootstrap, *made)
+        tools.done(TOPICS, "--bootstrap-server", self.kafka.bootstrap, *made)
         for port in self.kafka.ports.values():
             one = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
             until(lambda: known(one, "v"), "every broker knows the topic")  # noqa: B023
         self.delete(tools, "v")
 
     def delete(self, tools: Tools, topic: str) -> None:
-        tools.run(TOPICS, "--bootstrap-server", self.kafka.bootstrap, "--delete", "--topic", topic)
+        tools.done(TOPICS, "--bootstrap-server", self.kafka.bootstrap, "--delete", "--topic", topic)
         until(lambda: self.client.exists(f"/brokers/topics/{topic}") is None, "the topic is deleted")
         until(lambda: self.client.get_children("/admin/delete_topics") == [], "nothing is left of it")
 

@@ -5,11 +5,9 @@ and, where no assignment was asked for, which brokers it names.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import apache
 import pytest
 from cluster import running, until
+from kafka_tools import KafkaTools
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -41,27 +40,6 @@ OF_THE_CLUSTER = (
 """Configurations that the two clusters are started with, or that are ours alone."""
 
 
-class Tools:
-    """Kafka's tools in one JVM."""
-
-    def __init__(self) -> None:
-        runner = Path(__file__).with_name("ToolRunner.java")
-        command = [apache.java(), "-Xmx256m", "-cp", apache.classpath(), str(runner)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(self, main: str, *arguments: str) -> tuple[int, str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        words = " ".join(base64.b64encode(each.encode()).decode() for each in (main, *arguments))
-        self._process.stdin.write(words + "\n")
-        self._process.stdin.flush()
-        status, _, printed = self._process.stdout.readline().partition(" ")
-        return int(status), base64.b64decode(printed).decode()
-
-    def close(self) -> None:
-        self._process.communicate(timeout=30)
-
-
 @dataclass
 class Side:
     """One of the two clusters."""
@@ -69,7 +47,7 @@ class Side:
     name: str
     bootstrap: str
     zookeeper: KazooClient
-    tools: Tools
+    tools: KafkaTools
     directory: Path
 
     def tool(self, main: str, *arguments: str) -> tuple[int, list[str]]:
@@ -360,7 +338,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
         apache.ApacheCluster(directory / "apache", 3, config=config) as real,
         running(directory / "ours", 3, *ours_config) as ours,
     ):
-        tools = Tools()
+        tools = KafkaTools()
         clients = [KazooClient(each) for each in (real.zookeeper, ours.zookeeper)]
         try:
             for client in clients:

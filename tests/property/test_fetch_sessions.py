@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clocks import ManualClock
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -16,17 +17,6 @@ from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 TOPICS = {Uuid(bytes([number]) * 16): f"topic-{number}" for number in (1, 2)}
 KEYS = [(topic_id, partition) for topic_id in TOPICS for partition in range(3)]
 keys = st.sampled_from(KEYS)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.ms = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
 
 
 class Entropy:
@@ -73,7 +63,7 @@ class Sessions(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.entropy = Entropy()
         self.leader = FetchSessions(self.clock, self.entropy, slots_max=2)
         self.fetcher = FetchSession()

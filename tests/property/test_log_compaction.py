@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
+from clocks import ManualClock
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -44,17 +45,6 @@ class Killed(BaseException):  # as no `except Exception` may survive it
     """The process is gone."""
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ms = BEGIN_MS
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-
 class CompactionMachine(RuleBasedStateMachine):
     """`written` has every record: offset to key, value and whether it counts, which an aborted one does not."""
 
@@ -62,7 +52,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         self.volume = Volume()
         self.chance = Chance(seed, "disk")
-        self.clock = Clock()
+        self.clock = ManualClock(BEGIN_MS)
         self.operations_left: int | None = None
         self.written: dict[int, tuple[bytes, bytes | None, bool]] = {}
         self.sequences: dict[int, int] = {}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from clocks import ManualClock
 
 from barnabas.coordinator.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 from barnabas.coordinator.transaction_markers import TransactionMarkers
@@ -120,26 +121,13 @@ class Leaders:
         return response
 
 
-class Clock:
-    """A wall clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.ms = 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-
 class Play:
     """A coordinator with its log, its leaders, its clock and the producer ids it is given."""
 
     def __init__(self, log: MemoryLog, leaders: Leaders, epoch: int) -> None:
         self.log = log
         self.leaders = leaders
-        self.clock = Clock()
+        self.clock = ManualClock(1_000_000)
         self.failures: list[BaseException] = []
         self.tasks = Tasks(lambda name, error: self.failures.append(error))
         self.given = 100

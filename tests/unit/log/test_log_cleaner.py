@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clocks import ManualClock
 from log_worlds import batch, idempotent, marker
 
 from barnabas.log.cleaner import log_to_clean
@@ -23,20 +24,9 @@ DAY_MS = 86_400_000
 PARTITION = TopicPartition("accounts", 0)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ms = BEGIN_MS
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-
 class World:
     def __init__(self, directory: Path, **config: str) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock(BEGIN_MS)
         self.config = broker_config({"log.dirs": str(directory), "log.cleanup.policy": "compact", **config})
         self.dirs = LogDirs(replace(real_runtime(), clock=self.clock), self.config)
         asyncio.run(self.dirs.load())
