@@ -168,33 +168,26 @@ class _Play:
             zookeeper.stop()
             zookeeper.close()
 
-    def _admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
+    def _create(self) -> float:
+        from confluent_kafka.admin import AdminClient, NewTopic
 
         bootstrap = ",".join(f"127.0.0.1:{port}" for port in self.subject.ports.values())
-        return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 300_000, "log_level": 0})
-
-    def _make(self, admin: Any, first: int, count: int, partitions: int) -> None:
-        from confluent_kafka.admin import NewTopic
-
+        admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 300_000, "log_level": 0})
         wanted = [
             NewTopic(
                 f"bench-{number:05}",
-                num_partitions=partitions,
+                num_partitions=self.partitions,
                 replica_assignment=[
-                    [(number + each + turn) % BROKERS for turn in range(BROKERS)] for each in range(partitions)
+                    [(number + each + turn) % BROKERS for turn in range(BROKERS)] for each in range(self.partitions)
                 ],
             )
-            for number in range(first, first + count)
+            for number in range(self.topics)
         ]
-        for each in admin.create_topics(wanted, operation_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S).values():
-            each.result()
-
-    def _create(self) -> float:
-        admin = self._admin()
         begun = time.monotonic()
         for first in range(0, self.topics, _LOT):
-            self._make(admin, first, min(_LOT, self.topics - first), self.partitions)
+            lot = wanted[first : first + _LOT]
+            for each in admin.create_topics(lot, operation_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S).values():
+                each.result()
         self._everywhere(self._has_all, "all partitions")
         return time.monotonic() - begun
 

@@ -109,11 +109,10 @@ def _keep_state_changes(path: str) -> None:
     from logging.handlers import RotatingFileHandler
 
     try:
-        handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=10, encoding="utf-8", delay=True)
-        handler.setFormatter(logging.Formatter(LOG_FORMAT))
-        open(path, "a").close()
+        handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=10, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"barnabas.state.change.log {path} cannot be written ({error.strerror}).") from None
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
     state_changes = logging.getLogger("state.change")
     state_changes.addHandler(handler)
     state_changes.propagate = False

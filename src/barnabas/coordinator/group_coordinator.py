@@ -429,10 +429,7 @@ class GroupCoordinator:
         error = group.commit_error(member_id, group_instance_id, generation_id, now)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
-        metadata_bytes_max = self._config.number("offset.metadata.max.bytes")
-        fitting = {
-            key: committed for key, committed in offsets.items() if len(committed.metadata) <= metadata_bytes_max
-        }
+        fitting = self._with_fitting_metadata(offsets)
         outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if fitting:
             records = group.prepare_commit(fitting)
@@ -446,6 +443,12 @@ class GroupCoordinator:
                 group.committed(fitting, record_offset)
             outcome.update(dict.fromkeys(fitting, error))
         return outcome
+
+    def _with_fitting_metadata(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        bytes_max = self._config.number("offset.metadata.max.bytes")
+        return {key: committed for key, committed in offsets.items() if len(committed.metadata) <= bytes_max}
 
     async def commit_transactional_offsets(
         self,
@@ -469,10 +472,7 @@ class GroupCoordinator:
         error = group.commit_error(member_id, group_instance_id, generation_id, now, transactional=True)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
-        metadata_bytes_max = self._config.number("offset.metadata.max.bytes")
-        fitting = {
-            key: committed for key, committed in offsets.items() if len(committed.metadata) <= metadata_bytes_max
-        }
+        fitting = self._with_fitting_metadata(offsets)
         outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if fitting:
 

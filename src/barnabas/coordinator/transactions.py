@@ -228,11 +228,9 @@ class Transaction:
         self, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition], now_ms: int
     ) -> Decision:
         metadata = self.metadata
-        error = self._producer_error(producer_id, producer_epoch)
+        error = self._change_error(producer_id, producer_epoch)
         if error is not ErrorCode.NONE:
             return error
-        if self.is_changing:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
         if metadata.state is ONGOING and partitions <= metadata.partitions:
             return ErrorCode.NONE
         return replace(
@@ -252,11 +250,9 @@ class Transaction:
 
     def end(self, producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> Decision:
         metadata = self.metadata
-        error = self._producer_error(producer_id, producer_epoch)
+        error = self._change_error(producer_id, producer_epoch)
         if error is not ErrorCode.NONE:
             return error
-        if self.is_changing:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
         if metadata.state is ONGOING:
             return replace(metadata, state=PREPARE_COMMIT if committed else PREPARE_ABORT, last_update_ms=now_ms)
         if metadata.state is (COMPLETE_COMMIT if committed else COMPLETE_ABORT):
@@ -285,6 +281,11 @@ class Transaction:
         """Whether nobody has used the id for so long that it can be forgotten."""
         metadata = self.metadata
         return self.pending is None and metadata.state in AT_REST and metadata.last_update_ms <= now_ms - expiration_ms
+
+    def _change_error(self, producer_id: int, producer_epoch: int) -> ErrorCode:
+        """Why the producer cannot change its transaction now."""
+        error = self._producer_error(producer_id, producer_epoch)
+        return ErrorCode.CONCURRENT_TRANSACTIONS if error is ErrorCode.NONE and self.is_changing else error
 
     def _producer_error(self, producer_id: int, producer_epoch: int) -> ErrorCode:
         if producer_id != self.metadata.producer_id:

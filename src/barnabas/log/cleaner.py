@@ -126,7 +126,6 @@ class LogCleaner:
         )
         self._bytes_per_second = config.real("log.cleaner.io.max.bytes.per.second")
         self._bytes_in_piece = 0
-        self.passes = 0
 
     async def run(self) -> None:
         while True:
@@ -171,9 +170,10 @@ class LogCleaner:
 
     async def _clean(self, cleanable: LogToClean) -> None:
         log = cleanable.log
+        version = log.segments_changed
         began_ms = self._clock.monotonic_ms()
         offsets = OffsetMap(self._memory_bytes)
-        await self._map(cleanable, offsets)
+        await self._map(cleanable, version, offsets)
         end_offset = offsets.latest_offset + 1
         if end_offset <= cleanable.first_dirty_offset:
             raise ValueError(
@@ -191,11 +191,9 @@ class LogCleaner:
             delete_retention_ms=log.settings.delete_retention_ms,
         )
         for group in self._groups(log, before, cleanable.first_uncleanable_offset):
-            await self._clean_group(log, group, compaction, horizon_ms)
-        self._look_again(log, log.segments_changed)
+            await self._clean_group(log, version, group, compaction, horizon_ms)
         log.cleaned_offset = end_offset
         self._checkpoint(log)
-        self.passes += 1
         self._tell(log, end_offset, offsets, compaction.counted, self._clock.monotonic_ms() - began_ms)
 
     @staticmethod
@@ -212,10 +210,9 @@ class LogCleaner:
             counted.bytes_read,
         )
 
-    async def _map(self, cleanable: LogToClean, offsets: OffsetMap) -> None:
+    async def _map(self, cleanable: LogToClean, version: int, offsets: OffsetMap) -> None:
         """Fills `offsets` from the dirty part, until it has no more room: then the pass ends before that batch."""
         log, start = cleanable.log, cleanable.first_dirty_offset
-        version = log.segments_changed
         transactions = CleanedTransactions(log.aborted_transactions(start, cleanable.first_uncleanable_offset))
         for segment, end in rolled_segments(log):
             if end <= start:
@@ -267,8 +264,9 @@ class LogCleaner:
             size, index_size, time_index_size = size + sizes[0], index_size + sizes[1], time_index_size + sizes[2]
         return groups
 
-    async def _clean_group(self, log: Log, group: list[Segment], compaction: Compaction, horizon_ms: int) -> None:
-        version = log.segments_changed
+    async def _clean_group(
+        self, log: Log, version: int, group: list[Segment], compaction: Compaction, horizon_ms: int
+    ) -> None:
         cleaned = Segment(
             self._disk,
             log.directory,

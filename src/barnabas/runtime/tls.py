@@ -78,20 +78,11 @@ def client_context(
     if trust_store is None:
         context.load_default_certs()
     else:
-        try:
-            context.load_verify_locations(trust_store.checked())
-        except ssl.SSLError as error:
-            raise ConfigError(f"{trust_store.key}={trust_store.location} holds no PEM certificates: {error}.") from None
+        _load_trust(context, trust_store)
     if check_revocation:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if key_store is not None:
-        try:
-            context.load_cert_chain(key_store.checked(), password=key_store.password or _no_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                f"{key_store.key}={key_store.location} holds no private key with its certificate that the password "
-                f"opens: {error}."
-            ) from None
+        _load_key(context, key_store)
     return context
 
 
@@ -99,6 +90,22 @@ def server_context(*, key_store: Store, trust_store: Store | None = None, client
     """What a server needs to accept TLS; raises `ConfigError`. `client_auth` is none, want or need."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_key(context, key_store)
+    if trust_store is not None:
+        _load_trust(context, trust_store)
+    modes = {"none": ssl.CERT_NONE, "want": ssl.CERT_OPTIONAL, "need": ssl.CERT_REQUIRED}
+    context.verify_mode = modes[client_auth]
+    return context
+
+
+def _load_trust(context: ssl.SSLContext, trust_store: Store) -> None:
+    try:
+        context.load_verify_locations(trust_store.checked())
+    except ssl.SSLError as error:
+        raise ConfigError(f"{trust_store.key}={trust_store.location} holds no PEM certificates: {error}.") from None
+
+
+def _load_key(context: ssl.SSLContext, key_store: Store) -> None:
     try:
         context.load_cert_chain(key_store.checked(), password=key_store.password or _no_password)
     except (ssl.SSLError, ValueError) as error:
@@ -106,14 +113,6 @@ def server_context(*, key_store: Store, trust_store: Store | None = None, client
             f"{key_store.key}={key_store.location} holds no private key with its certificate that the password "
             f"opens: {error}."
         ) from None
-    if trust_store is not None:
-        try:
-            context.load_verify_locations(trust_store.checked())
-        except ssl.SSLError as error:
-            raise ConfigError(f"{trust_store.key}={trust_store.location} holds no PEM certificates: {error}.") from None
-    modes = {"none": ssl.CERT_NONE, "want": ssl.CERT_OPTIONAL, "need": ssl.CERT_REQUIRED}
-    context.verify_mode = modes[client_auth]
-    return context
 
 
 def _no_password() -> str:
