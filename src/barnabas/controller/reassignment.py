@@ -158,14 +158,24 @@ class Reassignments:
     async def maybe_resume_reassignments(
         self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
     ) -> None:
-        for partition in list(self._context.partitions_being_reassigned):
-            assignment = self._context.partition_full_replica_assignment(partition)
-            if should_resume(partition, assignment):
+        """Goes on with those that `should_resume` names, except of a topic whose deletion has begun.
+
+        Apache Kafka 3.9 goes on with these as well (``onBrokerStartup``), and so makes replicas anew that were deleted
+        already. The topic is gone a little later and they stay; their broker then refuses a later topic of that name
+        as it has another id.
+        """
+        context = self._context
+        for partition in list(context.partitions_being_reassigned):
+            assignment = context.partition_full_replica_assignment(partition)
+            if not context.is_topic_deletion_in_progress(partition.topic) and should_resume(partition, assignment):
                 await self._go_on(partition, assignment)
 
     async def maybe_complete_reassignment(self, partition: TopicPartition) -> None:
         """The ISR of `partition` changed: perhaps the target replicas are all in it now."""
-        if partition not in self._context.partitions_being_reassigned:
+        context = self._context
+        if partition not in context.partitions_being_reassigned or context.is_topic_deletion_in_progress(
+            partition.topic
+        ):
             return
         reassignment = self._context.partition_full_replica_assignment(partition)
         if await self._is_reassignment_complete(partition, reassignment):

@@ -466,6 +466,35 @@ def test_a_deletion_in_progress_is_taken_over_by_the_next_controller(play: Calla
     play(story)
 
 
+def test_a_deleted_replica_is_not_made_anew_by_a_reassignment(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        def last_told(broker_id: int) -> type[Any]:
+            return type(
+                [each for each in made.brokers[broker_id].told if not isinstance(each, UpdateMetadataRequest)][-1]
+            )
+
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (1, 2))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [1, 3, 4]))
+        await made.delete("t")
+        await made.until(lambda: made.controller.is_topic_queued_for_deletion("t"), "queued")
+        await made.settled()
+        # The first return of a broker lets the deletion begin: 4 is away, all others delete what they have.
+        await made.die(4)
+        await made.die(3)
+        await made.settled()
+        await made.start(3)
+        await made.until(lambda: last_told(1) is StopReplicaRequest, "the deletion")
+        await made.settled()
+        # The second one is a target of the reassignment, too.
+        await made.start(4)
+        await made.until_deleted("t")
+        await made.settled()
+        assert [last_told(broker_id) for broker_id in (1, 2, 3, 4)] == [StopReplicaRequest] * 4
+
+    play(story)
+
+
 def test_a_topic_that_does_not_exist_leaves_the_deletions(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1)
