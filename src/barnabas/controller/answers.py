@@ -4,11 +4,13 @@ of the broker, is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from barnabas.controller import events
-from barnabas.controller.batch import ControlRequest
 from barnabas.controller.brokers import on_replicas_become_offline
+from barnabas.controller.context import ControllerContext
+from barnabas.controller.older_forms import ControlRequest
 from barnabas.controller.reign import Reign
 from barnabas.controller.states import PartitionAndReplica
 from barnabas.model.errors import ErrorCode
@@ -66,20 +68,29 @@ async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndI
         return
     before = context.replicas_on_offline_dirs.get(event.broker_id, {})
     now = dict(before)
-    for topic in response.topics:
-        name = context.topic_names.get(topic.topic_id)
-        if name is None:
-            continue  # the topic was deleted meanwhile
-        for each in topic.partition_errors:
-            if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-                now[TopicPartition(name, each.partition_index)] = None
-            elif each.error_code == ErrorCode.NONE:
-                now.pop(TopicPartition(name, each.partition_index), None)
+    for partition, error in _partition_errors(context, response):
+        if error == ErrorCode.KAFKA_STORAGE_ERROR:
+            now[partition] = None
+        elif error == ErrorCode.NONE:
+            now.pop(partition, None)
     context.replicas_on_offline_dirs[event.broker_id] = now
     newly_offline = [PartitionAndReplica(tp, event.broker_id) for tp in now if tp not in before]
     if newly_offline:
         reign.log.info(f"Replicas {', '.join(map(str, newly_offline))} are in a failed log directory")
         await on_replicas_become_offline(reign, newly_offline)
+
+
+def _partition_errors(
+    context: ControllerContext, response: LeaderAndIsrResponse
+) -> Iterator[tuple[TopicPartition, int]]:
+    """Versions below 5 name the topic, later ones tell its id; a topic that was deleted meanwhile is left out."""
+    for each in response.partition_errors:
+        yield TopicPartition(each.topic_name, each.partition_index), each.error_code
+    for topic in response.topics:
+        name = context.topic_names.get(topic.topic_id)
+        if name is not None:
+            for each in topic.partition_errors:
+                yield TopicPartition(name, each.partition_index), each.error_code
 
 
 async def process_update_metadata_response(reign: Reign, event: events.UpdateMetadataResponseReceived) -> None:

@@ -9,28 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
 
 from barnabas.controller.context import ControllerContext
+from barnabas.controller.older_forms import FIRST_STOP_REPLICA_WITH_STATES, ControlRequest, split_by_deletion
 from barnabas.controller.state_change_log import StateChangeLog
 from barnabas.model.cluster import SECURITY_PROTOCOL_IDS
 from barnabas.model.ids import LEADER_DURING_DELETE, ZERO_UUID, TopicPartition
+from barnabas.model.leadership import LeaderRecoveryState
+from barnabas.model.metadata_version import LATEST, MetadataVersion
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
 
-LEADER_AND_ISR_VERSION: Final = 7
-UPDATE_METADATA_VERSION: Final = 8
-STOP_REPLICA_VERSION: Final = 4
-"""The versions of inter-broker protocol 3.4 and later; a broker is never asked for its ApiVersions here."""
-
-ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest:
-    """One request for one broker."""
+    """One request for one broker, in its latest form; `version` is the one to send it in (`older_forms`)."""
 
     broker_id: int
     request: ControlRequest
@@ -38,7 +33,10 @@ class BrokerRequest:
 
 
 class ControllerBrokerRequestBatch:
-    """`send` puts a request into its broker's queue. `inter_broker_listener` is where followers reach leaders."""
+    """`send` puts a request into its broker's queue. `inter_broker_listener` is where followers reach leaders.
+
+    What a broker is sent follows from `metadata_version` alone: it is never asked for its ApiVersions.
+    """
 
     def __init__(
         self,
@@ -47,7 +45,9 @@ class ControllerBrokerRequestBatch:
         context: ControllerContext,
         log: StateChangeLog,
         send: Callable[[BrokerRequest], None],
+        metadata_version: MetadataVersion = LATEST,
     ) -> None:
+        self._metadata_version = metadata_version
         self._controller_id = controller_id
         self._inter_broker_listener = inter_broker_listener
         self._context = context
@@ -82,6 +82,9 @@ class ControllerBrokerRequestBatch:
     ) -> None:
         """Also tells every broker of the partition's state. A replica once said to be new stays so in this batch."""
         leader_and_isr = leadership.leader_and_isr
+        recovery = LeaderRecoveryState.RECOVERED
+        if self._metadata_version.is_leader_recovery_supported:
+            recovery = leader_and_isr.leader_recovery_state
         for broker_id in broker_ids:
             if broker_id < 0:
                 continue
@@ -98,7 +101,7 @@ class ControllerBrokerRequestBatch:
                 adding_replicas=list(assignment.adding_replicas),
                 removing_replicas=list(assignment.removing_replicas),
                 is_new=is_new or (known is not None and known.is_new),
-                leader_recovery_state=int(leader_and_isr.leader_recovery_state),
+                leader_recovery_state=int(recovery),
             )
         self.add_update_metadata_request_for_brokers(self._context.live_or_shutting_down_broker_ids, (partition,))
 
@@ -158,9 +161,9 @@ class ControllerBrokerRequestBatch:
                 topic_states=topic_states,
                 live_brokers=live_brokers,
             )
-            built.append(BrokerRequest(broker_id, update, UPDATE_METADATA_VERSION))
+            built.append(BrokerRequest(broker_id, update, self._metadata_version.update_metadata_version))
         for broker_id in sorted(self._stop_replica.keys() & alive.keys()):
-            built.append(self._stop_replica_request(controller_epoch, broker_id))
+            built.extend(self._stop_replica_requests(controller_epoch, broker_id))
         return built
 
     def send_requests_to_brokers(self, controller_epoch: int) -> None:
@@ -202,7 +205,7 @@ class ControllerBrokerRequestBatch:
             topic_states=list(topics.values()),
             live_leaders=live_leaders,
         )
-        return BrokerRequest(broker_id, request, LEADER_AND_ISR_VERSION)
+        return BrokerRequest(broker_id, request, self._metadata_version.leader_and_isr_version)
 
     def _update_metadata_topic_states(self) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
         topics: dict[str, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
@@ -235,7 +238,7 @@ class ControllerBrokerRequestBatch:
             for broker in self._context.live_or_shutting_down_brokers
         ]
 
-    def _stop_replica_request(self, controller_epoch: int, broker_id: int) -> BrokerRequest:
+    def _stop_replica_requests(self, controller_epoch: int, broker_id: int) -> list[BrokerRequest]:
         topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}
         for partition, state in self._stop_replica[broker_id].items():
             topic = topics.get(partition.topic)
@@ -252,7 +255,9 @@ class ControllerBrokerRequestBatch:
             broker_epoch=broker_epoch,
             topic_states=list(topics.values()),
         )
-        return BrokerRequest(broker_id, request, STOP_REPLICA_VERSION)
+        version = self._metadata_version.stop_replica_version
+        parts = [request] if version >= FIRST_STOP_REPLICA_WITH_STATES else split_by_deletion(request)
+        return [BrokerRequest(broker_id, part, version) for part in parts]
 
 
 def _summary(request: ControlRequest) -> str:

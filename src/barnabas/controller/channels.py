@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, TypeAlias
 
-from barnabas.controller.batch import BrokerRequest, ControlRequest
+from barnabas.controller.batch import BrokerRequest
+from barnabas.controller.older_forms import ControlRequest, form_of
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.runtime import Clock, Condition, Tasks
 from barnabas.wire.errors import WireError
@@ -163,7 +164,8 @@ class ControllerChannelManager:
         while True:
             try:
                 connection = await self._connected(channel)
-                return await connection.send(request.request, request.version, self._socket_timeout_ms)
+                form = form_of(request.request, request.version)
+                return await connection.send(form, request.version, self._socket_timeout_ms)
             except (OSError, WireError) as error:
                 # The channel waits for an answer or for the broker's registration to go, whichever comes first.
                 logger.info(

@@ -120,8 +120,11 @@ def leader_for_offline(
     assignment: tuple[int, ...],
     live_replicas: tuple[int, ...],
     unclean_allowed: bool,
+    *,
+    recovers: bool = True,
 ) -> ElectionResult:
-    """A leader for a new or offline partition. One from outside the ISR begins alone and ``RECOVERING``."""
+    """A leader for a new or offline partition. One from outside the ISR begins alone and, where brokers know of that
+    (`recovers`), ``RECOVERING``."""
     isr = leader_and_isr.isr
     leader = offline_partition_leader_election(assignment, isr, live_replicas, unclean_allowed)
     if leader is None:
@@ -129,7 +132,9 @@ def leader_for_offline(
     if leader in isr:
         live_isr = tuple(replica for replica in isr if replica in live_replicas)
         return ElectionResult(partition, leader_and_isr.with_leader(leader, live_isr), live_replicas)
-    alone = replace(leader_and_isr.with_leader(leader, (leader,)), leader_recovery_state=LeaderRecoveryState.RECOVERING)
+    alone = leader_and_isr.with_leader(leader, (leader,))
+    if recovers:
+        alone = replace(alone, leader_recovery_state=LeaderRecoveryState.RECOVERING)
     return ElectionResult(partition, alone, live_replicas, unclean=True)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from barnabas.controller import events, replica_election
 from barnabas.controller.reign import Reign
 from barnabas.model.ids import TopicPartition
+from barnabas.model.metadata_version import MetadataVersion
 from barnabas.zk.znodes import Features, FeatureZNode, TopicIdReplicaAssignment
 
 AUTO_REBALANCE_FIRST_DELAY_MS: Final = 5_000
@@ -45,13 +46,18 @@ async def on_controller_failover(reign: Reign) -> None:
 
 
 async def _set_up_feature_versioning(reign: Reign) -> None:
-    """``/feature`` exists and is enabled (KIP-584); Kafka 3.9 finalizes no feature in ZooKeeper mode."""
+    """``/feature`` exists, and is enabled where the brokers know of it (KIP-584).
+
+    Kafka 3.9 finalizes no feature in ZooKeeper mode.
+    """
+    enabled = reign.metadata_version.is_feature_versioning_supported
+    form = 2 if reign.metadata_version >= MetadataVersion.IBP_3_3_IV0 else 1
     data, _ = await reign.zk.get_data_and_version(FeatureZNode.path)
     if data is None:
-        await reign.zk.create_feature_znode(Features({}))
+        await reign.zk.create_feature_znode(Features({}, enabled, form))
         return
     existing = FeatureZNode.decode(data)
-    wanted = Features(existing.features if existing.enabled else {})
+    wanted = Features(existing.features if existing.enabled and enabled else {}, enabled, form)
     if wanted != existing:
         await reign.zk.update_feature_znode(wanted)
 
@@ -85,17 +91,20 @@ async def read_topics(reign: Reign, topics: Iterable[str]) -> list[TopicIdReplic
 
 
 async def take_in_topics(reign: Reign, topics: Sequence[TopicIdReplicaAssignment]) -> None:
-    """Ids and assignments into the context; a topic made before Kafka 2.8 gets its id now."""
+    """Ids and assignments into the context; a topic made before Kafka 2.8 gets its id now.
+
+    While the brokers do not know of ids no topic gets one; those that have one keep it (``processTopicIds``).
+    """
     context = reign.context
-    with_id = {topic.topic: topic for topic in topics if topic.topic_id is not None}
+    ids = {topic.topic: topic.topic_id for topic in topics}
     without_id = [topic for topic in topics if topic.topic_id is None]
-    if without_id:
+    if without_id and reign.metadata_version.is_topic_ids_supported:
         for topic in await reign.zk.set_topic_ids(without_id, context.epoch_zk_version):
-            with_id[topic.topic] = topic
+            ids[topic.topic] = topic.topic_id
     for topic in topics:
-        topic_id = with_id[topic.topic].topic_id
-        assert topic_id is not None
-        context.add_topic_id(topic.topic, topic_id)
+        topic_id = ids[topic.topic]
+        if topic_id is not None:
+            context.add_topic_id(topic.topic, topic_id)
         for partition, assignment in topic.assignment.items():
             context.update_partition_full_replica_assignment(partition, assignment)
 

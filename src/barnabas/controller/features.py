@@ -10,6 +10,7 @@ from typing import Final
 from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.metadata_version import MetadataVersion
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.zk.znodes import Features, FeatureZNode
 
@@ -73,6 +74,8 @@ def validate(
 
 
 async def process_update_features(reign: Reign, event: events.UpdateFeatures) -> dict[str, KafkaError | None]:
+    if not reign.metadata_version.is_feature_versioning_supported:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Feature versioning system is disabled.")
     data, _ = await reign.zk.get_data_and_version(FeatureZNode.path)
     existing = FeatureZNode.decode(data).features if data is not None else {}
     target = dict(existing)
@@ -85,5 +88,6 @@ async def process_update_features(reign: Reign, event: events.UpdateFeatures) ->
         elif refused is None:
             target[update.feature] = update.max_version_level
     if target != existing and not event.validate_only:
-        await reign.zk.update_feature_znode(Features(target))
+        form = 2 if reign.metadata_version >= MetadataVersion.IBP_3_3_IV0 else 1
+        await reign.zk.update_feature_znode(Features(target, version=form))
     return outcomes

@@ -34,6 +34,7 @@ from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
+from barnabas.model.metadata_version import LATEST, MetadataVersion
 from barnabas.zk.errors import ZooKeeperError
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import TOPICS, LeaderIsrAndControllerEpoch
@@ -60,12 +61,14 @@ class PartitionStateMachine:
         zk: KafkaZkClient,
         batch: ControllerBrokerRequestBatch,
         log: StateChangeLog,
+        metadata_version: MetadataVersion = LATEST,
     ) -> None:
         self._config = config
         self._context = context
         self._zk = zk
         self._batch = batch
         self._log = log
+        self._metadata_version = metadata_version
         self.unclean_leader_elections = 0
 
     async def startup(self) -> None:
@@ -254,6 +257,7 @@ class PartitionStateMachine:
                     context.partition_replica_assignment(partition),
                     context.online_replicas(context.partition_replica_assignment(partition), partition),
                     unclean_allowed.get(partition, False),
+                    recovers=self._metadata_version.is_leader_recovery_supported,
                 )
                 for partition, leader_and_isr in current.items()
             ]

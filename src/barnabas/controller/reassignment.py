@@ -84,7 +84,10 @@ class Reassignments:
         topic_deletion: TopicDeletionManager,
         batch: ControllerBrokerRequestBatch,
         log: StateChangeLog,
+        *,
         zk_reassignment_gone: Callable[[], None],
+        isr_may_change: Callable[[TopicPartition], None],
+        isr_may_not_change: Callable[[TopicPartition], None],
     ) -> None:
         self._context = context
         self._zk = zk
@@ -94,6 +97,8 @@ class Reassignments:
         self._batch = batch
         self._log = log
         self._zk_reassignment_gone = zk_reassignment_gone
+        self._isr_may_change = isr_may_change
+        self._isr_may_not_change = isr_may_not_change
 
     async def trigger_by_znode(self) -> dict[TopicPartition, KafkaError | None]:
         """``/admin/reassign_partitions`` is there: begins all in it; what can't be begun leaves the znode."""
@@ -219,6 +224,7 @@ class Reassignments:
             context.update_partition_full_replica_assignment(partition, reassignment)  # U2
             unneeded = [replica for replica in current.replicas if replica not in reassignment.replicas]
             await self._stop_removed_replicas(partition, unneeded)  # U3
+        self._isr_may_change(partition)
         context.partitions_being_reassigned[partition] = None
 
     async def _is_reassignment_complete(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> bool:
@@ -307,6 +313,7 @@ class Reassignments:
         self, partition: TopicPartition, completed: ReplicaAssignment
     ) -> None:
         assert partition in self._context.partitions_being_reassigned
+        self._isr_may_not_change(partition)
         await self._maybe_remove_from_zk_reassignment(
             lambda each, replicas: each == partition and tuple(replicas) == completed.replicas
         )

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from barnabas.controller import events
-from barnabas.controller.batch import ControllerBrokerRequestBatch, ControlRequest
+from barnabas.controller.batch import ControllerBrokerRequestBatch
 from barnabas.controller.channels import Connect, ControllerChannelManager
 from barnabas.controller.context import ControllerContext
+from barnabas.controller.older_forms import ControlRequest
 from barnabas.controller.partition_state_machine import PartitionStateMachine
 from barnabas.controller.reassignment import Reassignments
 from barnabas.controller.replica_state_machine import ReplicaStateMachine
@@ -22,6 +23,7 @@ from barnabas.controller.state_change_log import StateChangeLog
 from barnabas.controller.topic_deletion import DeletionClient, TopicDeletionManager
 from barnabas.model.config import Config
 from barnabas.model.ids import TopicPartition
+from barnabas.model.metadata_version import metadata_version_of
 from barnabas.runtime import Runtime, Tasks
 from barnabas.zk.client import ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.kafka_zk_client import KafkaZkClient
@@ -33,6 +35,7 @@ from barnabas.zk.znodes import (
     LogDirEventNotificationZNode,
     PreferredReplicaElectionZNode,
     ReassignPartitionsZNode,
+    TopicPartitionStateZNode,
     TopicsZNode,
     TopicZNode,
 )
@@ -72,12 +75,14 @@ class Reign:
         self.put = put
         self.log = log
         self.log.epoch = epoch
+        self.metadata_version = metadata_version_of(config())
         self.context = ControllerContext()
         self.context.epoch = epoch
         self.context.epoch_zk_version = epoch_zk_version
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._topic_handlers: dict[str, None] = {}
         self._broker_handlers: dict[int, None] = {}
+        self._isr_handlers: dict[TopicPartition, None] = {}
 
         self.channels = ControllerChannelManager(
             runtime.clock,
@@ -90,9 +95,14 @@ class Reign:
             on_failure=lambda broker_id, error: put(events.ChannelFailure(broker_id, error)),
         )
         self.batch = ControllerBrokerRequestBatch(
-            controller_id, inter_broker_listener(config()), self.context, log, self.channels.send_request
+            controller_id,
+            inter_broker_listener(config()),
+            self.context,
+            log,
+            self.channels.send_request,
+            self.metadata_version,
         )
-        self.partitions = PartitionStateMachine(config, self.context, zk, self.batch, log)
+        self.partitions = PartitionStateMachine(config, self.context, zk, self.batch, log, self.metadata_version)
         self.replicas = ReplicaStateMachine(self.context, zk, self.batch, log)
         self.topic_deletion = TopicDeletionManager(
             config,
@@ -109,7 +119,9 @@ class Reign:
             self.topic_deletion,
             self.batch,
             log,
-            lambda: put(events.ZkPartitionReassignment()),
+            zk_reassignment_gone=lambda: put(events.ZkPartitionReassignment()),
+            isr_may_change=self.register_isr_handler,
+            isr_may_not_change=self.unregister_isr_handler,
         )
         self.child_change_handlers = (
             ZNodeChildChangeHandler(BrokerIdsZNode.path, lambda: put(events.BrokerChange())),
@@ -135,6 +147,8 @@ class Reign:
             self.unregister_broker_handler(broker_id)
         for topic in list(self._topic_handlers):
             self.unregister_topic_handler(topic)
+        for partition in list(self._isr_handlers):
+            self.unregister_isr_handler(partition)
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -175,6 +189,22 @@ class Reign:
         if topic in self._topic_handlers:
             del self._topic_handlers[topic]
             self.zk.unregister_znode_change_handler(TopicZNode.path(topic))
+
+    def register_isr_handler(self, partition: TopicPartition) -> None:
+        """Follows the ISR of a partition that is being reassigned, where leaders write it themselves."""
+        if not self.metadata_version.is_alter_partition_supported:
+            self._isr_handlers[partition] = None
+            self.zk.register_znode_change_handler(
+                ZNodeChangeHandler(
+                    TopicPartitionStateZNode.path(partition),
+                    handle_data_change=_putting(self.put, events.PartitionReassignmentIsrChange(partition)),
+                )
+            )
+
+    def unregister_isr_handler(self, partition: TopicPartition) -> None:
+        if partition in self._isr_handlers:
+            del self._isr_handlers[partition]
+            self.zk.unregister_znode_change_handler(TopicPartitionStateZNode.path(partition))
 
     async def register_broker_handlers(self, broker_ids: Iterable[int]) -> None:
         for broker_id in broker_ids:

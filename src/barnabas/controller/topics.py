@@ -98,6 +98,8 @@ async def process_isr_change_notification(reign: Reign, _: events.IsrChangeNotif
     if partitions:
         await reign.update_leader_and_isr_cache(partitions)
         reign.send_metadata_of(partitions)
+        # A controller that knows of AlterPartition watches no partition's state; these notifications are how it hears
+        # of leaders that do not, half-way through an upgrade.
         for partition in partitions:
             await reign.reassignments.maybe_complete_reassignment(partition)
     await reign.zk.delete_isr_change_notifications(context.epoch_zk_version, sequence_numbers)

@@ -83,8 +83,10 @@ class Definition:
         elif self.valid.startswith("[") and self.valid.endswith("]") and ":" not in self.valid:
             allowed = [item.strip() for item in self.valid[1:-1].split(",")]
             items = value if isinstance(value, tuple) else (value,)
-            if self.name.endswith("message.format.version"):
-                return  # short forms such as "3.0" are allowed; the key has no effect since 3.0 (KIP-724)
+            if self.name.endswith(("message.format.version", "inter.broker.protocol.version")):
+                # Short forms such as "3.0" are allowed. The first has no effect since 3.0 (KIP-724), the second is
+                # checked by `metadata_version`.
+                return
             for item in items:
                 if item not in allowed:
                     raise self._refused(text, "one of " + ", ".join(allowed))

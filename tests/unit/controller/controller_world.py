@@ -47,9 +47,8 @@ class AnsweringBroker:
     def of(self, kind: type[Any]) -> list[Any]:
         return [request for request in self.told if isinstance(request, kind)]
 
-    def answer(self, request: Request) -> Any:
+    def answer(self, request: Request, version: int) -> Any:
         # Through the wire, so that what is told can be encoded and is not changed afterwards.
-        version = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}[type(request)]
         told, _ = type(request).decode(request.encode(version), version)
         self.told.append(told)
         if isinstance(told, UpdateMetadataRequest):
@@ -101,7 +100,8 @@ class AnsweringConnection:
         await asyncio.sleep(0)
         if self.closed or not self.broker.reachable:
             raise ConnectionResetError(f"broker {self.broker.broker_id} is gone")
-        return self.broker.answer(message)
+        assert version is not None
+        return self.broker.answer(message, version)
 
     def abort(self, reason: BaseException | None = None) -> None:
         self.closed = True

@@ -1,0 +1,161 @@
+"""Whole reigns below inter.broker.protocol.version 2.7, where leaders write their partitions' states themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from controller_world import World, world
+
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.zk.znodes import (
+    FeatureZNode,
+    IsrChangeNotificationZNode,
+    LeaderIsrAndControllerEpoch,
+    ReplicaAssignment,
+    TopicPartitionStateZNode,
+    TopicZNode,
+)
+
+P0 = TopicPartition("t", 0)
+Play = Callable[[World], Awaitable[None]]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Play], None]:
+    async def run(story: Play) -> None:
+        async with world(tmp_path) as made:
+            made.config["inter.broker.protocol.version"] = "2.6"
+            async with asyncio.timeout(60):
+                await story(made)
+
+    return lambda story: asyncio.run(run(story))
+
+
+async def create_without_id(made: World, *replicas: int) -> None:
+    zk = await made.zk()
+    await zk.create_topic_assignment("t", None, {P0: replicas})
+    await made.until(lambda: zk.get_topic_partition_state(P0), "t has a leader")
+    await made.settled()
+
+
+async def leader_writes(made: World, *isr: int) -> LeaderAndIsr:
+    """As a leader below 2.7-IV2 does: the state, if it still has the version that the leader knows."""
+    zk = await made.zk()
+    state = await made.state(P0)
+    written = replace(state, isr=isr)
+    done, version = await zk.conditional_update_path(
+        TopicPartitionStateZNode.path(P0),
+        TopicPartitionStateZNode.encode(LeaderIsrAndControllerEpoch(written, made.controller.epoch)),
+        state.partition_epoch,
+    )
+    assert done
+    return replace(written, partition_epoch=version)
+
+
+def test_neither_features_nor_topic_ids_are_given(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await create_without_id(made, 1, 2)
+        zk = await made.zk()
+        feature, _ = await zk.get_data_and_version(FeatureZNode.path)
+        assert feature is not None
+        assert json.loads(feature) == {"features": {}, "version": 1, "status": 0}
+        topic, _ = await zk.get_data_and_version(TopicZNode.path("t"))
+        assert topic is not None
+        assert "topic_id" not in json.loads(topic)
+        assert made.brokers[2].of(LeaderAndIsrRequest)[0].topic_states[0].topic_name == "t"
+        refused = await made.controller.update_features(UpdateFeaturesRequest())
+        assert refused.error_message == "Feature versioning system is disabled."
+
+    play(story)
+
+
+def test_the_next_protocol_version_enables_features_and_gives_ids(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await create_without_id(made, 1)
+        await made.die(1)
+        made.config["inter.broker.protocol.version"] = "3.9"
+        await made.start(1)
+        await made.settled()
+        zk = await made.zk()
+        feature, _ = await zk.get_data_and_version(FeatureZNode.path)
+        assert feature is not None
+        assert json.loads(feature) == {"features": {}, "version": 2, "status": 1}
+        assert "t" in await zk.get_topic_ids_for_topics(["t"])
+
+    play(story)
+
+
+def test_what_a_leader_wrote_reaches_the_brokers_with_its_notification(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await create_without_id(made, 2, 3)
+        written = await leader_writes(made, 2)
+        zk = await made.zk()
+        await zk.propagate_isr_changes([P0])
+        await made.until(lambda: _told_isr(made, 1, [2]), "broker 1 knows the new ISR")
+        told = made.brokers[1].of(UpdateMetadataRequest)[-1].topic_states[0].partition_states[0]
+        assert (told.leader, told.zk_version) == (2, written.partition_epoch)
+        await made.settled()
+        assert await zk.get_children(IsrChangeNotificationZNode.path) == []
+
+    play(story)
+
+
+def _told_isr(made: World, broker_id: int, isr: list[int]) -> bool:
+    updates = [each for each in made.brokers[broker_id].of(UpdateMetadataRequest) if each.topic_states]
+    return bool(updates) and updates[-1].topic_states[0].partition_states[0].isr == isr
+
+
+def test_a_reassignment_is_complete_when_its_leader_has_written_the_isr(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await create_without_id(made, 1, 2)
+        reassignment = AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=[1, 3])
+        await made.controller.alter_partition_reassignments(
+            AlterPartitionReassignmentsRequest(
+                topics=[AlterPartitionReassignmentsRequest.ReassignableTopic(name="t", partitions=[reassignment])]
+            )
+        )
+        await made.settled()
+        await leader_writes(made, 1, 2, 3)
+        zk = await made.zk()
+
+        async def assigned() -> bool:
+            return (await zk.get_full_replica_assignment_for_topics(["t"]))[P0] == ReplicaAssignment((1, 3))
+
+        # The state is watched: nobody waits for the notification, which comes seconds later.
+        await made.until(assigned, "the reassignment is complete")
+        await made.settled()
+        assert (await made.state(P0)).isr == (1, 3)
+
+    play(story)
+
+
+def test_an_unclean_leader_is_not_recovering_where_nobody_knows_of_that(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        zk = await made.zk()
+        await zk.set_or_create_entity_configs("topics", "t", {"unclean.leader.election.enable": "true"})
+        await create_without_id(made, 2, 3)
+        await leader_writes(made, 2)
+        await made.die(2)
+        await made.until(lambda: _leads(made, 3), "broker 3 leads")
+        assert (await made.state(P0)).leader_recovery_state is LeaderRecoveryState.RECOVERED
+
+    play(story)
+
+
+async def _leads(made: World, broker_id: int) -> bool:
+    return (await made.state(P0)).leader == broker_id
