@@ -13,6 +13,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
+from barnabas.client.transaction_requests import end_request
 from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -133,7 +134,7 @@ def test_jepsen_bufstream_a_late_end_ends_no_later_transaction(one_broker: Clust
         producer = await began(client, "late")
         await producer.append("late", b"first", partition=0)
         await producer.flush()
-        late = EndTxnRequest("late", producer._producer_id, producer._producer_epoch, True)
+        late = end_request(producer._identity, committed=True)
         coordinator = producer._coordinator
         assert coordinator is not None
         send = coordinator.send

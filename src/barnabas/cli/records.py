@@ -15,7 +15,8 @@ from barnabas.cli.output import CommandError, Format, UsageError, complain, prin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer, Fetched
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.client.producer import BATCH_BYTES, DELIVERY_TIMEOUT_MS, Producer
+from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS
+from barnabas.client.producer import Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 

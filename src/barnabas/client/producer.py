@@ -12,22 +12,28 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.client.cluster import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.partitioner import partition_for_key
+from barnabas.client.produce_requests import (
+    BATCH_BYTES,
+    BUFFER_BYTES,
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    Produced,
+    produce_request,
+    read_produce,
+    record_bytes,
+)
+from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime import Condition, Tasks
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
-from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.records import Record, build_batch
 
-BATCH_BYTES: Final = 512 * 1024
-BUFFER_BYTES: Final = 32 * 1024 * 1024
-RECORD_OVERHEAD_BYTES: Final = 32
-DELIVERY_TIMEOUT_MS: Final = 120_000
-REQUEST_TIMEOUT_MS: Final = 30_000
+_UNANSWERED = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class Delivered(NamedTuple):
@@ -130,8 +136,7 @@ class Producer:
         if partition is None:
             partition = await self._choose(topic, key)
         topic_partition = TopicPartition(topic, partition)
-        size = len(value or b"") + len(key or b"") + RECORD_OVERHEAD_BYTES
-        size += sum(len(name) + len(content or b"") + 4 for name, content in headers)
+        size = record_bytes(key, value, headers)
         while self._buffered + size > self._buffer_bytes and self._buffered and self._failure is None:
             await self._room
         if self._failure is not None:
@@ -252,7 +257,7 @@ class Producer:
     async def _send_once(self, leader: int, ready: list[Partition]) -> bool:
         """One request with the oldest batch of each partition. True when all of them are settled."""
         sent: list[tuple[Partition, Batch]] = []
-        topics: dict[str, list[Any]] = {}
+        encoded: list[tuple[TopicPartition, bytes]] = []
         try:
             await self._prepare(ready)
             for partition in ready:
@@ -263,16 +268,12 @@ class Producer:
                     batch.encoded = self._encode(partition, batch)
                 batch.attempts += 1
                 sent.append((partition, batch))
-                topics.setdefault(partition.id.topic, []).append(
-                    ProduceRequest.PartitionProduceData(index=partition.id.partition, records=batch.encoded)
-                )
-            request = ProduceRequest(
-                transactional_id=self._transactional_id,
+                encoded.append((partition.id, batch.encoded))
+            request = produce_request(
+                encoded,
                 acks=self._acks,
                 timeout_ms=self._request_timeout_ms,
-                topic_data=[
-                    ProduceRequest.TopicProduceData(name=name, partition_data=parts) for name, parts in topics.items()
-                ],
+                transactional_id=self._transactional_id,
             )
             connection = await self.cluster.broker(leader)
             if self._acks == 0:
@@ -288,24 +289,16 @@ class Producer:
             elif isinstance(error, OSError) and sent:
                 self._answer_lost()
             return False
-        answers = {
-            TopicPartition(topic.name, each.index): each
-            for topic in answer.responses
-            for each in topic.partition_responses
-        }
+        answers = read_produce(answer)
         settled = True
         for partition, batch in sent:
-            response = answers.get(partition.id)
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if response is None else ErrorCode(response.error_code)
-            if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                offset = response.base_offset if response is not None and code is ErrorCode.NONE else -1
-                append_time = response.log_append_time_ms if response is not None else -1
-                self._settle(partition, batch, None, offset, append_time)
-            elif code.retriable:
+            produced = answers.get(partition.id, _UNANSWERED)
+            if produced.acknowledged:
+                self._settle(partition, batch, None, produced.base_offset, produced.append_time)
+            elif produced.error.retriable:
                 settled = False
             else:
-                message = getattr(response, "error_message", None)
-                self._settle(partition, batch, KafkaError(code, f"{partition.id}: {message or code.name}"))
+                self._settle(partition, batch, produced.refusal(partition.id))
         return settled
 
     async def _prepare(self, ready: list[Partition]) -> None:
@@ -332,7 +325,7 @@ class Producer:
 
     async def _take_producer_id(self, partition: Partition) -> None:
         async def attempt() -> Any:
-            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
             answer = await (await self.cluster.any()).send(request)
             if answer.error_code:
                 code = ErrorCode(answer.error_code)

@@ -22,48 +22,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from barnabas.client.cluster import RETRY_BACKOFF_MAX_MS, TRANSACTION, ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember
-from barnabas.client.producer import (
-    BATCH_BYTES,
-    BUFFER_BYTES,
-    DELIVERY_TIMEOUT_MS,
-    Batch,
-    Delivered,
-    Partition,
-    Producer,
+from barnabas.client.produce_requests import BATCH_BYTES, BUFFER_BYTES, DELIVERY_TIMEOUT_MS
+from barnabas.client.producer import Batch, Delivered, Partition, Producer
+from barnabas.client.transaction_requests import (
+    COORDINATOR_MOVED,
+    FENCED,
+    REQUEST_RETRY_MS,
+    TRANSACTION_TIMEOUT_MS,
+    CommittedOffset,
+    TransactionIdentity,
+    add_offsets_request,
+    add_partitions_request,
+    end_request,
+    errors_of,
+    init_producer_id_request,
+    txn_offset_commit_request,
+    version_for,
 )
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from barnabas.wire.messages.end_txn import EndTxnRequest
-from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
-from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 T = TypeVar("T")
-
-TRANSACTION_TIMEOUT_MS: Final = 60_000
-REQUEST_RETRY_MS: Final = 5
-"""The first pause: the coordinator is often still completing the transaction before."""
-_LAST_CLIENT_VERSION_OF_ADD_PARTITIONS: Final = 3
-
-_FENCED: Final = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.INVALID_TXN_STATE,
-    }
-)
-"""Answers of the coordinator after which this producer is of no use."""
-_COORDINATOR_MOVED: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
 
 
 class State(Enum):
@@ -105,8 +89,7 @@ class TransactionalProducer(Producer):
         self.state = State.UNINITIALIZED
         self._id = transactional_id
         self._transaction_timeout_ms = transaction_timeout_ms
-        self._producer_id = -1
-        self._producer_epoch = -1
+        self._identity = TransactionIdentity(transactional_id)
         self._coordinator: Connection | None = None
         self._trouble: BaseException | None = None
         self._needs_new_epoch = False
@@ -162,8 +145,7 @@ class TransactionalProducer(Producer):
         self._perhaps_open = True
         try:
             await self._ask_coordinator(
-                lambda: AddOffsetsToTxnRequest(self._id, self._producer_id, self._producer_epoch, group),
-                lambda answer: [answer.error_code],
+                lambda: add_offsets_request(self._identity, group),
             )
             await self._commit_offsets(offsets, group, member)
         except (KafkaError, OSError) as error:
@@ -206,8 +188,7 @@ class TransactionalProducer(Producer):
     async def _end(self, *, committed: bool) -> None:
         if self._perhaps_open:
             await self._ask_coordinator(
-                lambda: EndTxnRequest(self._id, self._producer_id, self._producer_epoch, committed),
-                lambda answer: [answer.error_code],
+                lambda: end_request(self._identity, committed=committed),
                 may_be_empty=not committed,
             )
         self.state = State.READY
@@ -217,12 +198,9 @@ class TransactionalProducer(Producer):
     async def _take_epoch(self) -> None:
         """Another epoch, in which no request of the one before is accepted; the first time also an id."""
         answer = await self._ask_coordinator(
-            lambda: InitProducerIdRequest(
-                self._id, self._transaction_timeout_ms, self._producer_id, self._producer_epoch
-            ),
-            lambda answer: [answer.error_code],
+            lambda: init_producer_id_request(self._identity, self._transaction_timeout_ms)
         )
-        self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+        self._identity = TransactionIdentity(self._id, answer.producer_id, answer.producer_epoch)
         self._needs_new_epoch = False
         for partition in self._partitions.values():
             partition.producer_id = -1
@@ -230,7 +208,6 @@ class TransactionalProducer(Producer):
     async def _ask_coordinator(
         self,
         request: Callable[[], Any],
-        codes: Callable[[Any], list[int]],
         *,
         may_be_empty: bool = False,
     ) -> Any:
@@ -238,20 +215,15 @@ class TransactionalProducer(Producer):
             if self._coordinator is None or not self._coordinator.connected:
                 self._coordinator = await self.cluster.coordinator(self._id, key_type=TRANSACTION)
             message = request()
-            version = self._coordinator.best_version(message)
-            if isinstance(message, AddPartitionsToTxnRequest):
-                version = min(version, _LAST_CLIENT_VERSION_OF_ADD_PARTITIONS)
+            version = version_for(message, self._coordinator.best_version(message))
             answer = await self._coordinator.send(message, version)
-            for number in codes(answer):
-                if not number:
-                    continue
-                code = ErrorCode(number)
+            for code in errors_of(answer):
                 if may_be_empty and code is ErrorCode.INVALID_TXN_STATE:
                     continue  # nothing had been added: there is nothing to abort
                 error = KafkaError(code, f"transactional id {self._id!r}: {code.name}")
-                if code in _COORDINATOR_MOVED:
+                if code in COORDINATOR_MOVED:
                     self._coordinator = None
-                if code in _FENCED:
+                if code in FENCED:
                     self._trouble, self.state = error, State.FENCED
                 raise error
             return answer
@@ -279,40 +251,23 @@ class TransactionalProducer(Producer):
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, int], group: str, member: GroupMember | None
     ) -> None:
-        topics: dict[str, list[Any]] = {}
-        for each, offset in offsets.items():
-            topics.setdefault(each.topic, []).append(
-                TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-                    partition_index=each.partition, committed_offset=offset, committed_metadata=""
-                )
-            )
+        request = txn_offset_commit_request(
+            self._identity,
+            group,
+            {each: CommittedOffset(offset) for each, offset in offsets.items()},
+            generation=-1 if member is None else member.generation,
+            member_id="" if member is None else member.member_id,
+        )
         coordinator: Connection | None = None
 
         async def send() -> None:
             nonlocal coordinator
             if coordinator is None or not coordinator.connected:
                 coordinator = await self.cluster.coordinator(group)
-            answer = await coordinator.send(
-                TxnOffsetCommitRequest(
-                    transactional_id=self._id,
-                    group_id=group,
-                    producer_id=self._producer_id,
-                    producer_epoch=self._producer_epoch,
-                    generation_id=-1 if member is None else member.generation,
-                    member_id="" if member is None else member.member_id,
-                    topics=[
-                        TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=partitions)
-                        for name, partitions in topics.items()
-                    ],
-                )
-            )
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    if partition.error_code:
-                        code = ErrorCode(partition.error_code)
-                        if code in _COORDINATOR_MOVED:
-                            coordinator = None
-                        raise KafkaError(code, f"offsets of group {group!r}: {code.name}")
+            for code in errors_of(await coordinator.send(request)):
+                if code in COORDINATOR_MOVED:
+                    coordinator = None
+                raise KafkaError(code, f"offsets of group {group!r}: {code.name}")
 
         await self._until_answered(send)
 
@@ -332,7 +287,7 @@ class TransactionalProducer(Producer):
                 await asyncio.shield(self._adding)
         for partition in ready:
             if partition.producer_id < 0:
-                partition.producer_id, partition.epoch = self._producer_id, self._producer_epoch
+                partition.producer_id, partition.epoch = self._identity.producer_id, self._identity.epoch
                 partition.base_sequence = 0
 
     async def _add_wanted(self) -> None:
@@ -340,26 +295,8 @@ class TransactionalProducer(Producer):
         self._perhaps_open = True
         adding = self._adding = asyncio.get_running_loop().create_future()
         wanted = list(self._wanted)
-        topics: dict[str, list[int]] = {}
-        for topic, number in wanted:
-            topics.setdefault(topic, []).append(number)
         try:
-            await self._ask_coordinator(
-                lambda: AddPartitionsToTxnRequest(
-                    v3_and_below_transactional_id=self._id,
-                    v3_and_below_producer_id=self._producer_id,
-                    v3_and_below_producer_epoch=self._producer_epoch,
-                    v3_and_below_topics=[
-                        AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
-                        for topic, numbers in topics.items()
-                    ],
-                ),
-                lambda answer: [
-                    each.partition_error_code
-                    for topic in answer.results_by_topic_v3_and_below
-                    for each in topic.results_by_partition
-                ],
-            )
+            await self._ask_coordinator(lambda: add_partitions_request(self._identity, wanted))
         except (KafkaError, OSError) as error:
             self._spoil(error)
             raise

@@ -1,0 +1,74 @@
+"""Produce requests and their answers, for the asyncio producer and the blocking one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.produce import ProduceRequest
+
+BATCH_BYTES: Final = 512 * 1024
+BUFFER_BYTES: Final = 32 * 1024 * 1024
+RECORD_OVERHEAD_BYTES: Final = 32
+DELIVERY_TIMEOUT_MS: Final = 120_000
+REQUEST_TIMEOUT_MS: Final = 30_000
+ACKS_ALL: Final = -1
+
+
+class Produced(NamedTuple):
+    """A partition's answer. `base_offset` is -1 where the broker does not say; `append_time` -1 for CreateTime."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    append_time: int = -1
+    message: str | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        """A batch that the broker has already, from an attempt whose answer was lost, is in the log as well."""
+        return self.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+    def refusal(self, topic_partition: TopicPartition) -> KafkaError:
+        return KafkaError(self.error, f"{topic_partition}: {self.message or self.error.name}")
+
+
+def record_bytes(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> int:
+    """What a record counts for in a batch: an estimate from above, before compression."""
+    size = len(value or b"") + len(key or b"") + RECORD_OVERHEAD_BYTES
+    for name, content in headers:
+        size += len(name) + len(content or b"") + 4
+    return size
+
+
+def produce_request(
+    batches: Iterable[tuple[TopicPartition, bytes]],
+    *,
+    acks: int = ACKS_ALL,
+    timeout_ms: int = REQUEST_TIMEOUT_MS,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """One batch for each partition; all of them led by the broker it goes to."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), encoded in batches:
+        topics.setdefault(topic, []).append(ProduceRequest.PartitionProduceData(index=partition, records=encoded))
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[ProduceRequest.TopicProduceData(name=name, partition_data=parts) for name, parts in topics.items()],
+    )
+
+
+def read_produce(response: Any) -> dict[TopicPartition, Produced]:
+    return {
+        TopicPartition(topic.name, each.index): Produced(
+            ErrorCode(each.error_code),
+            each.base_offset if not each.error_code else -1,
+            each.log_append_time_ms,
+            getattr(each, "error_message", None),
+        )
+        for topic in response.responses
+        for each in topic.partition_responses
+    }

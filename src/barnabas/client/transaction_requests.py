@@ -1,0 +1,135 @@
+"""The requests of a transaction, and what their answers mean, for the asyncio producer and the blocking one. Pure.
+
+A transaction is known by its transactional id, producer id and epoch: whoever has these three may add to it and end it,
+in whatever process. Nothing else of a producer matters to the brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from barnabas.wire.messages.end_txn import EndTxnRequest
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
+from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+REQUEST_RETRY_MS: Final = 5
+"""The first pause: the coordinator is often still completing the transaction before."""
+LAST_CLIENT_VERSION_OF_ADD_PARTITIONS: Final = 3
+
+FENCED: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+"""Answers of the coordinator after which a producer is of no use."""
+COORDINATOR_MOVED: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+
+
+class TransactionIdentity(NamedTuple):
+    """What a transaction is known by; -1 until the coordinator has given a producer id and an epoch."""
+
+    transactional_id: str
+    producer_id: int = -1
+    epoch: int = -1
+
+
+class CommittedOffset(NamedTuple):
+    """The next record to read; -1 where the group has committed none."""
+
+    offset: int
+    metadata: str = ""
+
+
+def init_producer_id_request(identity: TransactionIdentity, timeout_ms: int) -> InitProducerIdRequest:
+    """A producer id, or for one that has an id already another epoch (KIP-360)."""
+    return InitProducerIdRequest(identity.transactional_id, timeout_ms, identity.producer_id, identity.epoch)
+
+
+def add_partitions_request(
+    identity: TransactionIdentity, partitions: Iterable[TopicPartition]
+) -> AddPartitionsToTxnRequest:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=identity.transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+            for topic, numbers in topics.items()
+        ],
+    )
+
+
+def add_offsets_request(identity: TransactionIdentity, group: str) -> AddOffsetsToTxnRequest:
+    return AddOffsetsToTxnRequest(identity.transactional_id, identity.producer_id, identity.epoch, group)
+
+
+def txn_offset_commit_request(
+    identity: TransactionIdentity,
+    group: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+) -> TxnOffsetCommitRequest:
+    topics: dict[str, list[Any]] = {}
+    for each, committed in offsets.items():
+        topics.setdefault(each.topic, []).append(
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                partition_index=each.partition,
+                committed_offset=committed.offset,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return TxnOffsetCommitRequest(
+        transactional_id=identity.transactional_id,
+        group_id=group,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        generation_id=generation,
+        member_id=member_id,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
+
+
+def end_request(identity: TransactionIdentity, *, committed: bool) -> EndTxnRequest:
+    return EndTxnRequest(identity.transactional_id, identity.producer_id, identity.epoch, committed)
+
+
+def version_for(request: Any, best: int) -> int:
+    """The version to send: from version 4 on AddPartitionsToTxn is what brokers ask each other."""
+    if isinstance(request, AddPartitionsToTxnRequest):
+        return min(best, LAST_CLIENT_VERSION_OF_ADD_PARTITIONS)
+    return best
+
+
+def errors_of(response: Any) -> list[ErrorCode]:
+    """All errors that an answer to one of the requests above holds."""
+    if hasattr(response, "results_by_topic_v3_and_below"):
+        numbers = [
+            each.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        ]
+    elif hasattr(response, "topics"):
+        numbers = [each.error_code for topic in response.topics for each in topic.partitions]
+    else:
+        numbers = [response.error_code]
+    return [ErrorCode(number) for number in numbers if number]
