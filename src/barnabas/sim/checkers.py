@@ -17,14 +17,14 @@ from barnabas.runtime.doors import Runtime
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_cluster import ClusterWatch
+from barnabas.sim.watch_leaders import OFFSETS_TOPIC
 from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History, Workload
 from barnabas.sim.world import World
 from barnabas.zk.errors import NoNode
 
-UNDER_WAY_NS: Final = 5_000_000_000
-"""No simulated link delays an answer for longer."""
 Place = tuple[str, int]
 """A partition and an offset in it."""
 
@@ -46,14 +46,14 @@ class Checkers:
         self.logs = LogWatch(world, self.probes)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
-        self.cluster.groups_may_be_lost = lambda: any(
-            each.startswith("__consumer_offsets-") for each in self.logs.excused
+        self.cluster.generations_may_begin_anew = lambda: (
+            self._groups_may_be_lost() or bool(self.logs.leaders.begun_anew)
         )
         world.on_commit = self.ensemble.committed
         world.on_up = self._up
-        world.on_down = self.logs.process_ended
-        world.before_power_loss = self.logs.power_going
-        world.after_power_loss = self.logs.power_gone
+        world.on_down = self.logs.restarts.process_ended
+        world.before_power_loss = self.logs.restarts.power_going
+        world.after_power_loss = self.logs.restarts.power_gone
         for name in world.broker_names:
             disk = world.nodes[name].disk
             disk.on_error = lambda operation, path, name=name: self.logs.disk_failed(name, operation, path)  # type: ignore[misc]
@@ -72,7 +72,7 @@ class Checkers:
         """C4: a broker's epoch is the transaction that made its registration."""
         world = self.world
         world.check("C4")
-        self.logs.serves(name)
+        self.logs.restarts.serves(name)
         assert world.coordinator is not None
         try:
             registered = world.coordinator.committed.node(f"/brokers/ids/{broker.broker_id}").czxid
@@ -89,6 +89,9 @@ class Checkers:
     def is_excused(self, partition: str) -> bool:
         """Whether R7's premise failed for the partition at some time."""
         return self.logs.is_excused(partition)
+
+    def _groups_may_be_lost(self) -> bool:
+        return any(each.startswith(OFFSETS_TOPIC) for each in self.logs.excused)
 
     def gone_ns(self, topic: str) -> int:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
@@ -308,7 +311,7 @@ class Checkers:
             now = (await committed_offsets(cluster, group, [each]))[each]
             if now < offset:
                 sentence = f"group {group} committed {offset} for {partition}, and {now} is what it has"
-                if self.cluster.groups_may_be_lost() or self.is_excused(partition):
+                if self._groups_may_be_lost() or self.is_excused(partition):
                     self.world.excuse("G1", sentence, partition)
                 else:
                     self.world.violated("G1", sentence, partition)

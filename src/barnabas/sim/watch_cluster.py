@@ -25,7 +25,7 @@ class ClusterWatch:
         self.ensemble = ensemble
         self._controller_epochs: dict[tuple[str, int], int] = {}
         self._producer_ids: dict[int, str] = {}
-        self.groups_may_be_lost: Callable[[], bool] = lambda: False
+        self.generations_may_begin_anew: Callable[[], bool] = lambda: False
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
         probes.around(Broker, "update_metadata", self._around_update_metadata)
@@ -136,7 +136,7 @@ class ClusterWatch:
             world.check("G3")
             key = group, generation, str(each)
             owner = history.owners.setdefault(key, member._member_id)
-            if owner != member._member_id and not self.groups_may_be_lost():
+            if owner != member._member_id and not self.generations_may_begin_anew():
                 world.violated(
                     "G3", f"{owner} and {member._member_id} both own {each} in generation {generation} of {group}",
                     str(each),

@@ -1,0 +1,100 @@
+"""What the checkers know of one log: its batches, with a hash over all that came before each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from barnabas.wire.records import check_crc
+
+SEQUENCES: Final = 1 << 31
+
+
+class Link(NamedTuple):
+    """One batch of a log, and the hash of the log up to its end."""
+
+    base: int
+    last: int
+    epoch: int
+    crc: int
+    hash: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    timestamp_ms: int
+    """The largest timestamp, as milliseconds of the run."""
+
+
+@dataclass
+class Chain:
+    """What one replica's log holds. `ends` are the offsets after each batch."""
+
+    node: str
+    life: int
+    partition: str
+    topic_id: str
+    links: list[Link] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    log_start: int = 0
+    producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By producer id: its epoch and its last sequence."""
+
+    def hash_at(self, end: int) -> int | None:
+        """The hash of all before `end`; None where no batch ends there."""
+        index = bisect_left(self.ends, end)
+        return self.links[index].hash if index < len(self.ends) and self.ends[index] == end else None
+
+    @property
+    def end(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def cut(self, offset: int) -> None:
+        keep = len(self.links)
+        while keep and self.links[keep - 1].last >= offset:
+            keep -= 1
+        if keep < len(self.links):
+            del self.links[keep:]
+            del self.ends[keep:]
+            # A truncation forgets what producers wrote before the log's start.
+            self.producers = {}
+            for link in self.links:
+                if link.producer_id >= 0 and link.last >= self.log_start:
+                    self.producers[link.producer_id] = link.producer_epoch, link.last_sequence
+
+
+@dataclass
+class Committed:
+    """What is committed of one partition: the hash at every high watermark a leader had."""
+
+    at: dict[int, int] = field(default_factory=dict)
+    high: int = 0
+
+
+def bytes_in(names: dict[str, Any], prefix: str) -> int:
+    """A hash of a log's segment files."""
+    found = [
+        (path, hash(bytes(names[path].cached)))
+        for path in sorted(names)
+        if path.startswith(prefix + "/") and path.endswith(".log") and len(names[path].cached)
+    ]
+    return hash(tuple((len(path), value) for path, value in found)) if found else 0
+
+
+def whole_batches(durable: dict[str, bytes], links: list[Link]) -> int:
+    """How many of the log's first batches are whole in the durable files."""
+    count = 0
+    for path in sorted(each for each in durable if each.endswith(".log")):
+        data, at = durable[path], 0
+        while at + 61 <= len(data) and count < len(links):
+            size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+            if at + size > len(data) or int.from_bytes(data[at : at + 8], "big") != links[count].base:
+                return count
+            try:
+                check_crc(memoryview(data), at, at + size)
+            except ValueError:
+                return count
+            at += size
+            count += 1
+    return count

@@ -1,0 +1,264 @@
+"""Watches who leads and how far the high watermark is: R2 to R6, R9, R12 and R14, each when it could first break."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.log.log import Log
+from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
+from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.sim.chain import Chain, Committed
+from barnabas.sim.probes import Probes, node
+from barnabas.sim.world import World, broker_name, broker_number
+
+if TYPE_CHECKING:
+    from barnabas.sim.watch_logs import LogWatch
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+class LeaderWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        self.world = world
+        self.logs = logs
+        self.told_latest: dict[str, int] = {}
+        self.begun_anew: dict[str, None] = {}
+        """Partitions of which a coordinator had loaded records that a later leader never had."""
+        self._leader_high: dict[tuple[str, int, str, str, int], int] = {}
+        self._loaded: dict[tuple[str, str], dict[int, int]] = {}
+        """By partition and topic id: where a coordinator's loading ended, and the hash there."""
+        probes.around(Log, "update_high_watermark", self._around_update_high_watermark)
+        probes.around(Partition, "make_leader", self._around_make_leader)
+        probes.after(Partition, "maybe_increment_high_watermark", self._high_watermark_raised)
+        probes.after(Partition, "read", self._read)
+        probes.after(Partition, "offset_for_timestamp", self._listed)
+        probes.after(Partition, "_propose", self._proposed)
+
+    def _around_update_high_watermark(self, original: Any) -> Any:
+        def update_high_watermark(log: Log, high_watermark: int) -> Any:
+            before = log.high_watermark
+            result = original(log, high_watermark)
+            chain = self.logs.chain_of(log)
+            if chain is not None and log.high_watermark != before:
+                self._moved(log, chain, before)
+            return result
+
+        return update_high_watermark
+
+    def _moved(self, log: Log, chain: Chain, before: int) -> None:
+        world, high = self.world, log.high_watermark
+        world.check("R5")
+        if high > log.log_end_offset:
+            world.violated(
+                "R5", f"{chain.partition} on {chain.node}: high watermark {high} beyond the end {log.log_end_offset}",
+                chain.partition, chain.node,
+            )  # fmt: skip
+        committed = self.logs.committed.get((chain.partition, chain.topic_id))
+        if committed is not None and high > before and high in committed.at:
+            world.check("R2")
+            mine = chain.hash_at(high)
+            lossy = chain.partition in self.logs.excused or self.logs.restarts.is_wiped(chain.node, chain.partition)
+            if mine is not None and mine != committed.at[high] and not lossy:
+                world.violated(
+                    "R2", f"{chain.partition} on {chain.node} differs from what was committed below {high}",
+                    chain.partition, chain.node,
+                )  # fmt: skip
+
+    def _high_watermark_raised(self, raised: bool, partition: Partition, now_ms: int) -> None:
+        """A leader's high watermark rose: R4, R5, R6, and what lies below it is committed."""
+        log = partition.log
+        if not raised or log is None:
+            return
+        chain = self.logs.chain_of(log)
+        if chain is None:
+            return
+        world, high, name = self.world, log.high_watermark, chain.partition
+        world.check("R6")
+        state = partition.isr_state
+        if len(state.isr) < partition.effective_min_isr and partition.progress:
+            world.violated(
+                "R6", f"{chain.node} raised the high watermark of {name} to {high} with the ISR {sorted(state.isr)}, "
+                f"fewer than {partition.effective_min_isr}", name, chain.node,
+            )  # fmt: skip
+        for member in sorted(state.maximal_isr):
+            progress = partition.progress.get(member)
+            if progress is not None and progress.log_end_offset < high:
+                world.violated(
+                    "R6", f"{chain.node} raised the high watermark of {name} to {high}, and {member} is at "
+                    f"{progress.log_end_offset}", name, chain.node,
+                )  # fmt: skip
+        key = chain.node, chain.life, name, chain.topic_id, partition.leader_epoch
+        world.check("R5")
+        if self._leader_high.get(key, 0) > high:
+            world.violated(
+                "R5", f"the high watermark of {name} on leader {chain.node} fell to {high} in epoch "
+                f"{partition.leader_epoch}", name, chain.node,
+            )  # fmt: skip
+        self._leader_high[key] = high
+        self._commit(chain, high)
+        self._on_every_member(chain, high, partition.assigned_replicas)
+
+    def _commit(self, chain: Chain, high: int) -> None:
+        committed = self.logs.committed.setdefault((chain.partition, chain.topic_id), Committed())
+        value = chain.hash_at(high)
+        if value is None:
+            return
+        self.world.check("R3")
+        if committed.at.get(high, value) != value and chain.partition not in self.logs.excused:
+            self.world.violated(
+                "R3", f"{chain.node} commits another {chain.partition} below {high} than was committed before",
+                chain.partition, chain.node,
+            )  # fmt: skip
+        committed.at[high] = value
+        committed.high = max(committed.high, high)
+
+    def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
+        """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""
+        world = self.world
+        state = world.state(chain.partition)
+        if state is None or self.logs.may_be_unclean(chain.partition):
+            return
+        world.check("R4")
+        for member in state["isr"]:
+            name = broker_name(member)
+            if member not in assigned:
+                continue  # between the two rounds of a reassignment: it leaves the ISR next (KAFKA-9672)
+            log = self.logs.of.get((name, chain.partition))
+            if log is None or name not in world.brokers or self.logs.restarts.is_wiped(name, chain.partition):
+                continue
+            other = self.logs.chain_of(log)
+            if other is not None and other.topic_id == chain.topic_id and log.log_end_offset < high:
+                world.violated(
+                    "R4", f"{name} is in the ISR {state['isr']} of {chain.partition} and ends at {log.log_end_offset}; "
+                    f"{chain.node} leads with the high watermark {high}", chain.partition, chain.node,
+                )  # fmt: skip
+
+    # Leading and following
+
+    def _around_make_leader(self, original: Any) -> Any:
+        def make_leader(partition: Partition, state: Any, *arguments: Any) -> Any:
+            before = partition.leader_epoch, partition.leader_id
+            result = original(partition, state, *arguments)
+            self._leads(partition, state, before)
+            return result
+
+        return make_leader
+
+    def _leads(self, partition: Partition, state: Any, before: tuple[int, int]) -> None:
+        log = partition.log
+        chain = None if log is None else self.logs.chain_of(log)
+        if log is None or chain is None:
+            return
+        world, name = self.world, chain.partition
+        world.check("C5")
+        if state.leader_epoch < before[0]:
+            world.violated("C5", f"{chain.node} went from epoch {before[0]} to {state.leader_epoch}", name, chain.node)
+        if state.leader_epoch == before[0] and before[1] == broker_number(chain.node):
+            return
+        self._leader_complete(log, chain, state)
+        if name.startswith(OFFSETS_TOPIC):
+            self._loads(chain)
+
+    def _loads(self, chain: Chain) -> None:
+        """A coordinator loads all that its log holds (``GroupMetadataManager.doLoadGroupsAndOffsets``).
+
+        What of it was not committed yet may be gone from the log of a later leader, and with it a group's generation.
+        """
+        loaded = self._loaded.setdefault((chain.partition, chain.topic_id), {})
+        if any(chain.log_start < end and chain.hash_at(end) != value for end, value in loaded.items()):
+            self.begun_anew[chain.partition] = None
+        if chain.links:
+            loaded[chain.end] = chain.links[-1].hash
+
+    def _leader_complete(self, log: Log, chain: Chain, state: Any) -> None:
+        """R3: who leads by a clean election holds all that is committed."""
+        world, name = self.world, chain.partition
+        now = world.state(name)
+        if now is None or now["leader_epoch"] != state.leader_epoch or now["leader"] != broker_number(chain.node):
+            return  # a decision that another has overtaken
+        self.logs.premise(name, now["isr"], now["leader"])
+        committed = self.logs.committed.get((name, chain.topic_id))
+        if committed is None or not committed.high or self.logs.may_be_unclean(name):
+            return
+        world.check("R3")
+        if chain.log_start < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
+            # Copies of an excused partition may differ below what was committed since: a leader that lost power wrote
+            # other records in its own epoch (R1), and no later truncation mends that.
+            judged = world.excuse if name in self.logs.excused else world.violated
+            judged(
+                "R3", f"{chain.node} leads {name} in epoch {state.leader_epoch} up to {log.log_end_offset}, and "
+                f"lacks some of what is committed up to {committed.high}", name, chain.node,
+            )  # fmt: skip
+
+    def _proposed(self, _: object, partition: Partition, pending: Any, isr: frozenset[int]) -> None:
+        """R12: a follower is proposed only when it has reached the high watermark and this leader's epoch."""
+        log = partition.log
+        if log is None or not isinstance(pending, PendingExpandIsr) or not isinstance(pending.committed, CommittedIsr):
+            return
+        self.world.check("R12")
+        start = partition.leader_epoch_start_offset or 0
+        for member in sorted(isr - pending.committed.isr):
+            end = partition.progress[member].log_end_offset
+            if end < start or end < log.high_watermark:
+                self.world.violated(
+                    "R12", f"{node()} proposes {member} for the ISR of {partition.topic_partition} at {end}; its epoch "
+                    f"began at {start}, the high watermark is {log.high_watermark}",
+                    str(partition.topic_partition), node(),
+                )  # fmt: skip
+
+    # Reading
+
+    def _read(
+        self, result: Any, partition: Partition, fetch_offset: int, *_: object,
+        current_leader_epoch: int = -1, isolation: FetchIsolation = FetchIsolation.LOG_END, **named: object,
+    ) -> None:  # fmt: skip
+        """R9 and R14: consumers get what is committed; who names an epoch gets nothing of another."""
+        world = self.world
+        world.check("R14")
+        if current_leader_epoch not in (-1, partition.leader_epoch):
+            world.violated(
+                "R14", f"{node()} served {partition.topic_partition} of epoch {partition.leader_epoch} to a reader of "
+                f"epoch {current_leader_epoch}", str(partition.topic_partition), node(),
+            )  # fmt: skip
+        world.check("R9")
+        if not result.last_stable_offset <= result.high_watermark <= result.log_end_offset:
+            world.violated(
+                "R9", f"{node()}: last stable offset {result.last_stable_offset}, high watermark "
+                f"{result.high_watermark}, end {result.log_end_offset} of {partition.topic_partition}",
+                str(partition.topic_partition), node(),
+            )  # fmt: skip
+        if isolation is FetchIsolation.LOG_END or not len(result.records):
+            return
+        bound = result.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else result.last_stable_offset
+        data, at = memoryview(result.records), 0
+        while at + 61 <= len(data):
+            base = int.from_bytes(data[at : at + 8], "big")
+            if base >= bound:
+                world.violated(
+                    "R9", f"{node()} gave a consumer {base} of {partition.topic_partition}, the bound is {bound}",
+                    str(partition.topic_partition), node(),
+                )  # fmt: skip
+                return
+            at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+
+    def _listed(
+        self, result: Any, partition: Partition, timestamp: int, isolation: Any, *_: object, **named: object
+    ) -> None:
+        """R5: what clients are told of the end never goes back (KIP-207)."""
+        if timestamp != -1 or isolation is not FetchIsolation.HIGH_WATERMARK:
+            return
+        log = partition.log
+        chain = None if log is None else self.logs.chain_of(log)
+        if chain is None or self.logs.may_be_unclean(chain.partition):
+            return
+        state = self.world.state(chain.partition)
+        if state is None or state["leader"] != broker_number(chain.node):
+            return  # a leader that was, and has not heard of it
+        key = f"{chain.partition}/{chain.topic_id}"
+        self.world.check("R5")
+        if result[1] < self.told_latest.get(key, 0) and chain.partition not in self.logs.excused:
+            self.world.violated(
+                "R5", f"{chain.node} told {result[1]} as the end of {chain.partition}, after "
+                f"{self.told_latest[key]}", chain.partition, chain.node,
+            )  # fmt: skip
+        self.told_latest[key] = max(result[1], self.told_latest.get(key, 0))

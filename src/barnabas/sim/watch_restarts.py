@@ -1,0 +1,198 @@
+"""Watches what a log is after a restart (R15, R13), and which copies a loss of power took something from.
+
+A copy is *wiped* when a disk lost something of it, until it holds all that is committed again and its leader believes
+no more of it than it has.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.log.log import Log
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.chain import Chain, Link, bytes_in, whole_batches
+from barnabas.sim.world import DATA, World, broker_name, broker_number
+
+if TYPE_CHECKING:
+    from barnabas.sim.watch_logs import LogWatch
+
+
+UNDER_WAY_NS: Final = 5_000_000_000
+"""No simulated link delays a byte for longer."""
+
+
+class Dead(NamedTuple):
+    """What a log held when its process ended, and how it ended; `in_trouble`: its disk had given errors."""
+
+    topic_id: str
+    links: list[Link]
+    log_start: int
+    how: str
+    in_trouble: bool
+
+
+class RestartWatch:
+    def __init__(self, world: World, logs: LogWatch) -> None:
+        self.world = world
+        self.logs = logs
+        self.wiped: dict[tuple[str, str], int] = {}
+        """Node and partition whose copy lost something, and when."""
+        self._before_loss: dict[tuple[str, str], tuple[str, list[Link], int]] = {}
+        self._dead: dict[tuple[str, str], Dead] = {}
+        self._damaged: dict[tuple[str, str], None] = {}
+        """Logs of dead processes that lost something since."""
+        self._trouble: dict[str, int] = {}
+        """By node: how many errors its disk had given when the logs that it last served were read."""
+        self._errors_when_read: dict[str, int] = {}
+        self._synced: dict[tuple[str, str], int] = {}
+        """How many batches were certainly on the platter when power was lost."""
+
+    def restarted(self, log: Log, chain: Chain) -> None:
+        """R15: after a restart the log is a prefix of what was written, and has all that was synced."""
+        world, key = self.world, (chain.node, chain.partition)
+        dead = self._dead.pop(key, None)
+        synced = self._synced.pop(key, 0)
+        damaged = key in self._damaged
+        self._errors_when_read[chain.node] = self._errors(chain.node)
+        self._damaged.pop(key, None)
+        if dead is None or (chain.topic_id and dead.topic_id and dead.topic_id != chain.topic_id):
+            return
+        if dead.in_trouble or self._in_trouble(chain.node):
+            return  # an operation that failed half-way may have been undone, or not
+        world.check("R15")
+        # Segments before the log's start may be back: as in Kafka, nobody syncs their removal or the start.
+        start, how = max(chain.log_start, dead.log_start), dead.how
+        before = [each for each in dead.links if each.last >= start]
+        after = [each for each in chain.links if each.last >= start]
+        same = [(each.base, each.last, each.epoch, each.crc) for each in after]
+        was = [(each.base, each.last, each.epoch, each.crc) for each in before]
+        if same != was[: len(same)]:
+            at = next((i for i, pair in enumerate(zip(same, was, strict=False)) if pair[0] != pair[1]), len(was))
+            world.violated(
+                "R15", f"after {how}, {chain.partition} on {chain.node} holds {same[at : at + 1]}, no prefix of "
+                f"what was written: {was[at : at + 1]}", chain.partition, chain.node,
+            )  # fmt: skip
+        elif len(same) < len(was):
+            if not damaged:
+                world.violated(
+                    "R15", f"after {how}, {chain.partition} on {chain.node} ends at {log.log_end_offset}, "
+                    f"before {was[-1][1] + 1}", chain.partition, chain.node,
+                )  # fmt: skip
+            elif dead.links[:synced] and after and after[-1].last < dead.links[synced - 1].last:
+                world.violated(
+                    "R15", f"after {how}, {chain.partition} on {chain.node} ends at {log.log_end_offset}; up to "
+                    f"{dead.links[synced - 1].last + 1} was synced", chain.partition, chain.node,
+                )  # fmt: skip
+        self.epochs_match(log, chain)
+
+    def _in_trouble(self, name: str) -> bool:
+        """Whether the node's disk gave errors since its broker last served, so that logs are as they may be."""
+        return self._errors(name) != self._trouble.setdefault(name, 0)
+
+    def _errors(self, name: str) -> int:
+        node = self.world.nodes[name]
+        return node.disk.struck + node.volume.refused_writes
+
+    def epochs_match(self, log: Log, chain: Chain) -> None:
+        """R13: the epoch cache rises strictly, and says of each batch what the batch says."""
+        world = self.world
+        world.check("R13")
+        entries = log.leader_epochs.entries
+        for one, other in pairwise(entries):
+            if not (one.epoch < other.epoch and one.start_offset <= other.start_offset):
+                world.violated(
+                    "R13", f"{chain.partition} on {chain.node}: epochs {entries}", chain.partition, chain.node
+                )
+                return
+        index = 0
+        for link in chain.links:
+            if link.last < log.log_start_offset:
+                continue
+            while index + 1 < len(entries) and entries[index + 1].start_offset <= link.base:
+                index += 1
+            if not entries or (entries[index].start_offset <= link.base and entries[index].epoch != link.epoch):
+                world.violated(
+                    "R13", f"{chain.partition} on {chain.node}: the batch at {link.base} is of epoch {link.epoch}, "
+                    f"the cache has {list(entries)}", chain.partition, chain.node,
+                )  # fmt: skip
+                return
+
+    def serves(self, name: str) -> None:
+        """The broker is up: its logs are read."""
+        self._trouble[name] = self._errors_when_read.pop(name, self._trouble.get(name, 0))
+
+    def process_ended(self, name: str, how: str) -> None:
+        logs, in_trouble = self.logs, self._in_trouble(name)
+        for (each, partition), log in list(logs.of.items()):
+            if each == name:
+                chain = logs.chains.pop(log, None)
+                del logs.of[each, partition]
+                if chain is not None:
+                    self._dead[name, partition] = Dead(chain.topic_id, chain.links, chain.log_start, how, in_trouble)
+
+    def power_going(self, name: str) -> None:
+        """Remembers what is on the platter for certain."""
+        volume = self.world.nodes[name].volume
+        for (each, partition), dead in self._dead.items():
+            links = dead.links
+            if each != name or not links:
+                continue
+            prefix = self._directory(name, partition)
+            if prefix is None:
+                continue
+            durable = volume.durable_files(prefix + "/")
+            self._synced[name, partition] = whole_batches(durable, links)
+            self._before_loss[name, partition] = prefix, links, bytes_in(volume.names, prefix)
+
+    def power_gone(self, name: str) -> None:
+        """A copy is wiped when not every byte of it came through."""
+        volume = self.world.nodes[name].volume
+        for key, (prefix, links, before) in list(self._before_loss.items()):
+            if key[0] != name:
+                continue
+            del self._before_loss[key]
+            if bytes_in(volume.names, prefix) != before and links:
+                self._damaged[key] = None
+                self.wiped[key] = self.world.loop.now_ns
+                durable = volume.durable_files(prefix + "/")
+                self._synced[key] = min(self._synced.get(key, 0), whole_batches(durable, links))
+                state = self.world.state(key[1])
+                if state is not None:
+                    self.logs.premise(key[1], state["isr"], -1)
+
+    def _directory(self, name: str, partition: str) -> str | None:
+        for directory in (f"{DATA}/a", f"{DATA}/b"):
+            path = f"{directory}/{partition}"
+            if path in self.world.nodes[name].volume.directories:
+                return path
+        return None
+
+    def is_wiped(self, name: str, partition: str) -> bool:
+        lost_ns = self.wiped.get((name, partition))
+        if lost_ns is None:
+            return False
+        logs = self.logs
+        log = logs.of.get((name, partition))
+        chain = None if log is None else logs.chains.get(log)
+        # A fetch from before the loss may still be under way, and tell the leader of what is lost (KAFKA-15221: only
+        # KRaft has brokers' epochs in fetches).
+        healed = (
+            chain is not None
+            and name in self.world.brokers
+            and self.world.loop.now_ns > lost_ns + UNDER_WAY_NS
+            and logs.holds_committed(chain)
+            and self._believed_end(name, partition) <= chain.end
+        )
+        if healed:
+            del self.wiped[name, partition]
+        return not healed
+
+    def _believed_end(self, name: str, partition: str) -> int:
+        """How far the leader believes the copy to reach: it may not have heard yet that the broker was away."""
+        state = self.world.state(partition)
+        leader = None if state is None else self.world.brokers.get(broker_name(state["leader"]))
+        topic, _, number = partition.rpartition("-")
+        led = None if leader is None else leader.replicas.partition(TopicPartition(topic, int(number)))
+        progress = None if led is None else led.progress.get(broker_number(name))
+        return -1 if progress is None else progress.log_end_offset
