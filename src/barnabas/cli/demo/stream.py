@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from barnabas.cli.demo.flights import Flight
 
@@ -13,12 +16,22 @@ _BUCKET_S: Final = 0.25
 _TURN_S: Final = 0.02
 
 
+class Acknowledged(NamedTuple):
+    """A line of the producer's manifest; `offset` is -1 where the broker did not say it again after a retry."""
+
+    id: int
+    partition: int
+    offset: int
+    crc: int
+    sequence: int
+
+
 class FlightStream(threading.Thread):
     """Sends `flights` in their order at about `rate` records a second, and notes every acknowledgement.
 
-    `acknowledged` counts them; `acknowledged_ids` are the flights' ids. `failures` are records whose delivery the
-    client gave up: there must be none. `notices` are librdkafka's remarks on connections it lost and found again,
-    which no application is asked to handle.
+    `acknowledged` counts them; `manifest` says of each what the producer was told. `failures` are records whose
+    delivery the client gave up: there must be none. `notices` are librdkafka's remarks on connections it lost and found
+    again, which no application is asked to handle.
     """
 
     def __init__(
@@ -32,7 +45,7 @@ class FlightStream(threading.Thread):
         self.rate = rate
         self._on_progress = on_progress
         self.sent = 0
-        self.acknowledged_ids: list[int] = []
+        self.manifest: list[Acknowledged] = []
         self.failures: list[str] = []
         self.notices: list[str] = []
         self.fatal: str | None = None
@@ -57,7 +70,7 @@ class FlightStream(threading.Thread):
 
     @property
     def acknowledged(self) -> int:
-        return len(self.acknowledged_ids)
+        return len(self.manifest)
 
     @property
     def share(self) -> float:
@@ -69,22 +82,24 @@ class FlightStream(threading.Thread):
             self.fatal = str(error)
         self.notices.append(f"{time.monotonic() - self.begun:.1f} s: {error.str()}")
 
-    def _delivered(self, flight_id: int, error: Any) -> None:
+    def _delivered(self, flight: Flight, sequence: int, error: Any, message: Any) -> None:
         if error is not None:
-            self.failures.append(f"flight {flight_id}: {error.str()}")
+            self.failures.append(f"flight {flight.id}: {error.str()}")
             return
         now = time.monotonic()
         self.longest_pause_s = max(self.longest_pause_s, now - self._last_acknowledged)
         self._last_acknowledged = now
         bucket = int((now - self.begun) / _BUCKET_S)
         self.per_bucket[bucket] = self.per_bucket.get(bucket, 0) + 1
-        self.acknowledged_ids.append(flight_id)
+        self.manifest.append(
+            Acknowledged(flight.id, message.partition(), message.offset(), zlib.crc32(flight.value), sequence)
+        )
 
     def run(self) -> None:
         self.begun = self._last_acknowledged = time.monotonic()
         produce, delivered = self._producer.produce, self._delivered
         due = 0.0
-        for flight in self._flights:
+        for sequence, flight in enumerate(self._flights):
             if self._stopping:
                 return
             while True:
@@ -93,7 +108,7 @@ class FlightStream(threading.Thread):
                         self._topic,
                         flight.value,
                         flight.carrier,
-                        on_delivery=lambda error, _, flight_id=flight.id: delivered(flight_id, error),
+                        on_delivery=partial(delivered, flight, sequence),
                     )
                     break
                 except BufferError:
@@ -111,6 +126,14 @@ class FlightStream(threading.Thread):
             self._on_progress(self.acknowledged)
         self._on_progress(self.acknowledged)
         self.took_s = time.monotonic() - self.begun
+
+    def write_manifest(self, target: Path) -> None:
+        """What was acknowledged, as ``barnabas spark audit`` takes it."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        columns = dict(zip(Acknowledged._fields, zip(*self.manifest, strict=True), strict=True))
+        parquet.write_table(pyarrow.table(columns), str(target))
 
     def stop(self) -> None:
         self._stopping = True

@@ -1,0 +1,154 @@
+"""How ``barnabas spark`` runs a job: the cluster first, then Spark; its stages as a bar, its trouble in a sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from barnabas.cli.connect import bootstrap_from, pairs_of
+from barnabas.cli.output import CommandError, Format, UsageError
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POLL_S: Final = 0.25
+_REACHABLE_MS: Final = 5_000
+
+Bootstrap = Annotated[
+    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
+]
+Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC..", help="The topics.")]
+
+
+def reach(bootstrap: str | None, topics: Sequence[str] | None) -> tuple[str, ClusterMetadata]:
+    """The bootstrap list and the metadata of `topics` (None: of all), before any JVM starts. Raises `CommandError`."""
+    servers = bootstrap_from(bootstrap, {})
+    try:
+        with BlockingCluster(servers, "barnabas-spark", retry_timeout_ms=_REACHABLE_MS) as cluster:
+            metadata = cluster.refresh(topics)
+    except ValueError as error:
+        raise UsageError(f"-b {servers}: {str(error).rstrip('.')}.") from None
+    except OSError:
+        raise CommandError(
+            f"No broker answers at {servers}: start a cluster by `barnabas up` or name one by -b."
+        ) from None
+    for name in topics or ():
+        topic = metadata.topics.get(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise CommandError(f"There is no topic {name}: `barnabas topic list` shows those there are.")
+        if code is not ErrorCode.NONE:
+            raise CommandError(f"Topic {name} cannot be used: {code.name}.")
+    return servers, metadata
+
+
+@contextmanager
+def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> Iterator[SparkSession]:
+    """A session whose stages show as a bar on a terminal. What fails in it is raised as one sentence."""
+    from barnabas.spark.session import SparkUnavailable, session
+
+    settings = pairs_of(conf or (), "--conf")
+    log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
+    try:
+        with _stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours
+            spark = session(f"barnabas {name}", master=master, config=settings)
+    except SparkUnavailable as error:
+        raise CommandError(str(error)) from None
+    except Exception as error:
+        raise CommandError(
+            f"Spark did not start on {master}: {cause_of(error).rstrip('.')}. Its own words are in {log}."
+        ) from None
+    failed = True
+    try:
+        with _stages_shown(spark, name):
+            yield spark
+        failed = False
+    except (CommandError, typer.Exit, KafkaError, OSError):
+        raise
+    except ValueError as error:
+        raise UsageError(f"{str(error).rstrip('.')}.") from None
+    except Exception as error:
+        if os.environ.get("BARNABAS_DEBUG"):
+            raise
+        raise CommandError(f"{cause_of(error).rstrip('.')}. Spark's own words are in {log}.") from None
+    finally:
+        with suppress(Exception):  # a JVM that is gone already is no second failure
+            spark.stop()
+        if not failed:
+            log.unlink(missing_ok=True)
+
+
+def cause_of(error: BaseException) -> str:
+    """The sentence inside an error of Spark's: the Python worker's own, else the JVM's deepest cause."""
+    text = str(error)
+    python = re.findall(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*): (.+)$", text.partition("Caused by:")[0], re.MULTILINE)
+    if "Traceback (most recent call last)" in text and python:
+        return str(python[-1][1]).strip()
+    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
+    if causes:
+        text = causes[-1]
+    text = re.sub(r"^\[[A-Z_.0-9]+\] ", "", text.strip())
+    return re.split(r"\s*SQLSTATE: |\n", text)[0] or type(error).__name__
+
+
+@contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    kept = os.dup(2)
+    with open(file, "ab") as target:
+        os.dup2(target.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _stages_shown(spark: SparkSession, name: str) -> Iterator[None]:
+    """Finished and all tasks of the stages that run, on a terminal's standard error; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    over = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(name, total=None)
+
+        def watch() -> None:
+            while not over.wait(_POLL_S):
+                stages: list[Any] = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                known = [stage for stage in stages if stage is not None]
+                if known:
+                    done = sum(stage.numCompletedTasks for stage in known)
+                    names = ", ".join(sorted({stage.name.split(" at ")[0] for stage in known}))
+                    total = sum(stage.numTasks for stage in known)
+                    progress.update(bar, completed=done, total=total, description=f"{name}: {names}")
+
+        watcher = threading.Thread(target=watch, name="stages", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()

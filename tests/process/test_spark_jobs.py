@@ -1,0 +1,97 @@
+"""``barnabas spark``'s jobs on a real Spark: one session for all, and one cluster of processes."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.spark.jobs.audit import audit, normalized
+from barnabas.spark.session import SparkUnavailable, session
+
+pytestmark = pytest.mark.spark
+LIGHT = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",  # compiling is most of the time of a job on a few rows
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    try:
+        started = session("jobs", master="local[2]", config=LIGHT)
+    except SparkUnavailable as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    yield started
+    started.stop()
+
+
+# ------------------------------------------------------------------------------------------------ audit
+
+
+def records(spark: Any, rows: list[tuple[str, int, int, bytes, int]]) -> Any:
+    """id, partition, offset, value, sequence."""
+    told = [(id, partition, offset, zlib.crc32(value), number) for id, partition, offset, value, number in rows]
+    frame = spark.createDataFrame(told, "id string, partition int, offset bigint, crc bigint, sequence bigint")
+    return normalized(frame, "records")
+
+
+def sent(count: int) -> list[tuple[str, int, int, bytes, int]]:
+    return [(f"r{n}", n % 2, n // 2, b"value %d" % n, n) for n in range(count)]
+
+
+def test_what_is_there_once_unchanged_and_in_order_passes(spark: Any) -> None:
+    result = audit(records(spark, sent(100)), records(spark, sent(100)[::-1]), place="t")
+    assert result.passed
+    assert (result.expected, result.found, result.findings) == (100, 100, ())
+    assert result.verdict() == "0 lost, 0 duplicated, 0 corrupted, 0 misplaced, 0 reordered, 0 unexpected"
+
+
+def test_each_kind_of_fault_is_counted_and_listed(spark: Any) -> None:
+    there = sent(20)
+    there.remove(("r4", 0, 2, b"value 4", 4))
+    there.append(("r5", 1, 10, b"value 5", 5))
+    there[there.index(("r6", 0, 3, b"value 6", 6))] = ("r6", 0, 3, b"another", 6)
+    there[there.index(("r8", 0, 4, b"value 8", 8))] = ("r8", 0, 77, b"value 8", 8)
+    there.append(("r99", 1, 11, b"value 99", 99))
+    result = audit(records(spark, sent(20)), records(spark, there), place="t")
+    assert not result.passed
+    found = {(each.kind, each.id, each.partition, each.offset) for each in result.findings}
+    assert found == {
+        ("lost", "r4", 0, 2),
+        ("duplicated", "r5", 1, 2),
+        ("corrupted", "r6", 0, 3),
+        ("misplaced", "r8", 0, 77),
+        ("unexpected", "r99", 1, 11),
+        ("reordered", "r5", 1, 10),
+        ("reordered", "r8", 0, 77),
+    }
+    counts = (result.lost, result.duplicated, result.corrupted, result.misplaced, result.unexpected, result.reordered)
+    assert counts == (1, 1, 1, 1, 1, 2)
+
+
+def test_the_order_is_the_manifests_where_the_records_do_not_tell_it(spark: Any) -> None:
+    swapped = sent(6)
+    swapped[0], swapped[2] = ("r0", 0, 1, b"value 0", 0), ("r2", 0, 0, b"value 2", 2)
+    told = records(spark, sent(6)).drop("partition", "offset")
+    result = audit(told, records(spark, swapped).drop("sequence"), place="t")
+    assert (result.lost, result.reordered, result.misplaced) == (0, 1, None)
+    assert [(each.id, each.detail) for each in result.findings] == [("r0", "sequence 0 after 2")]
+
+
+def test_an_offset_that_the_producer_was_not_told_is_no_fault(spark: Any) -> None:
+    told = [("r0", 0, -1, b"value 0", 0), *sent(4)[1:]]
+    result = audit(records(spark, told), records(spark, sent(4)), place="t")
+    assert result.passed
+    assert result.misplaced is None
+
+
+def test_a_manifest_without_ids_or_places_is_refused(spark: Any) -> None:
+    with pytest.raises(ValueError, match="neither a column id nor partition and offset"):
+        normalized(spark.createDataFrame([(1,)], "crc bigint"), "manifest.csv")
