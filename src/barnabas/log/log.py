@@ -852,6 +852,20 @@ class Log:
         """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where that is not known."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
+    def take_over(self, log: Log, *, now_ms: int) -> None:
+        """Takes from `log`, whose batches this one has all, what batches do not tell; and is on the disk for good.
+
+        Epochs that began without a record are among it: a follower may ask for them.
+        """
+        for epoch, start_offset in log.leader_epochs.entries:
+            if epoch > self.latest_epoch:
+                self.maybe_assign_epoch_start_offset(epoch, start_offset)
+        self.update_high_watermark(log.high_watermark)
+        self.maybe_increment_log_start_offset(log.log_start_offset)
+        self.producers.take_verifications(log.producers)
+        self.cleaned_offset = log.cleaned_offset
+        self.flush(now_ms=now_ms)
+
     # Truncating
 
     def truncate_to(self, target_offset: int, *, now_ms: int) -> bool:

@@ -1,8 +1,12 @@
 """The broker's log directories and all logs in them (Kafka's ``LogManager``).
 
 At start each directory is locked, its checkpoints are read, and every partition's log is loaded: trusting the files
-where the last stop was clean, recovering them otherwise. Then stories in the background keep them: retention, flushing,
-the checkpoints, and the removal of what was marked for deletion. A directory whose disk fails goes offline alone.
+where the last stop was clean, recovering them otherwise. Then `LogUpkeep` keeps them. A directory whose disk fails goes
+offline alone.
+
+A log that moves to another directory (KIP-113) has a second one there, its future log: ``<partition>.<uuid>-future``.
+Whoever fills it is in `barnabas.replica.log_dir_moves`; here the two change places. Both are flushed before, so that a
+crash in between leaves two copies of the same content, of which the next start drops one.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from barnabas.log.checkpoints import (
@@ -25,6 +29,7 @@ from barnabas.log.cleaner import LogCleaner
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.meta_properties import MetaProperties
+from barnabas.log.upkeep import LogUpkeep
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
@@ -38,10 +43,6 @@ DELETE_SUFFIX: Final = "-delete"
 FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
 NAME_LENGTH_MAX: Final = 255
-ROLLED_SEGMENT_FLUSH_DELAY_MS: Final = 45_000
-"""A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds
-little to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
-EXPIRED_FILES_INTERVAL_MS: Final = 5_000
 
 
 def absolute(path: str) -> str:
@@ -73,6 +74,9 @@ class LogDirs:
         self._locks: dict[str, Lock] = {}
         self._was_clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
+        self._future: dict[TopicPartition, Log] = {}
+        self._preferred: dict[TopicPartition, str] = {}
+        """Where a log is to be made that is not there yet (``preferredLogDirs``)."""
         self._log_counts = dict.fromkeys(self._dirs, 0)
         self._topic_configs: dict[str, Config] = {}
         self._deleted: list[tuple[int, Log]] = []
@@ -82,9 +86,11 @@ class LogDirs:
             runtime.disk,
             runtime.clock,
             config,
-            lambda: self._logs,
+            # A log that moves is not compacted: a record could be copied whose tombstone is gone when its turn comes.
+            lambda: {partition: log for partition, log in self._logs.items() if partition not in self._future},
             lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir),
         )
+        self.upkeep = LogUpkeep(runtime, config, self)
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
         """Told, once a directory, which partitions went offline with it."""
         self.on_log_start_moved: Callable[[TopicPartition], None] = lambda partition: None
@@ -112,8 +118,9 @@ class LogDirs:
 
     def _dir_failed(self, log_dir: LogDir) -> None:
         gone = [partition for partition, log in self._logs.items() if log.log_dir is log_dir]
-        for partition in gone:
-            self._without(partition).close_files()
+        for logs in (self._logs, self._future):
+            for partition in [partition for partition, log in logs.items() if log.log_dir is log_dir]:
+                self._without(partition, logs).close_files()
         self._deleted = [(due_ms, log) for due_ms, log in self._deleted if log.log_dir is not log_dir]
         self._release(log_dir.path)
         logger.error("log directory %s is offline, with %d partitions", log_dir.path, len(gone))
@@ -209,7 +216,7 @@ class LogDirs:
         elapsed_ms = self._runtime.clock.monotonic_ms() - started_ms
         logger.info("loaded %d logs in %d ms", len(self._logs), elapsed_ms)
         if self._tasks is not None:
-            self._begin_stories(self._tasks)
+            self.upkeep.begin(self._tasks)
 
     async def _load_dir(self, log_dir: LogDir) -> None:
         path, disk = log_dir.path, self._disk
@@ -238,28 +245,45 @@ class LogDirs:
             except ValueError:
                 logger.warning("%s/%s is not a partition and is left alone", path, name)
                 continue
-            if is_future:
-                # A move to this directory that had not ended: it begins anew when it is asked for again.
-                disk.rmtree(f"{path}/{name}")
-                continue
             log = self._open(
                 log_dir,
                 partition,
+                name=name,
                 clean=clean,
                 recovery_point=recovery_points.get(partition, 0),
                 log_start_offset=log_start_offsets.get(partition, 0),
             )
             log.cleaned_offset = cleaned_offsets.get(partition, log.log_start_offset)
-            other = self._logs.get(partition)
-            if other is not None:
-                raise ConfigError(
-                    f"{partition} is in two log directories, {other.log_dir.path} and {path}. Delete the copy in the "
-                    "directory that failed last."
-                )
-            self._with(partition, log)
+            if is_future:
+                log.update_high_watermark(read_offsets(disk, path, HIGH_WATERMARKS).get(partition, 0))
+                self._with(partition, log, self._future)
+            elif self._is_only_copy(partition, log):
+                self._with(partition, log, self._logs)
+            else:
+                logger.warning("%s has two copies of %s; the one in %s is dropped", self._logs[partition], log, path)
+                self._retire(log)
             if not clean and loaded % 100 == 0:
                 logger.info("recovered %d of %d logs in %s", loaded, len(partitions), path)
             await asyncio.sleep(0)  # sessions and timers go on while many logs are loaded
+
+    def _is_only_copy(self, partition: TopicPartition, log: Log) -> bool:
+        """False where another directory has the same content: a crash came while a log changed its directory.
+
+        Raises `ConfigError` for two that differ: a directory that had failed is back, and only its owner knows which.
+        """
+        other = self._logs.get(partition)
+        if other is None:
+            return True
+        if (other.log_end_offset, other.leader_epochs.entries, other.topic_id) != (
+            log.log_end_offset,
+            log.leader_epochs.entries,
+            log.topic_id,
+        ):
+            raise ConfigError(
+                f"{partition} is in two log directories, {other.log_dir.path} and {log.log_dir.path}, and they differ. "
+                "Delete the copy in the directory that failed last."
+            )
+        return False
 
     def _open(
         self,
@@ -267,6 +291,7 @@ class LogDirs:
         partition: TopicPartition,
         *,
         clean: bool,
+        name: str | None = None,
         recovery_point: int = 0,
         log_start_offset: int = 0,
         topic_id: Uuid | None = None,
@@ -274,7 +299,7 @@ class LogDirs:
     ) -> Log:
         log = Log.open(
             self._disk,
-            f"{log_dir.path}/{partition}",
+            f"{log_dir.path}/{name or partition}",
             partition,
             config or self.topic_config(partition.topic),
             now_ms=self._runtime.clock.now_ms(),
@@ -305,8 +330,8 @@ class LogDirs:
     def update_topic_config(self, topic: str, config: Config) -> None:
         """A topic's configuration changed, or the broker's defaults for it."""
         self._topic_configs[topic] = config
-        for partition, log in self._logs.items():
-            if partition.topic == topic:
+        for log in self.all_logs:
+            if log.topic_partition.topic == topic:
                 log.update_config(config)
 
     def get(self, partition: TopicPartition) -> Log | None:
@@ -316,8 +341,13 @@ class LogDirs:
     def logs(self) -> Mapping[TopicPartition, Log]:
         return self._logs
 
+    @property
+    def all_logs(self) -> list[Log]:
+        """With those that are to take the place of others."""
+        return [*self._logs.values(), *self._future.values()]
+
     def logs_in(self, path: str) -> dict[TopicPartition, Log]:
-        return {partition: log for partition, log in self._logs.items() if log.log_dir.path == path}
+        return dict(self._in(self._dirs[path]))
 
     def get_or_create(
         self,
@@ -326,7 +356,7 @@ class LogDirs:
         topic_id: Uuid | None = None,
         is_new: bool = False,
     ) -> Log:
-        """The partition's log, made in the directory with the fewest logs where there is none.
+        """The partition's log, made in the directory with the fewest logs, or the preferred one, where there is none.
 
         While a directory is offline a log is made only for a replica that is new: an older one may be in there. Raises
         `LogDirFailure`, INCONSISTENT_TOPIC_ID.
@@ -345,7 +375,8 @@ class LogDirs:
         if config is not None:
             self._topic_configs[partition.topic] = config
         last: LogDirFailure | None = None
-        for path in self._by_number_of_logs():
+        preferred = self._preferred.get(partition)
+        for path in self._by_number_of_logs() if preferred is None else [preferred]:
             try:
                 log = self._open(self._dirs[path], partition, clean=True, topic_id=topic_id, config=config)
             except LogDirFailure as failure:
@@ -353,19 +384,20 @@ class LogDirs:
                 if self._disk.is_dir(f"{path}/{partition}"):
                     break  # it is there now, perhaps half made: made in another directory as well, it would be in two
                 continue
-            self._with(partition, log)
+            self._with(partition, log, self._logs)
+            self._preferred.pop(partition, None)
             return log
         raise last or KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "All log directories are offline")
 
     def _by_number_of_logs(self) -> list[str]:
         return sorted(self.online_paths, key=lambda path: self._log_counts[path])
 
-    def _with(self, partition: TopicPartition, log: Log) -> None:
-        self._logs[partition] = log
+    def _with(self, partition: TopicPartition, log: Log, logs: dict[TopicPartition, Log]) -> None:
+        logs[partition] = log
         self._log_counts[log.log_dir.path] += 1
 
-    def _without(self, partition: TopicPartition) -> Log:
-        log = self._logs.pop(partition)
+    def _without(self, partition: TopicPartition, logs: dict[TopicPartition, Log]) -> Log:
+        log = logs.pop(partition)
         self._log_counts[log.log_dir.path] -= 1
         return log
 
@@ -374,6 +406,7 @@ class LogDirs:
 
         Once all that are to be deleted are, `checkpoint_deletions` takes them out of the checkpoints.
         """
+        self.delete_future(partition)
         log = self._logs.get(partition)
         if log is None:
             if self.offline_paths:
@@ -383,14 +416,81 @@ class LogDirs:
                     f"{', '.join(self.offline_paths)}",
                 )
             return False
+        self._retire(log)
+        self._without(partition, self._logs)
+        return True
+
+    def _retire(self, log: Log) -> None:
+        """Renames the log's directory out of the way, to be removed later."""
         log.close_files()
         suffix = f".{self._runtime.entropy.uuid().hex()}{DELETE_SUFFIX}"
-        log.rename_directory(f"{str(partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}")
-        self._without(partition)
+        log.rename_directory(f"{str(log.topic_partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}")
         due_ms = self._runtime.clock.monotonic_ms() + log.settings.file_delete_delay_ms
         self._deleted.append((due_ms, log))
         self._deleted_from[log.log_dir.path] = None
-        return True
+
+    def take_due_deletions(self, now_ms: int) -> list[Log]:
+        """Those whose delay is over by the monotonic clock, for whoever removes their directories."""
+        due = [log for due_ms, log in self._deleted if due_ms <= now_ms]
+        self._deleted = [(due_ms, log) for due_ms, log in self._deleted if due_ms > now_ms]
+        return due
+
+    # From one directory to another
+
+    def future(self, partition: TopicPartition) -> Log | None:
+        """The log that is to take the place of the partition's."""
+        return self._future.get(partition)
+
+    def prefer(self, partition: TopicPartition, path: str) -> None:
+        """The partition's next log is made at `path`, unless one of its logs is there already."""
+        if all(logs[partition].log_dir.path != path for logs in (self._logs, self._future) if partition in logs):
+            self._preferred[partition] = path
+
+    def create_future(self, partition: TopicPartition, path: str) -> Log:
+        """An empty future log at `path`. Raises `LogDirFailure`, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION."""
+        current = self._logs[partition]
+        assert partition not in self._future
+        assert current.log_dir.path != path, f"{partition} is in {path} already"
+        if self.offline_paths:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{partition} is not moved while {', '.join(self.offline_paths)} is offline: it may be there too",
+            )
+        name = f"{partition}.{self._runtime.entropy.uuid().hex()}{FUTURE_SUFFIX}"
+        if len(name) > NAME_LENGTH_MAX:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        log = self._open(
+            self._dirs[path], partition, name=name, clean=True, topic_id=current.topic_id, config=current.config
+        )
+        self._with(partition, log, self._future)
+        self._preferred.pop(partition, None)
+        return log
+
+    def delete_future(self, partition: TopicPartition) -> None:
+        if partition in self._future:
+            self._retire(self._without(partition, self._future))
+
+    def replace_with_future(self, partition: TopicPartition) -> Log:
+        """The future log, which has all that the current one has, takes its place; the other is deleted later.
+
+        Raises `LogDirFailure` where the future log's directory fails: then nothing has changed but that.
+        """
+        current, future = self._logs[partition], self._future[partition]
+        assert future.log_end_offset == current.log_end_offset, f"{future} is not yet {current}"
+        now_ms = self._runtime.clock.now_ms()
+        current.flush(now_ms=now_ms)
+        future.take_over(current, now_ms=now_ms)
+        future.rename_directory(str(partition))
+        self._logs[partition] = self._future.pop(partition)
+        self._log_counts[current.log_dir.path] -= 1
+        self._checkpoint_dir(future.log_dir)
+        self._checkpoint_cleaned_offsets_in(future.log_dir)
+        try:
+            self._retire(current)
+        except LogDirFailure as failure:
+            logger.error("%s has left a log directory that fails: %s", partition, failure)
+        self.checkpoint_deletions()
+        return future
 
     def checkpoint_deletions(self) -> None:
         deleted_from, self._deleted_from = self._deleted_from, {}
@@ -425,9 +525,13 @@ class LogDirs:
         }
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes the high watermarks, each in the directory that holds its log."""
+        """Writes the high watermarks, each in the directory that holds its log; those of future logs as they are."""
         for log_dir in self._dirs.values():
-            here = {p: high_watermarks[p] for p, _ in self._in(log_dir) if p in high_watermarks}
+            here = {
+                p: log.high_watermark if log.is_future else high_watermarks[p]
+                for p, log in self._in(log_dir)
+                if log.is_future or p in high_watermarks
+            }
             self._checkpoint(log_dir, HIGH_WATERMARKS, here)
 
     def read_high_watermarks(self, path: str) -> dict[TopicPartition, int]:
@@ -439,7 +543,7 @@ class LogDirs:
             raise log_dir.failed(error, f"reading {HIGH_WATERMARKS}") from error
 
     def _in(self, log_dir: LogDir) -> list[tuple[TopicPartition, Log]]:
-        return [(partition, log) for partition, log in self._logs.items() if log.log_dir is log_dir]
+        return [(log.topic_partition, log) for log in self.all_logs if log.log_dir is log_dir]
 
     def _checkpoint(self, log_dir: LogDir, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         if not log_dir.online:
@@ -453,101 +557,6 @@ class LogDirs:
         self._checkpoint_recovery_points_in(log_dir)
         self._checkpoint(log_dir, LOG_START_OFFSETS, self._log_start_offsets(log_dir))
 
-    # Stories in the background
-
-    def _begin_stories(self, tasks: Tasks) -> None:
-        number = self._config.number
-        for name, interval_ms, work in (
-            ("log-retention", number("log.retention.check.interval.ms"), self.delete_old_segments),
-            ("log-flusher", EXPIRED_FILES_INTERVAL_MS, self.flush_dirty_logs),
-            ("log-file-deleter", EXPIRED_FILES_INTERVAL_MS, self.delete_marked),
-            (
-                "producer-id-expiration",
-                number("producer.id.expiration.check.interval.ms"),
-                self.remove_expired_producers,
-            ),
-        ):
-            tasks.begin(self._every(interval_ms, work), name)
-        if self._config.flag("log.cleaner.enable"):
-            tasks.begin(self.cleaner.run(), "log-cleaner")
-        for name, interval_ms, write in (
-            (
-                "recovery-point-checkpoint",
-                number("log.flush.offset.checkpoint.interval.ms"),
-                self.checkpoint_recovery_points,
-            ),
-            (
-                "log-start-offset-checkpoint",
-                number("log.flush.start.offset.checkpoint.interval.ms"),
-                self.checkpoint_log_start_offsets,
-            ),
-        ):
-            tasks.begin(self._every(interval_ms, _once(write)), name)
-
-    async def _every(self, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            await work()
-
-    async def _each_log(self, work: Callable[[Log], object]) -> None:
-        """Does `work` for every log, with pauses for what else there is to do.
-
-        A log that fails takes only its directory away.
-        """
-        for index, partition in enumerate(list(self._logs)):
-            log = self._logs.get(partition)
-            if log is None:
-                continue
-            try:
-                worked = work(log)
-            except LogDirFailure as failure:
-                logger.error("[%s] %s", partition, failure)
-                continue
-            except KafkaError as error:
-                logger.warning("[%s] %s", partition, error)
-                continue
-            if worked or index % 64 == 63:
-                await asyncio.sleep(0)
-
-    async def delete_old_segments(self) -> None:
-        """Retention, for all logs that compaction does not own alone."""
-
-        def delete(log: Log) -> int:
-            start = log.log_start_offset
-            deleted = log.delete_old_segments(now_ms=self._runtime.clock.now_ms())
-            if log.log_start_offset != start:
-                self.on_log_start_moved(log.topic_partition)
-            return deleted
-
-        await self._each_log(delete)
-
-    async def flush_dirty_logs(self) -> None:
-        """Flushes what `flush.ms` asks for, and segments rolled a while ago."""
-        now_ms = self._runtime.clock.now_ms()
-
-        def flush(log: Log) -> bool:
-            log.close_old_files()
-            if now_ms - log.last_flush_ms >= log.settings.flush_ms:
-                return log.flush(now_ms=now_ms)
-            return log.flush_rolled_before(now_ms - ROLLED_SEGMENT_FLUSH_DELAY_MS, now_ms=now_ms)
-
-        await self._each_log(flush)
-
-    async def remove_expired_producers(self) -> None:
-        await self._each_log(lambda log: log.producers.remove_expired(self._runtime.clock.now_ms()))
-
-    async def delete_marked(self) -> None:
-        """Removes directories and files whose delay is over."""
-        now_ms = self._runtime.clock.monotonic_ms()
-        due = [log for due_ms, log in self._deleted if due_ms <= now_ms]
-        self._deleted = [(due_ms, log) for due_ms, log in self._deleted if due_ms > now_ms]
-        for log in due:
-            try:
-                log.delete()
-            except LogDirFailure as failure:
-                logger.error("%s", failure)
-        await self._each_log(lambda log: log.delete_marked_files(now_ms=now_ms))
-
     # Stopping
 
     def close(self, *, clean: bool = True) -> None:
@@ -556,7 +565,7 @@ class LogDirs:
         for log_dir in self._dirs.values():
             if log_dir.online and clean and self._loaded:
                 self._close_dir(log_dir, now_ms)
-        for log in self._logs.values():
+        for log in self.all_logs:
             log.close_files()
         for path in list(self._locks):
             self._release(path)
@@ -580,10 +589,3 @@ class LogDirs:
             logger.error("%s", failure)
         except OSError as error:
             log_dir.failed(error, "closing the logs")
-
-
-def _once(work: Callable[[], None]) -> Callable[[], Coroutine[None, None, None]]:
-    async def story() -> None:
-        work()
-
-    return story

@@ -214,6 +214,10 @@ class ProducerState:
             verification.lowest_sequence = first_sequence
         return verification
 
+    def take_verifications(self, other: ProducerState) -> None:
+        """Those under way go on, and those confirmed count, where this state takes the place of `other`."""
+        self._verifications = other._verifications
+
     def confirm(self, producer_id: int, verification: Verification) -> None:
         """The coordinator said yes. Nothing comes of it when the transaction has ended meanwhile."""
         if self._verifications.get(producer_id) is verification:

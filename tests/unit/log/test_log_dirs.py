@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from log_worlds import DISK, NOW, append, values
 
+from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config
@@ -122,7 +123,7 @@ def test_a_deleted_partition_leaves_its_name_at_once_and_its_files_later(tmp_pat
     assert re.fullmatch(r"a-0\.[0-9a-f]{32}-delete", renamed.name)
     again = dirs.get_or_create(A)
     assert again.log_end_offset == 0
-    asyncio.run(dirs.delete_marked())
+    asyncio.run(dirs.upkeep.delete_marked())
     assert not renamed.exists()
     dirs.close()
 
@@ -181,11 +182,104 @@ def test_a_topics_new_configuration_reaches_its_logs(tmp_path: Path) -> None:
     dirs.close()
 
 
-def test_the_same_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
+def test_two_copies_of_a_partition_that_differ_are_refused(tmp_path: Path) -> None:
     for name in ("1", "2"):
         dirs = log_dirs(tmp_path / name)
-        append(dirs.get_or_create(A), "x")
+        append(dirs.get_or_create(A), *name * int(name))
         dirs.close()
     with pytest.raises(ConfigError, match="two log directories"):
         log_dirs(tmp_path / "1", tmp_path / "2")
     assert DISK.exists(str(tmp_path / "1"))
+
+
+def moved(tmp_path: Path) -> tuple[LogDirs, Log, Log]:
+    """A log of two records in the first of two directories, with a future log that has them in the second."""
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    log = dirs.get_or_create(A, topic_id=Uuid(b"a" * 16))
+    append(log, "x", "y", epoch=3)
+    log.update_high_watermark(2)
+    log.maybe_assign_epoch_start_offset(4, 2)
+    future = dirs.create_future(A, str(tmp_path / "2"))
+    future.append_as_follower(log.read(0, 1000).records, now_ms=NOW)
+    return dirs, log, future
+
+
+def test_a_future_log_takes_the_place_of_the_current_one(tmp_path: Path) -> None:
+    dirs, log, future = moved(tmp_path)
+    assert [path.name[-7:] for path in (tmp_path / "2").glob("a-0.*")] == ["-future"]
+    log.maybe_increment_log_start_offset(1)
+    assert dirs.replace_with_future(A) is future
+    assert dirs.get(A) is future
+    assert dirs.future(A) is None
+    assert (future.high_watermark, future.log_start_offset, future.latest_epoch) == (2, 1, 4)
+    assert [path.name[-7:] for path in (tmp_path / "1").glob("a-0*")] == ["-delete"]
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    again = dirs.get(A)
+    assert again is not None
+    assert (values(again), again.log_dir.path) == ([(1, "y")], str(tmp_path / "2"))
+    assert list((tmp_path / "1").glob("a-0*")) == []
+    dirs.close()
+
+
+def test_a_future_log_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    dirs, _, _ = moved(tmp_path)
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    future = dirs.future(A)
+    assert future is not None
+    assert (values(future), future.log_dir.path, future.topic_id) == (
+        [(0, "x"), (1, "y")],
+        str(tmp_path / "2"),
+        Uuid(b"a" * 16),
+    )
+    dirs.delete_async(A)
+    assert dirs.future(A) is None
+    dirs.close()
+
+
+def test_a_crash_while_a_log_changes_its_directory_leaves_one_copy(tmp_path: Path) -> None:
+    dirs, log, future = moved(tmp_path)
+    future.take_over(log, now_ms=NOW)
+    future.rename_directory("a-0")
+    dirs.close(clean=False)
+    assert (tmp_path / "1" / "a-0").exists()
+    assert (tmp_path / "2" / "a-0").exists()
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    again = dirs.get(A)
+    assert again is not None
+    assert values(again) == [(0, "x"), (1, "y")]
+    assert len(list(tmp_path.glob("?/a-0"))) == 1
+    dirs.close()
+
+
+def test_a_future_log_dies_with_its_directory_alone(tmp_path: Path) -> None:
+    dirs, log, future = moved(tmp_path)
+    told: list[tuple[str, list[TopicPartition]]] = []
+    dirs.on_dir_failure = lambda path, partitions: told.append((path, partitions))
+    future.log_dir.failed(OSError(errno.EIO, "Input/output error"), "writing")
+    assert told == [(str(tmp_path / "2"), [])]
+    assert dirs.future(A) is None
+    assert append(log, "z") == 2
+    with pytest.raises(KafkaError, match="offline"):
+        dirs.create_future(A, str(tmp_path / "2"))
+    dirs.close()
+
+
+def test_the_cleaner_leaves_a_log_that_moves_alone(tmp_path: Path) -> None:
+    dirs, log, _ = moved(tmp_path)
+    dirs.update_topic_config("a", dirs.topic_config("a").with_overrides({"cleanup.policy": "compact"}))
+    log.roll(now_ms=NOW)
+    assert not asyncio.run(dirs.cleaner.clean_filthiest())
+    dirs.delete_future(A)
+    assert asyncio.run(dirs.cleaner.clean_filthiest())
+    dirs.close()
+
+
+def test_a_log_is_made_in_the_directory_that_was_asked_for(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    partitions = [TopicPartition("t", number) for number in range(3)]
+    for partition in partitions:
+        dirs.prefer(partition, str(tmp_path / "2"))
+    assert {dirs.get_or_create(each).log_dir.path for each in partitions} == {str(tmp_path / "2")}
+    dirs.close()

@@ -1,0 +1,127 @@
+"""What is done to all logs in the background: retention, flushing, checkpoints, and the removal of what was deleted.
+
+A log whose disk fails meanwhile takes its directory offline and nothing else; the stories go on with the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Final
+
+from barnabas.log.log import Log
+from barnabas.log.log_dir import LogDirFailure
+from barnabas.model.config import Config
+from barnabas.model.errors import KafkaError
+from barnabas.runtime import Runtime, Tasks
+
+if TYPE_CHECKING:
+    from barnabas.log.log_dirs import LogDirs
+
+logger = logging.getLogger(__name__)
+
+ROLLED_SEGMENT_FLUSH_DELAY_MS: Final = 45_000
+"""A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds
+little to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
+EXPIRED_FILES_INTERVAL_MS: Final = 5_000
+
+
+class LogUpkeep:
+    """The scheduled work of Kafka's ``LogManager``. `begin` starts it; each kind can also be done once."""
+
+    def __init__(self, runtime: Runtime, config: Config, log_dirs: LogDirs) -> None:
+        self._clock = runtime.clock
+        self._config = config
+        self._log_dirs = log_dirs
+
+    def begin(self, tasks: Tasks) -> None:
+        number = self._config.number
+        for name, interval_ms, work in (
+            ("log-retention", number("log.retention.check.interval.ms"), self.delete_old_segments),
+            ("log-flusher", EXPIRED_FILES_INTERVAL_MS, self.flush_dirty_logs),
+            ("log-file-deleter", EXPIRED_FILES_INTERVAL_MS, self.delete_marked),
+            (
+                "producer-id-expiration",
+                number("producer.id.expiration.check.interval.ms"),
+                self.remove_expired_producers,
+            ),
+            (
+                "recovery-point-checkpoint",
+                number("log.flush.offset.checkpoint.interval.ms"),
+                _once(self._log_dirs.checkpoint_recovery_points),
+            ),
+            (
+                "log-start-offset-checkpoint",
+                number("log.flush.start.offset.checkpoint.interval.ms"),
+                _once(self._log_dirs.checkpoint_log_start_offsets),
+            ),
+        ):
+            tasks.begin(self._every(interval_ms, work), name)
+        if self._config.flag("log.cleaner.enable"):
+            tasks.begin(self._log_dirs.cleaner.run(), "log-cleaner")
+
+    async def _every(self, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await work()
+
+    async def _each_log(self, work: Callable[[Log], object]) -> None:
+        """Does `work` for every log, with pauses for what else there is to do."""
+        for index, log in enumerate(self._log_dirs.all_logs):
+            if log.closed:
+                continue
+            try:
+                worked = work(log)
+            except LogDirFailure as failure:
+                logger.error("[%s] %s", log.topic_partition, failure)
+                continue
+            except KafkaError as error:
+                logger.warning("[%s] %s", log.topic_partition, error)
+                continue
+            if worked or index % 64 == 63:
+                await asyncio.sleep(0)
+
+    async def delete_old_segments(self) -> None:
+        """Retention, for all logs that compaction does not own alone."""
+
+        def delete(log: Log) -> int:
+            start = log.log_start_offset
+            deleted = log.delete_old_segments(now_ms=self._clock.now_ms())
+            if log.log_start_offset != start and not log.is_future:
+                self._log_dirs.on_log_start_moved(log.topic_partition)
+            return deleted
+
+        await self._each_log(delete)
+
+    async def flush_dirty_logs(self) -> None:
+        """Flushes what `flush.ms` asks for, and segments rolled a while ago."""
+        now_ms = self._clock.now_ms()
+
+        def flush(log: Log) -> bool:
+            log.close_old_files()
+            if now_ms - log.last_flush_ms >= log.settings.flush_ms:
+                return log.flush(now_ms=now_ms)
+            return log.flush_rolled_before(now_ms - ROLLED_SEGMENT_FLUSH_DELAY_MS, now_ms=now_ms)
+
+        await self._each_log(flush)
+
+    async def remove_expired_producers(self) -> None:
+        await self._each_log(lambda log: log.producers.remove_expired(self._clock.now_ms()))
+
+    async def delete_marked(self) -> None:
+        """Removes directories and files whose delay is over."""
+        now_ms = self._clock.monotonic_ms()
+        for log in self._log_dirs.take_due_deletions(now_ms):
+            try:
+                log.delete()
+            except LogDirFailure as failure:
+                logger.error("%s", failure)
+        await self._each_log(lambda log: log.delete_marked_files(now_ms=now_ms))
+
+
+def _once(work: Callable[[], None]) -> Callable[[], Coroutine[None, None, None]]:
+    async def story() -> None:
+        work()
+
+    return story
