@@ -654,19 +654,24 @@ class Partition:
         """
         log = self.local_log()
         if len(records):
-            try:
-                log.append_as_follower(records, now_ms=wall_ms)
-            except UnexpectedAppendOffset as error:
-                empty = log.log_end_offset == log.log_start_offset
-                if not empty or not error.first_offset < log.log_end_offset <= error.last_offset:
-                    raise
-                # The leader's log begins within a batch, and so would this one: it begins with the whole batch.
-                log.truncate_fully_and_start_at(error.first_offset, now_ms=wall_ms)
-                log.append_as_follower(records, now_ms=wall_ms)
+            append_copied(log, records, wall_ms)
         before = log.high_watermark
         log.update_high_watermark(min(leader_high_watermark, log.log_end_offset))
         log.maybe_increment_log_start_offset(min(leader_log_start_offset, log.high_watermark))
         return log.log_end_offset, log.high_watermark > before
+
+
+def append_copied(log: Log, records: Bytes, wall_ms: int) -> None:
+    """Appends what was read of another replica's log."""
+    try:
+        log.append_as_follower(records, now_ms=wall_ms)
+    except UnexpectedAppendOffset as error:
+        empty = log.log_end_offset == log.log_start_offset
+        if not empty or not error.first_offset < log.log_end_offset <= error.last_offset:
+            raise
+        # That log begins within a batch, and so would this one: it begins with the whole batch.
+        log.truncate_fully_and_start_at(error.first_offset, now_ms=wall_ms)
+        log.append_as_follower(records, now_ms=wall_ms)
 
 
 class FetchIsolation(Enum):

@@ -38,9 +38,11 @@ from barnabas.replica.delayed_fetch import (
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.replica.fetch_session import CachedPartition, FetchSessions, Session, refused
 from barnabas.replica.fetchers import Connect, ReplicaFetcherManager
+from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
 from barnabas.replica.purgatory import Purgatory
+from barnabas.replica.replication_quota import ReplicationQuota
 from barnabas.runtime import Runtime, Tasks
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -116,12 +118,14 @@ class Replicas:
             runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
         )
         self.fetchers = ReplicaFetcherManager(runtime, config, self, connect, tasks)
+        self.log_dir_moves = LogDirMoves(runtime, config, log_dirs, ReplicationQuota(), self.partition_or_error)
         log_dirs.on_dir_failure = self._log_dir_went_offline
         log_dirs.on_log_start_moved = self._log_start_moved
 
     def startup(self) -> None:
         self._tasks.begin(self._check_isrs(), "isr-expiration")
         self._tasks.begin(self._checkpoint(), "high-watermark-checkpoint")
+        self._tasks.begin(self.log_dir_moves.run(), "log-dir-moves")
 
     async def shutdown(self, *, checkpoint: bool = True) -> None:
         """Stops fetching, answers what waits, and writes the high watermarks down."""
@@ -327,6 +331,7 @@ class Replicas:
                     new_leaders.append(partition)
             except KafkaError as error:
                 errors[partition.topic_partition] = self._could_not_change(partition, error)
+            self.log_dir_moves.begin(partition.topic_partition)
             # Fetches and produce requests of the epoch before end now, with the answer that fits the new one.
             self._wake_all(partition.topic_partition)
         return new_leaders
@@ -349,6 +354,7 @@ class Replicas:
                     new_followers.append(partition)
             except KafkaError as error:
                 errors[partition.topic_partition] = self._could_not_change(partition, error)
+            self.log_dir_moves.begin(partition.topic_partition)
         for partition in new_followers:
             self._wake_all(partition.topic_partition)
             if partition.leader_id != NO_BROKER and not self._shutting_down:
@@ -390,6 +396,7 @@ class Replicas:
         ):
             return ErrorCode.FENCED_LEADER_EPOCH
         self.fetchers.remove(topic_partition)
+        self.log_dir_moves.stop(topic_partition)
         try:
             if delete:
                 if partition is not None:
@@ -634,6 +641,15 @@ class Replicas:
         )
         return len(result.records)
 
+    def log_end_offset_lag(self, log: Log) -> int:
+        """How far `log` is behind: a future one its current one, another its high watermark; -1 if not in use."""
+        partition = self._partitions.get(log.topic_partition)
+        if partition is None or partition.log is None:
+            return -1
+        if log.is_future:
+            return partition.log.log_end_offset - log.log_end_offset
+        return max(partition.log.high_watermark - log.log_end_offset, 0)
+
     # Deleting records
 
     async def delete_records(
@@ -689,10 +705,12 @@ class Replicas:
             return
         offsets: dict[TopicPartition, int] = {}
         for path in self._log_dirs.online_paths:
+            # By directory: another may have such a line of a future log, or of one that has left it.
+            here = self._log_dirs.logs_in(path)
             offsets.update(
                 (each, offset)
                 for each, offset in self._checkpointed_in(path).items()
-                if self._log_dirs.get(each) is not None
+                if each in here and not here[each].is_future
             )
         for topic_partition, partition in self._partitions.items():
             if partition.log is not None:
@@ -703,6 +721,7 @@ class Replicas:
 
     def _mark_offline(self, topic_partition: TopicPartition) -> None:
         self.fetchers.remove(topic_partition)
+        self.log_dir_moves.stop(topic_partition)
         partition = self._partitions.pop(topic_partition, None)
         self._offline[topic_partition] = None
         if partition is not None:

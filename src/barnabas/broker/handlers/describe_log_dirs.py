@@ -39,7 +39,8 @@ def _described(
             DescribeLogDirsResponse.DescribeLogDirsPartition(
                 partition_index=partition.partition,
                 partition_size=log.size,
-                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+                offset_lag=broker.replicas.log_end_offset_lag(log),
+                is_future_key=log.is_future,
             )
         )
     disk = broker.runtime.disk

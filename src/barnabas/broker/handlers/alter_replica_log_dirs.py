@@ -1,0 +1,58 @@
+"""AlterReplicaLogDirs: replicas of this broker move to another of its log directories (KIP-113)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.authorize import Operation, authorized_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+
+
+async def handle(
+    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    if not authorized_cluster(context, Operation.ALTER):
+        return _answered(request, lambda topic_partition, path: ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def alter(topic_partition: TopicPartition, path: str) -> ErrorCode:
+        try:
+            broker.replicas.log_dir_moves.alter(topic_partition, path.rstrip("/") or "/")
+        except KafkaError as error:
+            logger.warning("[broker %d] %s does not move to %s: %s", broker.broker_id, topic_partition, path, error)
+            return error.code
+        return ErrorCode.NONE
+
+    return _answered(request, alter)
+
+
+def failed(
+    request: AlterReplicaLogDirsRequest, error: KafkaError, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    return _answered(request, lambda topic_partition, path: error.code)
+
+
+def _answered(
+    request: AlterReplicaLogDirsRequest, answer: Callable[[TopicPartition, str], ErrorCode]
+) -> AlterReplicaLogDirsResponse:
+    """A topic may be named below several directories, and is answered once."""
+    results: dict[str, TopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = results.setdefault(topic.name, TopicResult(topic.name))
+            for number in topic.partitions:
+                code = answer(TopicPartition(topic.name, number), directory.path)
+                result.partitions.append(PartitionResult(number, code))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))

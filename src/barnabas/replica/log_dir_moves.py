@@ -1,0 +1,156 @@
+"""Moves replicas from one log directory of this broker to another (KIP-113, Kafka's ``ReplicaAlterLogDirsManager``).
+
+A replica that moves has a future log in the directory it moves to. One story copies into future logs what the current
+ones hold, one replica after the other so that the space of each is free again soon, in pieces between which the broker
+does its other work. A future log that has all that the current one has takes its place at once: no append comes between
+the comparison and the change, since neither waits.
+
+A future log follows the current one as a follower does its leader: by leader epochs it finds what to cut, before every
+piece, so that a truncation of the current log needs no message, and a restart no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.log.log import Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.replica.fetchers import truncation_offset
+from barnabas.replica.partition import Partition, append_copied
+from barnabas.replica.replication_quota import ReplicationQuota
+from barnabas.runtime import Condition, Runtime
+
+logger = logging.getLogger(__name__)
+
+FLUSH_BYTES: Final = 8 << 20
+"""A future log is flushed every so often, so that little is left to be flushed when it takes the other's place."""
+
+
+class LogDirMoves:
+    """`run` is the story; `partition_or_error` is the broker's."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        log_dirs: LogDirs,
+        quota: ReplicationQuota,
+        partition_or_error: Callable[[TopicPartition], Partition | ErrorCode],
+    ) -> None:
+        self._clock = runtime.clock
+        self._log_dirs = log_dirs
+        self._quota = quota
+        self._partition_or_error = partition_or_error
+        self._piece_bytes = config.number("replica.fetch.max.bytes")
+        self._backoff_ms = config.number("replica.fetch.backoff.ms")
+        self._moving: dict[TopicPartition, None] = {}
+        self._unflushed_bytes = 0
+        self._begun = Condition()
+
+    # What is asked for
+
+    def alter(self, topic_partition: TopicPartition, path: str) -> None:
+        """Moves the replica to `path`; to the directory that it is in: ends a move. Returns before it is there.
+
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and REPLICA_NOT_AVAILABLE where the
+        broker has no such replica: when it is given one, that is made at `path`.
+        """
+        if not self._log_dirs.is_online(path):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        found = self._partition_or_error(topic_partition)
+        if found is ErrorCode.KAFKA_STORAGE_ERROR:
+            raise KafkaError(found, f"Partition {topic_partition} is offline")
+        future = self._log_dirs.future(topic_partition)
+        if future is not None and future.log_dir.path != path:
+            logger.info("%s does not move to %s any more", topic_partition, future.log_dir.path)
+            self.stop(topic_partition)
+            self._log_dirs.delete_future(topic_partition)
+            self._log_dirs.checkpoint_deletions()
+            future = None
+        self._log_dirs.prefer(topic_partition, path)
+        if isinstance(found, ErrorCode) or found.log is None:
+            raise KafkaError(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"There is no replica of {topic_partition} on this broker yet"
+            )
+        if found.log.log_dir.path == path:
+            return
+        if future is None:
+            logger.info("%s moves from %s to %s", topic_partition, found.log.log_dir.path, path)
+            self._log_dirs.create_future(topic_partition, path)
+        self.begin(topic_partition)
+
+    def begin(self, topic_partition: TopicPartition) -> None:
+        """Goes on with the move of a replica, if it is on one."""
+        if self._log_dirs.future(topic_partition) is not None:
+            self._moving[topic_partition] = None
+            self._begun.notify()
+
+    def stop(self, topic_partition: TopicPartition) -> None:
+        self._moving.pop(topic_partition, None)
+
+    # The story
+
+    async def run(self) -> None:
+        while True:
+            while not self._moving:
+                await self._begun
+            topic_partition = min(self._moving)
+            try:
+                size = self._step(topic_partition)
+            except KafkaError as error:
+                logger.error("%s is not moved any further: %s", topic_partition, error)
+                self.stop(topic_partition)
+                continue
+            now_ms = self._clock.monotonic_ms()
+            self._quota.record(size, now_ms)
+            held_back = self._quota.is_exceeded(now_ms) or (not size and topic_partition in self._moving)
+            await asyncio.sleep(self._backoff_ms / 1000 if held_back else 0)
+
+    def _step(self, topic_partition: TopicPartition) -> int:
+        """Copies one piece, and changes the logs' places when that was the last one; returns its size in bytes."""
+        partition, future = self._partition_or_error(topic_partition), self._log_dirs.future(topic_partition)
+        if isinstance(partition, ErrorCode) or partition.log is None or future is None:
+            self.stop(topic_partition)
+            return 0
+        current, wall_ms = partition.log, self._clock.now_ms()
+        _cut_what_differs(current, future, wall_ms)
+        records = current.read(future.log_end_offset, self._piece_bytes).records
+        if records:
+            append_copied(future, records, wall_ms)
+        future.update_high_watermark(current.high_watermark)
+        future.maybe_increment_log_start_offset(min(current.log_start_offset, future.high_watermark))
+        if future.log_end_offset == current.log_end_offset:
+            self.stop(topic_partition)
+            partition.log = self._log_dirs.replace_with_future(topic_partition)
+            logger.info("%s is now in %s", topic_partition, future.log_dir.path)
+            return len(records)
+        self._unflushed_bytes += len(records)
+        if self._unflushed_bytes >= FLUSH_BYTES:
+            self._unflushed_bytes = 0
+            future.flush(now_ms=wall_ms)
+        return len(records)
+
+
+def _cut_what_differs(current: Log, future: Log, wall_ms: int) -> None:
+    """Leaves of `future` a prefix of `current`, or an empty log that begins where the other does."""
+    while future.log_end_offset > current.log_start_offset:
+        if future.latest_epoch == NO_EPOCH:
+            # Batches older than leader epochs: as far as the other log has such, nothing tells them apart.
+            earliest = current.leader_epochs.earliest
+            offset = current.log_end_offset if earliest is None else earliest.start_offset
+        else:
+            epoch, end_offset = current.end_offset_for_epoch(future.latest_epoch)
+            if epoch == NO_EPOCH or end_offset == NO_OFFSET:
+                break
+            offset = truncation_offset(future, epoch, end_offset)
+        if offset >= future.log_end_offset:
+            return
+        future.truncate_to(offset, now_ms=wall_ms)
+    if not future.log_start_offset == future.log_end_offset == current.log_start_offset:
+        future.truncate_fully_and_start_at(current.log_start_offset, now_ms=wall_ms)

@@ -1,0 +1,249 @@
+"""One broker with two log directories, whose replicas move from one to the other while they are used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
+
+from barnabas.log.log import Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import broker_config, topic_config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.replicas import Replicas
+from barnabas.runtime import Tasks
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+
+
+class Broker:
+    """It leads `flights-0` alone, whose first log is in directory `a`."""
+
+    def __init__(self, directory: Path, **values: str) -> None:
+        self.a, self.b = str(directory / "a"), str(directory / "b")
+        config = broker_config(
+            {
+                "log.dirs": f"{self.a},{self.b}",
+                "replica.fetch.backoff.ms": "5",
+                "replica.fetch.max.bytes": "1",
+                **values,
+            }
+        )
+        self.failures: list[BaseException] = []
+        self.tasks = Tasks(lambda name, error: self.failures.append(error))
+        self.log_dirs = LogDirs(real_runtime(), config)
+        self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, {}))
+        self.replicas = Replicas(
+            real_runtime(),
+            1,
+            config,
+            self.log_dirs,
+            tasks=self.tasks,
+            metadata=MetadataCache(),
+            alter_partition=None,  # type: ignore[arg-type]
+            connect=None,  # type: ignore[arg-type]
+            inter_broker_listener="PLAINTEXT",
+            broker_epoch=lambda: 1,
+        )
+
+    async def startup(self) -> None:
+        await self.log_dirs.load()
+        self.replicas.startup()
+        self.lead(0)
+
+    def lead(self, epoch: int) -> None:
+        states = [LeaderAndIsrRequest.LeaderAndIsrTopicState("flights", TOPIC_ID, [state(1, epoch, (1,), (1,), epoch)])]
+        self.replicas.become_leader_or_follower(LeaderAndIsrRequest(1, controller_epoch=1, topic_states=states))
+
+    @property
+    def partition(self) -> Partition:
+        return self.replicas.partition_or_raise(TOPIC_PARTITION)
+
+    @property
+    def log(self) -> Log:
+        return self.partition.local_log()
+
+    @property
+    def path(self) -> str:
+        return self.log.log_dir.path
+
+    def append(self, *values: bytes) -> int:
+        info = self.replicas.append_as_leader(TOPIC_PARTITION, batch(*values), 1)[1]
+        return info.first_offset
+
+    def alter(self, path: str) -> ErrorCode:
+        try:
+            self.replicas.log_dir_moves.alter(TOPIC_PARTITION, path)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    def content(self) -> bytes:
+        return bytes(self.log.read(self.log.log_start_offset, 1 << 24).records)
+
+    async def stop(self, *, clean: bool = True) -> None:
+        await self.replicas.shutdown(checkpoint=clean)
+        await self.tasks.end()
+        self.log_dirs.close(clean=clean)
+        assert not self.failures
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not fact():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+def play(tmp_path: Path, story: Callable[[Broker], Coroutine[Any, Any, None]], **values: str) -> None:
+    async def whole() -> None:
+        broker = Broker(tmp_path, **values)
+        broker.log_dirs.prefer(TOPIC_PARTITION, broker.a)
+        await broker.startup()
+        try:
+            await story(broker)
+        finally:
+            await broker.stop()
+
+    asyncio.run(whole())
+
+
+def test_a_replica_moves_while_it_is_written_and_read(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        for number in range(20):
+            broker.append(b"%d" % number)
+        assert broker.alter(broker.b) is ErrorCode.NONE
+        future = broker.log_dirs.future(TOPIC_PARTITION)
+        assert future is not None
+        assert broker.replicas.log_end_offset_lag(future) == 20
+        await until(lambda: future.log_end_offset >= 3)
+        for number in range(20, 25):
+            assert broker.append(b"%d" % number) == number
+        before = broker.content()
+        await until(lambda: broker.path == broker.b)
+        assert broker.log is future
+        assert broker.content() == before
+        assert (broker.log.high_watermark, broker.append(b"after")) == (25, 25)
+        found = broker.partition.read(
+            25,
+            1 << 20,
+            current_leader_epoch=0,
+            last_fetched_epoch=-1,
+            isolation=FetchIsolation.HIGH_WATERMARK,
+            only_leader=True,
+            min_one_batch=True,
+        )
+        assert found.records
+        assert broker.alter(broker.b) is ErrorCode.NONE, "it is there already"
+
+    play(tmp_path, story)
+
+
+def test_a_move_goes_on_after_a_restart_that_came_in_its_middle(tmp_path: Path) -> None:
+    async def begin() -> bytes:
+        broker = Broker(tmp_path)
+        broker.log_dirs.prefer(TOPIC_PARTITION, broker.a)
+        await broker.startup()
+        for number in range(50):
+            broker.append(b"%d" % number)
+        broker.alter(broker.b)
+        future = broker.log_dirs.future(TOPIC_PARTITION)
+        assert future is not None
+        await until(lambda: future.log_end_offset >= 2)
+        assert broker.path == broker.a
+        content = broker.content()
+        await broker.stop(clean=False)
+        return content
+
+    async def go_on(content: bytes) -> None:
+        broker = Broker(tmp_path)
+        await broker.log_dirs.load()
+        future = broker.log_dirs.future(TOPIC_PARTITION)
+        assert future is not None
+        assert 2 <= future.log_end_offset < 50
+        broker.replicas.startup()
+        broker.lead(1)
+        await until(lambda: broker.path == broker.b)
+        assert broker.content() == content
+        assert broker.log.latest_epoch == 1, "an epoch without a record is known there too"
+        await broker.stop()
+
+    asyncio.run(go_on(asyncio.run(begin())))
+
+
+def test_a_future_log_is_cut_where_the_current_one_was(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        for number in range(6):
+            broker.append(b"old %d" % number)
+        future = broker.log_dirs.create_future(TOPIC_PARTITION, broker.b)
+        future.append_as_follower(broker.content(), now_ms=0)
+        broker.log.truncate_to(2, now_ms=0)
+        broker.lead(1)
+        for number in range(6):
+            broker.append(b"new %d" % number)
+        await until(lambda: broker.path == broker.b)
+        assert broker.log.log_end_offset == 8
+        assert b"old 1" in broker.content()
+        assert b"old 2" not in broker.content()
+
+    play(tmp_path, story)
+
+
+def test_a_log_that_begins_within_a_batch_moves(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        broker.append(b"x")
+        broker.append(b"1", b"2", b"3")
+        broker.append(b"4")
+        broker.partition.delete_records(2)
+        broker.alter(broker.b)
+        await until(lambda: broker.path == broker.b)
+        assert (broker.log.log_start_offset, broker.log.log_end_offset) == (2, 5)
+
+    play(tmp_path, story)
+
+
+def test_a_move_back_to_where_the_replica_is_cancels(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        for number in range(50):
+            broker.append(b"%d" % number)
+        broker.alter(broker.b)
+        await asyncio.sleep(0)
+        assert broker.alter(broker.a) is ErrorCode.NONE
+        assert broker.log_dirs.future(TOPIC_PARTITION) is None
+        assert [path.name[-7:] for path in (tmp_path / "b").glob("flights-0*")] == ["-delete"]
+        assert broker.append(b"x") == 50
+        assert broker.path == broker.a
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("directory", "code"),
+    [("nowhere", ErrorCode.LOG_DIR_NOT_FOUND), ("b", ErrorCode.KAFKA_STORAGE_ERROR)],
+)
+def test_a_replica_does_not_move_where_there_is_nothing(tmp_path: Path, directory: str, code: ErrorCode) -> None:
+    async def story(broker: Broker) -> None:
+        if code is ErrorCode.KAFKA_STORAGE_ERROR:
+            broker.log_dirs.create_future(TOPIC_PARTITION, broker.b).log_dir.failed(OSError(5, "EIO"), "writing")
+        assert broker.alter(str(tmp_path / directory)) is code
+        assert broker.append(b"x") == 0
+
+    play(tmp_path, story)
+
+
+def test_a_replica_that_comes_later_is_made_where_it_was_asked_for(tmp_path: Path) -> None:
+    async def whole() -> None:
+        broker = Broker(tmp_path)
+        await broker.log_dirs.load()
+        broker.replicas.startup()
+        assert broker.alter(broker.b) is ErrorCode.REPLICA_NOT_AVAILABLE
+        broker.lead(0)
+        assert broker.path == broker.b
+        await broker.stop()
+
+    asyncio.run(whole())
