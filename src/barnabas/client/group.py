@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
+from barnabas.client.offsets import offset_fetch_request, read_offset_fetch
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -19,14 +20,12 @@ from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest
 from barnabas.wire.messages.leave_group import LeaveGroupRequest
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
-from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 RANGE: Final = "range"
 _VERSION: Final = 1
 """The version of the embedded consumer protocol messages: 1 has owned partitions, which every client reads."""
 
-_FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
 
 _COORDINATOR_MOVED: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -252,44 +251,13 @@ async def committed_offsets(
     With `require_stable` it waits for open transactions that commit other offsets to end (KIP-447): else what they
     have read would be read again.
     """
-    topics: dict[str, list[int]] = {}
-    for each in partitions:
-        topics.setdefault(each.topic, []).append(each.partition)
 
     async def attempt() -> dict[TopicPartition, int]:
         coordinator = await cluster.coordinator(group)
-        request = OffsetFetchRequest()
-        version = coordinator.best_version(request)
-        request.require_stable = require_stable and version >= _FIRST_VERSION_WITH_REQUIRE_STABLE
-        found: Any
-        if version >= 8:
-            request.groups = [
-                OffsetFetchRequest.OffsetFetchRequestGroup(
-                    group_id=group,
-                    topics=[
-                        OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
-                        for name, numbers in topics.items()
-                    ],
-                )
-            ]
-            found = (await coordinator.send(request)).groups[0]
-        else:
-            request.group_id = group
-            request.topics = [
-                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
-                for name, numbers in topics.items()
-            ]
-            found = await coordinator.send(request)
-        offsets: dict[TopicPartition, int] = dict.fromkeys(partitions, -1)
-        codes = [found.error_code]
-        for topic in found.topics:
-            for partition in topic.partitions:
-                codes.append(partition.error_code)
-                offsets[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
-        for code in codes:
-            if code:
-                raise KafkaError(ErrorCode(code), f"committed offsets of group {group!r}: {ErrorCode(code).name}")
-        return offsets
+        version = coordinator.best_version(offset_fetch_request(group, version=0))
+        request = offset_fetch_request(group, version=version, partitions=partitions, require_stable=require_stable)
+        found = read_offset_fetch(await coordinator.send(request, version), group)
+        return {each: found[each].offset if each in found else -1 for each in partitions}
 
     return await cluster.retrying(attempt)
 

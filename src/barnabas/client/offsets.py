@@ -1,4 +1,4 @@
-"""Which offsets a partition has: ListOffsets requests grouped by leader, and their answers. Pure.
+"""Which offsets a partition has, and which a group has committed: the requests and their answers. Pure.
 
 A position is an offset, or one of `EARLIEST`, `LATEST`, or a timestamp in milliseconds: the first offset whose record
 is that old or younger, or the end where there is none.
@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
+from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -20,6 +21,16 @@ MAX_TIMESTAMP: Final = -3
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
+
+_FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
+_FIRST_VERSION_WITH_GROUPS: Final = 8
+
+
+class CommittedOffset(NamedTuple):
+    """The offset of the next record to read, -1 where none is committed, and what whoever committed it noted."""
+
+    offset: int
+    metadata: str = ""
 
 
 class ListedOffset(NamedTuple):
@@ -67,3 +78,47 @@ def by_leader(topic_partitions: Iterable[TopicPartition], metadata: ClusterMetad
     for topic_partition in topic_partitions:
         groups.setdefault(metadata.leader(topic_partition), []).append(topic_partition)
     return groups
+
+
+def offset_fetch_request(
+    group: str, *, version: int, partitions: Iterable[TopicPartition] = (), require_stable: bool = False
+) -> OffsetFetchRequest:
+    """What `group` has committed for some partitions; the form depends on the version to send."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    request = OffsetFetchRequest(require_stable=require_stable and version >= _FIRST_VERSION_WITH_REQUIRE_STABLE)
+    if version >= _FIRST_VERSION_WITH_GROUPS:
+        request.groups = [
+            OffsetFetchRequest.OffsetFetchRequestGroup(
+                group_id=group,
+                topics=[
+                    OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                    for name, numbers in topics.items()
+                ],
+            )
+        ]
+    else:
+        request.group_id = group
+        request.topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
+            for name, numbers in topics.items()
+        ]
+    return request
+
+
+def read_offset_fetch(response: Any, group: str) -> dict[TopicPartition, CommittedOffset]:
+    """Raises `KafkaError` for the group's or any partition's error."""
+    found = response.groups[0] if response.groups else response
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    codes = [found.error_code]
+    for topic in found.topics:
+        for partition in topic.partitions:
+            codes.append(partition.error_code)
+            offsets[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+                partition.committed_offset, partition.metadata or ""
+            )
+    for code in codes:
+        if code:
+            raise KafkaError(ErrorCode(code), f"committed offsets of group {group!r}: {ErrorCode(code).name}")
+    return offsets

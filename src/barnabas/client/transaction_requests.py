@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from barnabas.client.offsets import CommittedOffset
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -43,13 +44,6 @@ class TransactionIdentity(NamedTuple):
     transactional_id: str
     producer_id: int = -1
     epoch: int = -1
-
-
-class CommittedOffset(NamedTuple):
-    """The next record to read; -1 where the group has committed none."""
-
-    offset: int
-    metadata: str = ""
 
 
 def init_producer_id_request(identity: TransactionIdentity, timeout_ms: int) -> InitProducerIdRequest:

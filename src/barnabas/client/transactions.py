@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from barnabas.client.cluster import RETRY_BACKOFF_MAX_MS, TRANSACTION, ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember
+from barnabas.client.offsets import CommittedOffset
 from barnabas.client.produce_requests import BATCH_BYTES, BUFFER_BYTES, DELIVERY_TIMEOUT_MS
 from barnabas.client.producer import Batch, Delivered, Partition, Producer
 from barnabas.client.transaction_requests import (
@@ -34,7 +35,6 @@ from barnabas.client.transaction_requests import (
     FENCED,
     REQUEST_RETRY_MS,
     TRANSACTION_TIMEOUT_MS,
-    CommittedOffset,
     TransactionIdentity,
     add_offsets_request,
     add_partitions_request,

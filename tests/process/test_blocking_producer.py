@@ -1,0 +1,213 @@
+"""The blocking producer against a cluster: what arrives, what is repeated, what counts, and who is fenced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.blocking_producer import BlockingProducer, BlockingTransactionalProducer
+from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, committed_offsets
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, CommittedOffset
+from barnabas.client.partitioner import partition_for_key
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.testing import KafkaCluster
+
+CONFIG = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3, config=CONFIG) as started:
+        yield started
+
+
+@pytest.fixture
+def client(kafka: KafkaCluster) -> Iterator[BlockingCluster]:
+    with BlockingCluster(kafka.bootstrap) as made:
+        yield made
+    kafka.recover()
+
+
+def values(kafka: KafkaCluster, topic: str) -> list[bytes]:
+    return sorted(each.value or b"" for each in kafka.records(topic))
+
+
+def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
+    """What a committed read gives when no transaction is open any more."""
+
+    async def read() -> list[bytes]:
+        partitions = await kafka.partitions_of(topic)
+        while True:
+            ends = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST))
+            stable = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_COMMITTED)
+            if all(stable[each].offset == ends[each].offset for each in partitions):
+                break
+            await asyncio.sleep(0.01)
+        consumer = Consumer(kafka.client, isolation_level=READ_COMMITTED)
+        await consumer.assign(dict.fromkeys(partitions, EARLIEST))
+        found: list[bytes] = []
+        while any(consumer.position(each) < ends[each].offset for each in partitions):
+            found += [each.record.value or b"" for each in await consumer.poll(1000)]
+        await consumer.close()
+        return sorted(found)
+
+    return kafka.run(asyncio.wait_for(read(), 20))
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_is_sent_arrives_once_where_kafkas_partitioner_says(
+    kafka: KafkaCluster, client: BlockingCluster, compression: str
+) -> None:
+    topic = f"sent-{compression}"
+    kafka.create_topic(topic, partitions=3)
+    offsets: dict[TopicPartition, int] = {}
+    producer = BlockingProducer(
+        client,
+        compression=compression,
+        batch_bytes=2_000,
+        on_delivered=lambda where, base, count: offsets.update({where: base + count}),
+    )
+    for number in range(500):
+        producer.send(topic, b"%03d" % number, key=b"k%d" % (number % 7), headers=[("h", b"%d" % number)])
+    producer.send(topic, None, key=b"tombstone", timestamp_ms=1_234)
+    producer.flush()
+    records = kafka.records(topic)
+    assert sorted(each.value for each in records if each.value is not None) == [b"%03d" % each for each in range(500)]
+    assert all(each.partition == partition_for_key(each.key or b"", 3) for each in records)
+    assert [each.timestamp for each in records if each.value is None] == [1_234]
+    assert sum(offsets.values()) == 501
+    in_order: dict[int, list[bytes]] = {}
+    for each in records:
+        if each.value is not None:
+            in_order.setdefault(each.partition, []).append(each.value)
+    assert all(found == sorted(found) for found in in_order.values())
+
+
+def test_a_retry_keeps_the_order_and_doubles_nothing_while_leaders_die(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("moves", partitions=3, replication_factor=3)
+    producer = BlockingProducer(client, batch_bytes=1_000)
+    victim = kafka.partition("moves", 0).leader
+    for number in range(300):
+        if number == 100:
+            victim.kill()
+        producer.send("moves", b"%03d" % number, partition=number % 3)
+    producer.flush()
+    kafka.recover()
+    assert values(kafka, "moves") == [b"%03d" % each for each in range(300)]
+
+
+def test_an_answer_that_was_lost_is_asked_for_again_with_the_same_sequence(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("lost", partitions=1)
+    producer = BlockingProducer(client)
+    rule = kafka.disconnect("PRODUCE", applied=True)
+    producer.send("lost", b"once")
+    producer.flush()
+    assert rule.over
+    assert values(kafka, "lost") == [b"once"]
+
+
+def test_a_topic_or_partition_that_is_not_there_is_named(kafka: KafkaCluster, client: BlockingCluster) -> None:
+    kafka.create_topic("narrow", partitions=2)
+    producer = BlockingProducer(client)
+    with pytest.raises(ValueError, match="partitions 0 to 1, not 2"):
+        producer.send("narrow", b"x", partition=2)
+    with pytest.raises(KafkaError, match="'not a topic'"):
+        producer.send("not a topic", b"x")
+
+
+def test_a_record_that_is_too_large_ends_the_producer(kafka: KafkaCluster, client: BlockingCluster) -> None:
+    kafka.create_topic("small", config={"max.message.bytes": "1000"})
+    producer = BlockingProducer(client)
+    producer.send("small", b"x" * 2_000)
+    with pytest.raises(KafkaError, match="small-0") as refused:
+        producer.flush()
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    with pytest.raises(KafkaError, match="small-0"):
+        producer.send("small", b"y")
+
+
+def test_records_and_offsets_of_a_transaction_count_together(kafka: KafkaCluster, client: BlockingCluster) -> None:
+    kafka.create_topic("together", partitions=2)
+    source = TopicPartition("together", 0)
+    producer = BlockingTransactionalProducer(client, "together")
+    with pytest.raises(RuntimeError, match="init_transactions"):
+        producer.begin_transaction()
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("together", b"aborted", partition=0)
+    producer.flush()
+    producer.send("together", b"never sent", partition=1)
+    producer.abort_transaction()
+    producer.begin_transaction()
+    producer.send("together", b"counts", partition=0)
+    producer.send("together", b"counts too", partition=1)
+    producer.send_offsets({source: 7}, "group-together")
+    producer.commit_transaction()
+    producer.begin_transaction()
+    producer.commit_transaction()  # an empty one
+    assert committed_offsets(client, "group-together", [source]) == {source: CommittedOffset(7)}
+    assert committed(kafka, "together") == [b"counts", b"counts too"]
+
+
+def test_a_refused_record_spoils_its_transaction_and_not_the_next(kafka: KafkaCluster, client: BlockingCluster) -> None:
+    kafka.create_topic("spoilt", config={"max.message.bytes": "1000"})
+    producer = BlockingTransactionalProducer(client, "spoilt")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("spoilt", b"x" * 2_000)
+    with pytest.raises(KafkaError, match="spoilt-0"):
+        producer.commit_transaction()
+    producer.abort_transaction()
+    producer.begin_transaction()
+    producer.send("spoilt", b"fine")
+    producer.commit_transaction()
+    assert committed(kafka, "spoilt") == [b"fine"]
+
+
+def test_several_producers_write_into_one_transaction_that_ends_while_its_coordinator_moves(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("shared", partitions=2, replication_factor=3)
+    owner = BlockingTransaction.initialized(client, "shared")
+    for partition in range(2):
+        with BlockingCluster(kafka.bootstrap) as own:
+            producer = BlockingProducer(own, transaction=BlockingTransaction(own, owner.identity))
+            for number in range(10):
+                producer.send("shared", b"%d-%d" % (partition, number), partition=partition)
+            producer.flush()
+    coordinator = kafka.partition("__transaction_state", 0).leader
+    coordinator.kill()
+    marked = TopicPartition("shared", 0)
+    owner.add_offsets("group-shared", {marked: CommittedOffset(1, "noted")})
+    owner.end(committed=True)
+    owner.end(committed=True)
+    owner.end(committed=False)  # undoes nothing
+    kafka.recover()
+    assert len(committed(kafka, "shared")) == 20
+    assert committed_offsets(client, "group-shared", [marked]) == {marked: CommittedOffset(1, "noted")}
+
+
+def test_whoever_takes_the_id_over_fences_its_predecessor(kafka: KafkaCluster, client: BlockingCluster) -> None:
+    kafka.create_topic("fenced")
+    zombie = BlockingTransactionalProducer(client, "fenced")
+    zombie.init_transactions()
+    zombie.begin_transaction()
+    zombie.send("fenced", b"zombie")
+    zombie.flush()
+    successor = BlockingTransactionalProducer(client, "fenced")
+    successor.init_transactions()
+    with pytest.raises(ProducerFenced, match="'fenced': PRODUCER_FENCED"):
+        zombie.commit_transaction()
+    successor.begin_transaction()
+    successor.send("fenced", b"successor")
+    successor.commit_transaction()
+    assert committed(kafka, "fenced") == [b"successor"]
