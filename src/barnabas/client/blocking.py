@@ -5,6 +5,8 @@ A reader keeps its next fetch under way while it works on the last one's records
 
 from __future__ import annotations
 
+import base64
+import os
 import socket
 import ssl
 import time
@@ -22,11 +24,14 @@ from barnabas.client.offsets import (
     list_offsets_request,
     read_list_offsets,
 )
+from barnabas.client.sasl import SaslLogin, SaslRefused
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
@@ -49,6 +54,7 @@ class BlockingConnection:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
         negotiate: bool = True,
         frame_max: int = FRAME_BYTES_MAX,
     ) -> None:
@@ -66,6 +72,8 @@ class BlockingConnection:
                 self._socket = tls.wrap_socket(plain, server_hostname=host)
             if negotiate:
                 self.negotiate()
+            if login is not None:
+                self._authenticate(login)
         except BaseException:
             plain.close()
             raise
@@ -98,6 +106,29 @@ class BlockingConnection:
             raise KafkaError(ErrorCode(answer.error_code), f"{self.host}:{self.port} refused ApiVersions")
         self._exchange.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         return self._exchange.versions
+
+    def _authenticate(self, login: SaslLogin) -> None:
+        """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152). Raises `KafkaError` where the broker refuses."""
+        answer = self.send(SaslHandshakeRequest(mechanism=login.mechanism))
+        if answer.error_code:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise KafkaError(
+                ErrorCode(answer.error_code),
+                f"{self.host}:{self.port} does not offer the SASL mechanism {login.mechanism}; it offers {offered}",
+            )
+        tokens = login.tokens(base64.b64encode(os.urandom(24)).decode())
+        token = next(tokens)
+        while True:
+            answer = self.send(SaslAuthenticateRequest(auth_bytes=token))
+            if answer.error_code:
+                code = ErrorCode(answer.error_code)
+                raise KafkaError(code, f"{self.host}:{self.port} refused {login}: {answer.error_message or code.name}")
+            try:
+                token = tokens.send(bytes(answer.auth_bytes))
+            except StopIteration:
+                return
+            except SaslRefused as error:
+                raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.host}:{self.port}: {error}") from None
 
     def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
         """Sends and waits for the response."""
@@ -168,6 +199,7 @@ class BlockingCluster:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = 60_000,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
         self.bootstrap = parse_bootstrap(bootstrap)
         self.client_id = client_id
@@ -175,6 +207,7 @@ class BlockingCluster:
         self._request_timeout_ms = request_timeout_ms
         self._retry_timeout_ms = retry_timeout_ms
         self._tls = tls
+        self._login = login
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -197,7 +230,12 @@ class BlockingCluster:
         connection = self._connections.get((host, port))
         if connection is None or connection.closed:
             connection = BlockingConnection(
-                host, port, self.client_id, request_timeout_ms=self._request_timeout_ms, tls=self._tls
+                host,
+                port,
+                self.client_id,
+                request_timeout_ms=self._request_timeout_ms,
+                tls=self._tls,
+                login=self._login,
             )
             self._connections[host, port] = connection
         return connection
