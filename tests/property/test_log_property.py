@@ -158,7 +158,8 @@ class LogMachine(RuleBasedStateMachine):
         assert base <= self.log.log_end_offset <= end_before
         if not lost_any:
             whole = [each for each in self.batches if each[0] >= base]
-            assert self.log.log_end_offset == (whole[-1][0] + len(whole[-1][1]) if whole else base)
+            end = whole[-1][0] + len(whole[-1][1]) if whole else base
+            assert self.log.log_end_offset == max(end, self.start)
         self.batches = [each for each in self.batches if each[0] + len(each[1]) <= self.log.log_end_offset]
         self.end = self.log.log_end_offset
         self.reopened()
