@@ -1,15 +1,35 @@
-"""Records into Arrow columns, as Spark takes them."""
+"""Record batches into Arrow columns, as Spark takes them: compiled (`kernels`), or record by record in plain Python.
+
+Both ways give the same columns, which a property test holds. Plain Python reads what the kernels don't know (messages
+of magic 0 and 1), and short ranges, for which importing numba would take longer than it saves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import importlib.util
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow
 
 from barnabas.spark.plan import OffsetRange
-from barnabas.wire.records import BatchHeader, Record
+from barnabas.spark.values import Place, ValueFormat
+from barnabas.wire.compression import Codec, decompress
+from barnabas.wire.errors import WireError
+from barnabas.wire.message import Bytes
+from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, records_of
 
+if TYPE_CHECKING:
+    import numpy
+
+CHUNK_BYTES: Final = 16 * 1024 * 1024
+"""Unpacked bytes after which a chunk is handed on: what a task holds of its partition at a time."""
+COMPILED_RECORDS_MIN: Final = 50_000
+"""Shorter ranges are decoded in plain Python: numba's import takes about as long (0.45 s of CPU) as their decoding."""
+
+_HEADER: Final = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
 _TYPES: Final[dict[str, Any]] = {
     "key": pyarrow.binary(),
     "value": pyarrow.binary(),
@@ -18,48 +38,252 @@ _TYPES: Final[dict[str, Any]] = {
     "offset": pyarrow.int64(),
     "timestamp": pyarrow.timestamp("us", tz="UTC"),
     "timestampType": pyarrow.int32(),
-    "headers": pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])),
+    "headers": pyarrow.list_(_HEADER),
 }
 
 
-class Columns:
-    """Gathers records; `take` gives them as one RecordBatch with the columns asked for, in their order."""
+class Fetched(NamedTuple):
+    """Data batches of one answer with their place in it: CRC verified, nothing of aborted transactions."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._schema = pyarrow.schema([pyarrow.field(name, _TYPES[name]) for name in names])
-        self._values: dict[str, list[Any]] = {name: [] for name in names}
-        self._rows = 0
+    data: memoryview
+    batches: list[tuple[BatchHeader, int, int]]
 
-    def __len__(self) -> int:
-        return self._rows
 
-    def add(self, source: OffsetRange, header: BatchHeader, records: list[Record]) -> None:
-        values = self._values
-        count = len(records)
-        self._rows += count
-        if "key" in values:
-            values["key"] += [each.key for each in records]
-        if "value" in values:
-            values["value"] += [each.value for each in records]
-        if "topic" in values:
-            values["topic"] += [source.topic] * count
-        if "partition" in values:
-            values["partition"] += [source.partition] * count
-        if "offset" in values:
-            values["offset"] += [each.offset for each in records]
-        if "timestamp" in values:
-            values["timestamp"] += [each.timestamp * 1000 for each in records]
-        if "timestampType" in values:
-            values["timestampType"] += [int(header.timestamp_type)] * count
-        if "headers" in values:
-            values["headers"] += [
+class Columns(NamedTuple):
+    """Which columns are wanted, in their order, and the type of ``value``."""
+
+    names: tuple[str, ...]
+    value_type: Any = _TYPES["value"]
+
+    def schema(self) -> Any:
+        return pyarrow.schema(
+            [pyarrow.field(name, self.value_type if name == "value" else _TYPES[name]) for name in self.names]
+        )
+
+
+def compiled_available() -> bool:
+    return _numba_is_there()
+
+
+@cache
+def _numba_is_there() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
+def record_batches(
+    fetched: Iterator[Fetched], wanted: OffsetRange, columns: Columns, values: ValueFormat, *, compiled: bool
+) -> Iterator[pyarrow.RecordBatch]:
+    """Each answer's records inside `wanted` as one or more Arrow batches; empty ones are left out."""
+    schema = columns.schema()
+    for each in fetched:
+        for chunk in _chunks(each):
+            decode = decode_compiled if compiled and chunk.batches[0][0].magic == 2 else decode_plain
+            found = decode(chunk, wanted, columns.names)
+            rows = len(found["offset"])
+            if not rows:
+                continue
+            if "value" in found and values.kind != "raw":
+                found["value"] = values.decode(found["value"], columns.value_type, _place(wanted, found["offset"]))
+            constant = {"topic": wanted.topic, "partition": wanted.partition}
+            arrays = [
+                pyarrow.repeat(pyarrow.scalar(constant[name], _TYPES[name]), rows) if name in constant else found[name]
+                for name in columns.names
+            ]
+            yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _place(wanted: OffsetRange, offsets: Any) -> Place:
+    return lambda row: f"{wanted.topic_partition}@{offsets[row]}"
+
+
+def _chunks(fetched: Fetched) -> Iterator[Fetched]:
+    """Runs of batches of one kind, old messages or not, packed or not, with about `CHUNK_BYTES` at most."""
+
+    def kind(batch: tuple[BatchHeader, int, int]) -> tuple[bool, bool]:
+        return batch[0].magic == 2, batch[0].compression is Codec.NONE
+
+    for (_, plain), run in groupby(fetched.batches, kind):
+        chunk: list[tuple[BatchHeader, int, int]] = []
+        size = 0
+        for batch in run:
+            chunk.append(batch)
+            # Packed batches count as ten times as large: what they unpack to is not known yet.
+            size += batch[0].length if plain else 10 * batch[0].length
+            if size >= CHUNK_BYTES:
+                yield Fetched(fetched.data, chunk)
+                chunk, size = [], 0
+        if chunk:
+            yield Fetched(fetched.data, chunk)
+
+
+def decode_plain(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -> dict[str, Any]:
+    """Columns by name, ``offset`` always among them. Raises `WireError`."""
+    offsets: list[int] = []
+    timestamps: list[int] = []
+    types: list[int] = []
+    keys: list[Any] = []
+    values: list[Any] = []
+    headers: list[Any] = []
+    for header, start, end in chunk.batches:
+        records = records_of(chunk.data, start, end)
+        if header.base_offset < wanted.start or header.last_offset >= wanted.end or header.magic < 2:
+            records = [each for each in records if wanted.start <= each.offset < wanted.end]
+        offsets += [each.offset for each in records]
+        timestamps += [each.timestamp * 1000 for each in records]
+        types += [int(header.timestamp_type)] * len(records)
+        if "key" in names:
+            keys += [each.key for each in records]
+        if "value" in names:
+            values += [each.value for each in records]
+        if "headers" in names:
+            headers += [
                 [{"key": key, "value": value} for key, value in each.headers] if each.headers else None
                 for each in records
             ]
+    given = {
+        "offset": offsets,
+        "timestamp": timestamps,
+        "timestampType": types,
+        "key": keys,
+        "value": values,
+        "headers": headers,
+    }
+    return {
+        name: pyarrow.array(column, _TYPES[name]) for name, column in given.items() if name in names or name == "offset"
+    }
 
-    def take(self) -> pyarrow.RecordBatch:
-        arrays = [pyarrow.array(self._values[field.name], field.type) for field in self._schema]
-        for gathered in self._values.values():
-            gathered.clear()
-        self._rows = 0
-        return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+def decode_compiled(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -> dict[str, Any]:
+    """The same as `decode_plain`, by the compiled kernels. Batches of magic 2 only. Raises `WireError`."""
+    import numpy
+
+    from barnabas.spark import kernels
+
+    source, sections = _sections(chunk, kernels.NO_APPEND_TIME)
+    rows_max = int(sections[:, 2].sum())
+    bytes_max = int((sections[:, 1] - sections[:, 0]).sum())
+    with_keys, with_values = "key" in names, "value" in names
+    keys, key_ends, key_validity = _binary_buffers(rows_max if with_keys else 0, bytes_max if with_keys else 0)
+    values, value_ends, value_validity = _binary_buffers(
+        rows_max if with_values else 0, bytes_max if with_values else 0
+    )
+    offsets = numpy.empty(rows_max, numpy.int64)
+    timestamps = numpy.empty(rows_max, numpy.int64)
+    types = numpy.empty(rows_max, numpy.int32)
+    header_positions = numpy.empty(rows_max, numpy.int64)
+    header_counts = numpy.empty(rows_max, numpy.int64)
+    totals = numpy.zeros(kernels.TOTALS_FIELDS, numpy.int64)
+    rows = kernels.decode(
+        source, sections, wanted.start, wanted.end, with_keys, with_values, offsets, timestamps, types,
+        key_ends, keys, key_validity, value_ends, values, value_validity, header_positions, header_counts, totals,
+    )  # fmt: skip
+    if rows < 0:
+        raise WireError(kernels.FAULTS[rows])
+    key_bytes, null_keys, value_bytes, null_values, headers, bare = map(int, totals)
+    found = {"offset": _fixed(_TYPES["offset"], offsets, rows)}
+    if "timestamp" in names:
+        found["timestamp"] = _fixed(_TYPES["timestamp"], timestamps, rows)
+    if "timestampType" in names:
+        found["timestampType"] = _fixed(_TYPES["timestampType"], types, rows)
+    if with_keys:
+        found["key"] = _binary(_TYPES["key"], keys[:key_bytes], key_ends, key_validity, null_keys, rows)
+    if with_values:
+        found["value"] = _binary(_TYPES["value"], values[:value_bytes], value_ends, value_validity, null_values, rows)
+    if "headers" in names:
+        found["headers"] = _headers(source, rows, header_positions, header_counts, headers, bare)
+    return found
+
+
+def _sections(chunk: Fetched, no_append_time: int) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
+    """The bytes that records lie in, and where each batch's are: the answer itself, or what was packed in it."""
+    import numpy
+
+    described: list[tuple[int, ...]] = []
+    data: Bytes = chunk.data
+    packed = chunk.batches[0][0].compression is not Codec.NONE
+    unpacked: list[memoryview] = []
+    position = 0
+    for header, start, end in chunk.batches:
+        begin, stop = start + HEADER_BYTES, end
+        if packed:
+            unpacked.append(memoryview(decompress(header.compression, chunk.data[begin:end])))
+            begin, stop = position, position + len(unpacked[-1])
+            position = stop
+        # A record takes seven bytes or more: a count beyond that would only ask for memory.
+        if header.record_count < 0 or header.record_count * 7 > stop - begin:
+            raise WireError(f"a batch of {stop - begin} bytes says it has {header.record_count} records")
+        append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else no_append_time
+        described.append(
+            (
+                begin,
+                stop,
+                header.record_count,
+                header.base_offset,
+                header.base_timestamp,
+                append_time,
+                int(header.timestamp_type),
+            )
+        )
+    if packed:
+        data = b"".join(unpacked) if len(unpacked) > 1 else unpacked[0]
+    source = numpy.frombuffer(data, numpy.uint8)
+    # One type for all sources, else numba compiles a second time.
+    source.flags.writeable = False
+    return source, numpy.array(described, numpy.int64)
+
+
+def _binary_buffers(rows: int, size: int) -> tuple[Any, Any, Any]:
+    """For bytes, their ends (with a 0 in front) and their validity; untouched pages of `size` cost no memory."""
+    import numpy
+
+    ends = numpy.empty(rows + 1, numpy.int32)
+    ends[0] = 0
+    return numpy.empty(size, numpy.uint8), ends, numpy.zeros((rows >> 3) + 1, numpy.uint8)
+
+
+def _fixed(kind: Any, values: Any, rows: int) -> Any:
+    return pyarrow.Array.from_buffers(kind, rows, [None, pyarrow.py_buffer(values[:rows])])
+
+
+def _binary(kind: Any, data: Any, ends: Any, validity: Any, nulls: int, rows: int) -> Any:
+    buffers = [
+        pyarrow.py_buffer(validity) if nulls else None,
+        pyarrow.py_buffer(ends[: rows + 1]),
+        pyarrow.py_buffer(data),
+    ]
+    return pyarrow.Array.from_buffers(kind, rows, buffers, nulls)
+
+
+def _headers(source: Any, rows: int, positions: Any, counts: Any, headers: int, bare: int) -> Any:
+    import numpy
+
+    from barnabas.spark import kernels
+
+    # Names and values lie inside the source, each byte of it once at most.
+    names, name_ends, _ = _binary_buffers(headers, source.shape[0] if headers else 0)
+    values, value_ends, value_validity = _binary_buffers(headers, source.shape[0] if headers else 0)
+    list_ends = numpy.empty(rows + 1, numpy.int32)
+    list_ends[0] = 0
+    list_validity = numpy.zeros((rows >> 3) + 1, numpy.uint8)
+    totals = numpy.zeros(3, numpy.int64)
+    count = kernels.decode_headers(
+        source, rows, positions, counts, list_ends, list_validity,
+        name_ends, names, value_ends, values, value_validity, totals,
+    )  # fmt: skip
+    if count < 0:
+        raise WireError(kernels.FAULTS[count])
+    name_bytes, value_bytes, null_values = map(int, totals)
+    name_array = _binary(pyarrow.binary(), names[:name_bytes], name_ends, None, 0, headers)
+    try:
+        name_array = name_array.cast(pyarrow.string())
+    except pyarrow.ArrowInvalid:
+        name_array = pyarrow.array([str(each, "utf-8", "replace") for each in name_array.to_pylist()], pyarrow.string())
+    value_array = _binary(pyarrow.binary(), values[:value_bytes], value_ends, value_validity, null_values, headers)
+    structs = pyarrow.StructArray.from_arrays([name_array, value_array], fields=list(_HEADER))
+    return pyarrow.Array.from_buffers(
+        _TYPES["headers"],
+        rows,
+        [pyarrow.py_buffer(list_validity) if bare else None, pyarrow.py_buffer(list_ends)],
+        bare,
+        children=[structs],
+    )

@@ -4,42 +4,69 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.client.offsets import EARLIEST, LATEST
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 
 _POSITIONS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class OffsetRange(NamedTuple):
-    """Records of one topic partition with `start` <= offset < `end`."""
+    """Records of one topic partition with `start` <= offset < `end`; `topic_id` tells a topic from its namesakes."""
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: Uuid = ZERO_UUID
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
         return max(0, self.end - self.start)
 
+    def __str__(self) -> str:
+        return f"{self.topic_partition} [{self.start}, {self.end})"
 
-class Positions(NamedTuple):
-    """Where a read starts or ends: `default` (`EARLIEST` or `LATEST`) or an offset for some partitions."""
 
-    default: int
-    by_partition: Mapping[TopicPartition, int]
+class Bounds(NamedTuple):
+    """What a partition has now: the first offset kept and the one behind the last that may be read."""
 
-    def of(self, topic_partition: TopicPartition) -> int:
+    low: int
+    high: int
+
+
+class AtTimestamp(NamedTuple):
+    """The first record whose timestamp is not below `timestamp_ms`."""
+
+    timestamp_ms: int
+
+
+Position: TypeAlias = "int | AtTimestamp"
+"""An offset, `EARLIEST`, `LATEST` or a timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where a read starts or ends: `default`, and something else for some partitions."""
+
+    default: Position
+    by_partition: Mapping[TopicPartition, Position]
+
+    def of(self, topic_partition: TopicPartition) -> Position:
         return self.by_partition.get(topic_partition, self.default)
 
+    def mentions(self, offset: int) -> bool:
+        return self.default == offset or offset in self.by_partition.values()
 
-def parse_positions(option: str, text: str, default: int) -> Positions:
+
+def parse_positions(option: str, text: str, default: Position) -> Positions:
     """``earliest``, ``latest`` or ``{"topic":{"0":23,"1":-2}}``, as the official connector takes it.
 
     In the JSON -2 is the earliest offset and -1 the latest. Raises ``ValueError`` naming the option.
@@ -47,24 +74,30 @@ def parse_positions(option: str, text: str, default: int) -> Positions:
     word = text.strip().lower()
     if word in _POSITIONS:
         return Positions(_POSITIONS[word], {})
-    try:
-        given = json.loads(text)
-        offsets = {
-            TopicPartition(str(topic), int(partition)): int(offset)
-            for topic, partitions in given.items()
-            for partition, offset in partitions.items()
-        }
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"Option {option} is {text!r}: it takes earliest, latest or JSON such as "
-            f'{{"topic":{{"0":23,"1":-2}}}} ({error}).'
-        ) from None
+    offsets = _by_partition(option, text, 'earliest, latest or JSON such as {"topic":{"0":23,"1":-2}}')
     negative = [offset for offset in offsets.values() if offset < EARLIEST]
     if negative:
         raise ValueError(
             f"Option {option} has the offset {negative[0]}: only -2 (earliest) and -1 (latest) are below 0."
         )
     return Positions(default, offsets)
+
+
+def parse_timestamps(option: str, text: str, default: Position) -> Positions:
+    """``{"topic":{"0":1700000000000}}``, milliseconds. Raises ``ValueError`` naming the option."""
+    timestamps = _by_partition(option, text, 'JSON such as {"topic":{"0":1700000000000}}, in milliseconds')
+    return Positions(default, {each: AtTimestamp(timestamp_ms) for each, timestamp_ms in timestamps.items()})
+
+
+def _by_partition(option: str, text: str, taken: str) -> dict[TopicPartition, int]:
+    try:
+        return {
+            TopicPartition(str(topic), int(partition)): int(number)
+            for topic, partitions in json.loads(text).items()
+            for partition, number in partitions.items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"Option {option} is {text!r}: it takes {taken} ({error}).") from None
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
@@ -82,16 +115,86 @@ def cut(
 
     Empty ranges are left out. The order of the input is kept.
     """
-    wanted = [each for each in ranges if len(each)]
+    wanted = [each for each in ranges if each.size]
     if max_records is not None:
-        wanted = [piece for each in wanted for piece in _pieces(each, -(-len(each) // max_records))]
+        wanted = [piece for each in wanted for piece in _pieces(each, -(-each.size // max_records))]
     if min_partitions is not None and len(wanted) < min_partitions:
-        total = sum(map(len, wanted))
-        wanted = [piece for each in wanted for piece in _pieces(each, round(min_partitions * len(each) / total))]
+        total = sum(each.size for each in wanted)
+        wanted = [piece for each in wanted for piece in _pieces(each, round(min_partitions * each.size / total))]
     return wanted
 
 
 def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    count = max(1, min(count, len(whole)))
-    edges = [whole.start + len(whole) * i // count for i in range(count + 1)]
-    return [OffsetRange(whole.topic, whole.partition, a, b) for a, b in pairwise(edges)]
+    count = max(1, min(count, whole.size))
+    edges = [whole.start + whole.size * i // count for i in range(count + 1)]
+    return [whole._replace(start=a, end=b) for a, b in pairwise(edges)]
+
+
+def admitted(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], max_records: int
+) -> dict[TopicPartition, int]:
+    """Ends of a micro-batch of at most `max_records`, in proportion to what waits (Spark's ``rateLimit``).
+
+    Where something waits, something is admitted: the sum is `max_records` exactly, or all there is.
+    """
+    waiting = {each: max(0, end - starts.get(each, end)) for each, end in ends.items()}
+    total = sum(waiting.values())
+    if total <= max_records:
+        return dict(ends)
+    shares = {each: count * max_records // total for each, count in waiting.items()}
+    # What rounding left over goes to those with the largest remainder, so that one record a batch moves on as well.
+    left = max_records - sum(shares.values())
+    for each in sorted(waiting, key=lambda name: (-(waiting[name] * max_records % total), name))[:left]:
+        shares[each] += 1
+    return {each: starts.get(each, ends[each]) + shares[each] for each in ends}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """One topic in a streaming offset: the next offset of each partition, and where the query's first batch began."""
+
+    topic_id: Uuid
+    next_offsets: Mapping[int, int]
+    first: Mapping[int, int] | None = None
+    """Only in the initial offset and in the end of the first batch. Spark asks for the initial offset again when it
+    repeats that batch, and by then "latest" would be another one."""
+
+    @property
+    def initial(self) -> bool:
+        return self.first is not None and self.first == self.next_offsets
+
+
+def offsets_to_json(topics: Mapping[str, TopicOffsets]) -> dict[str, Any]:
+    """A checkpoint's offset: ``{"orders": {"id": "qJ..", "offsets": {"0": 15}}}``."""
+    written: dict[str, Any] = {}
+    for name, topic in sorted(topics.items()):
+        written[name] = {"id": str(topic.topic_id), "offsets": _with_text_keys(topic.next_offsets)}
+        if topic.first is not None:
+            written[name]["first"] = _with_text_keys(topic.first)
+    return written
+
+
+def offsets_from_json(written: Mapping[str, Any]) -> dict[str, TopicOffsets]:
+    """The inverse. Raises ``ValueError`` for what this source did not write."""
+    try:
+        return {
+            name: TopicOffsets(
+                Uuid.parse(topic["id"]),
+                _with_number_keys(topic["offsets"]),
+                _with_number_keys(topic["first"]) if "first" in topic else None,
+            )
+            for name, topic in written.items()
+        }
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise ValueError(
+            f"The checkpoint's offset {json.dumps(written)[:200]} is not of format('barnabas'): give this query a "
+            "checkpointLocation of its own."
+        ) from None
+
+
+def _with_text_keys(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def _with_number_keys(offsets: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in offsets.items()}

@@ -4,29 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
-
-from barnabas.spark.options import SourceOptions
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from barnabas.spark.options import SourceOptions
+
 
 class BarnabasDataSource(DataSource):  # type: ignore[misc]
-    """Reads topics of any Kafka-protocol cluster; same columns and option names as the official connector."""
+    """Reads topics of any Kafka-protocol cluster; same columns and option names as the official connector.
+
+    Imports are inside the methods: each of Spark's processes calls one of them, and its start-up counts.
+    """
 
     @classmethod
     def name(cls) -> str:
         return "barnabas"
 
     def schema(self) -> str:
+        from barnabas.spark.options import SourceOptions
+
         return SourceOptions.parse(self.options).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        # Not at the top: the planner's process only wants the schema, and its start-up counts.
-        from barnabas.spark.reader import TopicReader
+        from barnabas.spark.reader import FilteringReader, TopicReader
 
-        return TopicReader(SourceOptions.parse(self.options), schema.names)
+        options = self._source_options(schema)
+        return (FilteringReader if options.filter_pushdown else TopicReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from barnabas.spark.stream import TopicStreamReader
+
+        return TopicStreamReader(self._source_options(schema), schema)
+
+    def _source_options(self, schema: StructType) -> SourceOptions:
+        """Raises ``ValueError`` where a schema that the user gave is not one of the source's."""
+        from barnabas.spark.options import SourceOptions
+
+        options = SourceOptions.parse(self.options)
+        options.check_schema(schema)
+        return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from barnabas.spark.sink import BatchWriter  # type: ignore[import-not-found, unused-ignore]

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.plan import OffsetRange, cut, parse_positions
+from barnabas.spark.plan import (
+    AtTimestamp,
+    OffsetRange,
+    Positions,
+    TopicOffsets,
+    admitted,
+    cut,
+    offsets_from_json,
+    offsets_to_json,
+    parse_positions,
+)
 
 ranges = st.lists(
     st.tuples(st.integers(0, 50), st.integers(0, 500), st.integers(0, 500)).map(
@@ -27,9 +39,9 @@ def test_cutting_keeps_every_offset_once(
     pieces = cut(given_ranges, min_partitions=minimum, max_records=most)
     offsets = [(each.partition, offset) for each in pieces for offset in range(each.start, each.end)]
     assert offsets == [(each.partition, offset) for each in given_ranges for offset in range(each.start, each.end)]
-    assert all(len(each) > 0 for each in pieces)
+    assert all(each.size > 0 for each in pieces)
     if most is not None:
-        assert all(len(each) <= most for each in pieces)
+        assert all(each.size <= most for each in pieces)
 
 
 def test_one_large_partition_is_cut_into_as_many_pieces_as_are_wanted() -> None:
@@ -57,15 +69,77 @@ BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ({**BASE, "startingOffsets": "latest"}, "latest"),
         ({**BASE, "endingOffsets": "earliest"}, "earliest"),
         ({**BASE, "columns": "value,colour"}, "colour"),
-        ({**BASE, "minPartitions": "0"}, "minpartitions"),
-        ({**BASE, "failOnDataLoss": "maybe"}, "failondataloss"),
-        ({**BASE, "subscripe": "t"}, "subscripe"),
+        ({**BASE, "minPartitions": "0"}, "minPartitions"),
+        ({**BASE, "failOnDataLoss": "maybe"}, "failOnDataLoss"),
+        ({**BASE, "subscripe": "t"}, "Did you mean subscribe?"),
+        ({**BASE, "startingTimestamp": "soon"}, "startingTimestamp"),
+        ({**BASE, "startingOffsetsByTimestamp": "soon"}, "milliseconds"),
+        ({**BASE, "kafka.security.protocol": "TLS"}, "SASL_SSL"),
+        ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "GSSAPI"),
+        ({**BASE, "kafka.bootstrap.servers": "h:x"}, "host:port"),
+        ({**BASE, "value.format": "xml"}, "json"),
+        ({**BASE, "value.format": "json"}, "value.schema"),
+        ({**BASE, "value.format": "avro"}, "value.schema.registry"),
+        ({**BASE, "subscribePattern": "(", "subscribe": ""}, "subscribe"),
+        ({**BASE, "columns": "value,value"}, "once"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError) as refused:
-        SourceOptions.parse(options)
+        SourceOptions.parse(options).for_batch()
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"endingOffsets": "latest"}, "a stream has no end"),
+        ({"filterPushdown": "true"}, "batch"),
+        ({"maxOffsetsPerTrigger": "5", "maxBytesPerTrigger": "5"}, "one limit"),
+        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "above"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+    ],
+)
+def test_what_a_stream_cannot_have_is_said(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        SourceOptions.parse({**BASE, **options}).for_stream()
+
+
+def test_batches_begin_at_the_start_and_streams_at_the_end_unless_told() -> None:
+    batch, stream = SourceOptions.parse(BASE).for_batch(), SourceOptions.parse(BASE).for_stream()
+    assert (batch.starting, batch.ending) == (Positions(EARLIEST, {}), Positions(LATEST, {}))
+    assert stream.starting == Positions(LATEST, {})
+    at = {"startingTimestamp": "17", "startingOffsetsByTimestamp": '{"t":{"0":1}}', "startingOffsets": "latest"}
+    assert SourceOptions.parse({**BASE, **at}).starting == Positions(AtTimestamp(17), {})
+
+
+def test_offsets_go_to_the_same_group_in_every_run_of_a_subscription() -> None:
+    first, again = SourceOptions.parse(BASE), SourceOptions.parse({**BASE, "columns": "offset"})
+    assert first.group_id == again.group_id
+    assert first.group_id != SourceOptions.parse({**BASE, "subscribe": "other"}).group_id
+    assert SourceOptions.parse({**BASE, "commitOffsets": "false"}).group_id is None
+    assert SourceOptions.parse({**BASE, "groupId": "mine"}).group_id == "mine"
+
+
+@given(st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 1000), st.integers(0, 1000))), st.integers(1, 2000))
+def test_a_limited_batch_takes_exactly_its_share_from_what_waits(
+    waiting: dict[int, tuple[int, int]], limit: int
+) -> None:
+    starts = {TopicPartition("t", number): min(pair) for number, pair in waiting.items()}
+    ends = {TopicPartition("t", number): max(pair) for number, pair in waiting.items()}
+    chosen = admitted(starts, ends, limit)
+    assert all(starts[each] <= chosen[each] <= ends[each] for each in ends)
+    taken = sum(chosen.values()) - sum(starts.values())
+    assert taken == min(limit, sum(ends.values()) - sum(starts.values()))
+
+
+def test_a_checkpoints_offset_is_read_back_as_it_was_written() -> None:
+    topics = {"t": TopicOffsets(Uuid(bytes(range(16))), {0: 5, 10: 7}, {0: 1, 10: 7})}
+    written = json.loads(json.dumps(offsets_to_json(topics)))
+    assert offsets_from_json(written) == topics
+    assert not topics["t"].initial
+    with pytest.raises(ValueError, match="checkpointLocation"):
+        offsets_from_json({"t": {"0": 5}})
 
 
 def test_the_schema_is_the_official_connectors_and_columns_prune_it() -> None:

@@ -1,0 +1,153 @@
+"""How a cluster is reached: addresses, TLS and SASL from the ``kafka.*`` options, and the connections of a process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Self
+
+from barnabas.client.blocking import REQUEST_TIMEOUT_MS, BlockingCluster
+from barnabas.client.connection import ConnectionLost
+from barnabas.client.metadata import parse_bootstrap
+from barnabas.client.sasl import SaslLogin, login_of
+
+RETRY_TIMEOUT_MS: Final = 60_000
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Plain values, so that it can be sent to executors; sockets and TLS contexts are made where they are used."""
+
+    bootstrap: str
+    client_id: str
+    protocol: str
+    login: SaslLogin | None
+    ssl: tuple[tuple[str, str], ...] = field(repr=False)
+    request_timeout_ms: int
+    retry_timeout_ms: int
+
+    OPTIONS: ClassVar[tuple[str, ...]] = (
+        "kafka.bootstrap.servers",
+        "kafka.client.id",
+        "kafka.request.timeout.ms",
+        "kafka.default.api.timeout.ms",
+        "kafka.security.protocol",
+        "kafka.sasl.mechanism",
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.truststore.location",
+        "kafka.ssl.truststore.type",
+        "kafka.ssl.truststore.password",
+        "kafka.ssl.keystore.location",
+        "kafka.ssl.keystore.type",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.key.password",
+        "kafka.ssl.endpoint.identification.algorithm",
+        "kafka.ssl.enabled.protocols",
+        "kafka.ssl.cipher.suites",
+    )
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """`given` has lower-case names. Raises ``ValueError`` saying what is wrong."""
+        bootstrap = given.get("kafka.bootstrap.servers", "")
+        if not bootstrap:
+            raise ValueError("Option kafka.bootstrap.servers is missing: set it to host:port[,host:port].")
+        try:
+            parse_bootstrap(bootstrap)
+        except ValueError as error:
+            raise ValueError(f"Option kafka.bootstrap.servers: {error}.") from None
+        protocol = given.get("kafka.security.protocol", "PLAINTEXT").upper()
+        if protocol not in _PROTOCOLS:
+            raise ValueError(f"Option kafka.security.protocol is {protocol!r}: it takes {', '.join(_PROTOCOLS)}.")
+        login = None
+        if protocol.startswith("SASL"):
+            try:
+                login = login_of(given.get("kafka.sasl.mechanism", "GSSAPI"), given.get("kafka.sasl.jaas.config", ""))
+            except ValueError as error:
+                raise ValueError(f"Option kafka.{error}") from None
+        return cls(
+            bootstrap=bootstrap,
+            client_id=given.get("kafka.client.id", "barnabas-spark"),
+            protocol=protocol,
+            login=login,
+            ssl=tuple(sorted((n.removeprefix("kafka."), v) for n, v in given.items() if n.startswith("kafka.ssl."))),
+            request_timeout_ms=_milliseconds(given, "kafka.request.timeout.ms", REQUEST_TIMEOUT_MS),
+            retry_timeout_ms=_milliseconds(given, "kafka.default.api.timeout.ms", RETRY_TIMEOUT_MS),
+        )
+
+    def made(self) -> BlockingCluster:
+        """A cluster without connections yet. Raises `ConfigError` for stores that cannot be read."""
+        return BlockingCluster(
+            self.bootstrap,
+            self.client_id,
+            request_timeout_ms=self.request_timeout_ms,
+            retry_timeout_ms=self.retry_timeout_ms,
+            tls=self._tls_context() if self.protocol.endswith("SSL") else None,
+            login=self.login,
+        )
+
+    def _tls_context(self) -> Any:
+        from barnabas.runtime.tls import Store, client_context
+
+        given = dict(self.ssl)
+
+        def store(kind: str) -> Store | None:
+            key = f"ssl.{kind}.location"
+            if not given.get(key):
+                return None
+            password = given.get(f"ssl.{kind}.password", "")
+            if kind == "keystore":
+                password = given.get("ssl.key.password", password)
+            return Store(given[key], f"kafka.{key}", given.get(f"ssl.{kind}.type", ""), password)
+
+        protocols = given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")
+        suites = given.get("ssl.cipher.suites", "")
+        return client_context(
+            key_store=store("keystore"),
+            trust_store=store("truststore"),
+            protocols=[each.strip() for each in protocols],
+            cipher_suites=[each.strip() for each in suites.split(",") if each.strip()],
+            verify_host_name=bool(given.get("ssl.endpoint.identification.algorithm", "https")),
+        )
+
+
+_idle: dict[ClusterAccess, BlockingCluster] = {}
+"""Connections that a worker process keeps from one task to the next. A process runs one task at a time."""
+
+
+@contextlib.contextmanager
+def connected(access: ClusterAccess) -> Iterator[BlockingCluster]:
+    """A cluster that has answered once, with what it knows from earlier uses in this process.
+
+    The first connection is tried at every address and not again: a wrong address is said at once. Later losses are
+    retried. Raises `ConnectionLost`.
+    """
+    cluster = _idle.pop(access, None)
+    if cluster is None:
+        cluster = access.made()
+        try:
+            cluster.any()
+        except OSError as error:
+            cluster.close()
+            raise ConnectionLost(
+                f"No broker of kafka.bootstrap.servers={access.bootstrap} can be reached with kafka.security.protocol="
+                f"{access.protocol}: {error}. Check the addresses, that the brokers run, and their listener's protocol."
+            ) from None
+    try:
+        yield cluster
+    except BaseException:
+        cluster.close()
+        raise
+    stale = _idle.pop(access, None)
+    if stale is not None:
+        stale.close()
+    _idle[access] = cluster
+
+
+def _milliseconds(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name, str(default))
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError(f"Option {name} is {text!r}: it takes a whole number of milliseconds, 1 or more.")
+    return int(text)

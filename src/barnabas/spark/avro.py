@@ -1,0 +1,380 @@
+"""Avro's binary encoding (specification 1.11): schemas, their Spark types, values, and the Confluent schema registry.
+
+A schema becomes a tree of closures once; a value is then read by calling them, each taking the bytes and a position and
+returning the value and the next position. The writer's schema decides how bytes are read, the expected one which fields
+are kept: fields are matched by name, those that are missing take their default.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+_Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+
+_PRIMITIVES: Final = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "bytes": "binary",
+    "string": "string",
+}
+_PROMOTED: Final = {
+    ("int", "long"),
+    ("int", "float"),
+    ("int", "double"),
+    ("long", "float"),
+    ("long", "double"),
+    ("float", "double"),
+    ("string", "bytes"),
+    ("bytes", "string"),
+}
+_FLOAT: Final = struct.Struct("<f")
+_DOUBLE: Final = struct.Struct("<d")
+_REGISTRY_TIMEOUT_S: Final = 30
+
+
+class AvroError(ValueError):
+    """A schema that cannot be used, or bytes that are not of it."""
+
+
+class AvroSchema:
+    """A parsed schema; names are resolved where they are used."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            declared = json.loads(text)
+        except ValueError:
+            declared = text.strip().strip('"')
+        self._named: dict[str, dict[str, Any]] = {}
+        self.root = self._resolve(declared, "")
+
+    def _resolve(self, declared: Any, namespace: str) -> Any:
+        """The schema with every named type given a full name, and declared before it is referred to."""
+        if isinstance(declared, str):
+            if declared in _PRIMITIVES or declared == "null":
+                return {"type": declared}
+            for name in (declared, f"{namespace}.{declared}"):
+                if name in self._named:
+                    return self._named[name]
+            raise AvroError(f"the Avro schema uses {declared!r}, which it does not declare")
+        if isinstance(declared, list):
+            return {"type": "union", "of": [self._resolve(each, namespace) for each in declared]}
+        kind = declared.get("type")
+        if isinstance(kind, dict | list):
+            return self._resolve(kind, namespace)
+        if kind in ("record", "enum", "fixed"):
+            return self._declare(declared, kind, namespace)
+        if kind == "array":
+            return {"type": "array", "items": self._resolve(declared["items"], namespace)}
+        if kind == "map":
+            return {"type": "map", "values": self._resolve(declared["values"], namespace)}
+        if kind in _PRIMITIVES or kind == "null":
+            return dict(declared)
+        return self._resolve(kind, namespace)
+
+    def _declare(self, declared: dict[str, Any], kind: str, namespace: str) -> dict[str, Any]:
+        name = declared["name"]
+        namespace = name.rpartition(".")[0] if "." in name else declared.get("namespace", namespace)
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        made = {**declared, "type": kind, "name": full}
+        self._named[full] = made
+        if kind == "record":
+            made["fields"] = [{**each, "type": self._resolve(each["type"], namespace)} for each in declared["fields"]]
+        return made
+
+    def spark_type(self) -> str:
+        """In Spark's DDL. Raises `AvroError` for a union other than of null and one type."""
+        return _spark_type(self.root, ())
+
+    def reader(self, expected: AvroSchema) -> Callable[[bytes, int], Any]:
+        """Reads a value written with this schema as one of `expected`; raises `AvroError` where they don't match."""
+        read = _reader(self.root, expected.root)
+
+        def whole(data: bytes, position: int) -> Any:
+            try:
+                value, end = read(data, position)
+            except (IndexError, struct.error, UnicodeDecodeError):
+                raise AvroError("its bytes are not of its Avro schema") from None
+            if end != len(data):
+                raise AvroError(f"{abs(len(data) - end)} of its {len(data)} bytes do not belong to its Avro schema")
+            return value
+
+        return whole
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The one type beside null in a union."""
+    others = [each for each in schema["of"] if each["type"] != "null"]
+    return others[0] if len(others) == 1 else None
+
+
+def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
+    kind = schema["type"]
+    if kind == "union":
+        inner = _nullable(schema)
+        if inner is None:
+            raise AvroError("the Avro schema has a union of several types, which no Spark column can hold")
+        return _spark_type(inner, inside)
+    logical = schema.get("logicalType")
+    if logical == "decimal":
+        return f"decimal({schema['precision']},{schema.get('scale', 0)})"
+    if logical == "date":
+        return "date"
+    if logical in ("timestamp-millis", "timestamp-micros"):
+        return "timestamp"
+    if kind == "record":
+        if schema["name"] in inside:
+            raise AvroError(f"the Avro schema's {schema['name']} contains itself, which no Spark column can hold")
+        inside = (*inside, schema["name"])
+        fields = [f"`{field['name']}`:{_spark_type(field['type'], inside)}" for field in schema["fields"]]
+        return f"struct<{','.join(fields)}>"
+    if kind == "array":
+        return f"array<{_spark_type(schema['items'], inside)}>"
+    if kind == "map":
+        return f"map<string,{_spark_type(schema['values'], inside)}>"
+    if kind == "null":
+        return "void"
+    return {"enum": "string", "fixed": "binary", **_PRIMITIVES}[str(kind)]
+
+
+def _reader(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
+    """`expected` None: the value is read over."""
+    kind = written["type"]
+    if kind == "union":
+        branches = [_reader(each, expected) for each in written["of"]]
+
+        def union(data: bytes, position: int) -> tuple[Any, int]:
+            branch, position = _long(data, position)
+            if not 0 <= branch < len(branches):
+                raise AvroError(f"it chooses branch {branch} of a union of {len(branches)}")
+            return branches[branch](data, position)
+
+        return union
+    if expected is not None and expected["type"] == "union":
+        if kind == "null":
+            return _null
+        expected = _nullable(expected)
+    if kind == "null":
+        return _null
+    if expected is not None and expected["type"] != kind and (kind, expected["type"]) not in _PROMOTED:
+        raise AvroError(f"the writer's schema has {kind} where {expected['type']} is expected")
+    if kind == "record":
+        return _record(written, expected)
+    if kind == "array":
+        return _blocks(_reader(written["items"], expected["items"] if expected else None))
+    if kind == "map":
+        return _blocks(_pair(_reader(written["values"], expected["values"] if expected else None)))
+    if kind == "enum":
+        symbols = written["symbols"]
+
+        def enum(data: bytes, position: int) -> tuple[Any, int]:
+            number, position = _long(data, position)
+            return symbols[number], position
+
+        return enum
+    read = _fixed(written["size"]) if kind == "fixed" else _PLAIN[kind]
+    if expected is not None and (kind, expected["type"]) == ("bytes", "string"):
+        read = _text
+    elif expected is not None and (kind, expected["type"]) == ("string", "bytes"):
+        read = _bytes
+    return _logical(written, read)
+
+
+def _logical(written: dict[str, Any], read: _Read) -> _Read:
+    logical = written.get("logicalType")
+    if logical == "decimal":
+        scale = -written.get("scale", 0)
+
+        def number(data: bytes, position: int) -> tuple[Any, int]:
+            unscaled, position = read(data, position)
+            return decimal.Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(scale), position
+
+        return number
+    if logical == "timestamp-millis":
+
+        def micros(data: bytes, position: int) -> tuple[Any, int]:
+            value, position = read(data, position)
+            return value * 1000, position
+
+        return micros
+    return read
+
+
+def _record(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
+    wanted = {field["name"]: field["type"] for field in expected["fields"]} if expected else {}
+    steps = [
+        (field["name"] if field["name"] in wanted else None, _reader(field["type"], wanted.get(field["name"])))
+        for field in written["fields"]
+    ]
+    there = {field["name"] for field in written["fields"]}
+    defaults = {}
+    for field in expected["fields"] if expected else ():
+        if field["name"] not in there:
+            if "default" not in field:
+                raise AvroError(f"the writer's schema has no field {field['name']!r}, and it has no default")
+            defaults[field["name"]] = field["default"]
+
+    def record(data: bytes, position: int) -> tuple[Any, int]:
+        fields = dict(defaults)
+        for name, read in steps:
+            value, position = read(data, position)
+            if name is not None:
+                fields[name] = value
+        return fields, position
+
+    return record
+
+
+def _pair(read: _Read) -> _Read:
+    def pair(data: bytes, position: int) -> tuple[Any, int]:
+        key, position = _text(data, position)
+        value, position = read(data, position)
+        return (key, value), position
+
+    return pair
+
+
+def _blocks(read: _Read) -> _Read:
+    def blocks(data: bytes, position: int) -> tuple[Any, int]:
+        found: list[Any] = []
+        while True:
+            count, position = _long(data, position)
+            if count == 0:
+                return found, position
+            if count < 0:  # the block's size in bytes follows
+                count = -count
+                _, position = _long(data, position)
+            if count > len(data):
+                raise AvroError(f"it says it has a block of {count} items")
+            for _ in range(count):
+                value, position = read(data, position)
+                found.append(value)
+
+    return blocks
+
+
+def _null(data: bytes, position: int) -> tuple[Any, int]:
+    return None, position
+
+
+def _boolean(data: bytes, position: int) -> tuple[Any, int]:
+    return data[position] != 0, position + 1
+
+
+def _long(data: bytes, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), position
+        shift += 7
+
+
+def _float(data: bytes, position: int) -> tuple[Any, int]:
+    return _FLOAT.unpack_from(data, position)[0], position + 4
+
+
+def _double(data: bytes, position: int) -> tuple[Any, int]:
+    return _DOUBLE.unpack_from(data, position)[0], position + 8
+
+
+def _bytes(data: bytes, position: int) -> tuple[Any, int]:
+    length, position = _long(data, position)
+    if not 0 <= length <= len(data) - position:
+        raise AvroError(f"it says it has a field of {length} bytes")
+    return data[position : position + length], position + length
+
+
+def _text(data: bytes, position: int) -> tuple[Any, int]:
+    found, position = _bytes(data, position)
+    return str(found, "utf-8"), position
+
+
+def _fixed(size: int) -> _Read:
+    def fixed(data: bytes, position: int) -> tuple[Any, int]:
+        if position + size > len(data):
+            raise AvroError(f"it ends inside a field of {size} bytes")
+        return data[position : position + size], position + size
+
+    return fixed
+
+
+_PLAIN: Final[dict[str, _Read]] = {
+    "boolean": _boolean,
+    "int": _long,
+    "long": _long,
+    "float": _float,
+    "double": _double,
+    "bytes": _bytes,
+    "string": _text,
+}
+
+
+@dataclass(frozen=True)
+class AvroSchemas:
+    """Where schemas come from: a registry's URL, or files (``ID.avsc`` in a directory, or one file for every id)."""
+
+    registry: str | None
+    files: str | None
+    subject: str | None
+    declared: str | None
+
+    @cached_property
+    def expected(self) -> AvroSchema:
+        """What the column looks like: ``value.schema``, else the newest there is. Raises `AvroError`."""
+        if self.declared:
+            return AvroSchema(self.declared)
+        if self.registry is not None:
+            return AvroSchema(self._ask(f"/subjects/{self.subject}/versions/latest"))
+        assert self.files is not None
+        path = Path(self.files)
+        if path.is_dir():
+            numbered = [each for each in path.glob("*.avsc") if each.stem.isdigit()]
+            if not numbered:
+                raise AvroError(f"value.schema.files={self.files} holds no file such as 1.avsc.")
+            path = max(numbered, key=lambda each: int(each.stem))
+        return AvroSchema(_text_of(path))
+
+    def by_id(self, schema_id: int) -> AvroSchema:
+        """The writer's schema. Raises `AvroError`."""
+        if self.registry is not None:
+            return AvroSchema(self._ask(f"/schemas/ids/{schema_id}"))
+        assert self.files is not None
+        path = Path(self.files)
+        return AvroSchema(_text_of(path / f"{schema_id}.avsc" if path.is_dir() else path))
+
+    def _ask(self, path: str) -> str:
+        # Not at the top: they take longer to import than everything else here, and few queries ask a registry.
+        import urllib.error
+        import urllib.request
+
+        assert self.registry is not None
+        url = self.registry.rstrip("/") + path
+        try:
+            with urllib.request.urlopen(url, timeout=_REGISTRY_TIMEOUT_S) as answer:
+                return str(json.load(answer)["schema"])
+        except urllib.error.HTTPError as error:
+            raise AvroError(f"the schema registry answered {error.code} to {url}.") from None
+        except (OSError, ValueError, KeyError) as error:
+            raise AvroError(f"the schema registry did not answer {url} with a schema ({error}).") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "expected"}
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise AvroError(f"the Avro schema {path} cannot be read: {error.strerror}.") from None

@@ -1,0 +1,115 @@
+"""Filters that Spark hands down to a batch read: partitions that need not be read, offsets that need not be fetched."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from barnabas.spark.plan import OffsetRange
+
+if TYPE_CHECKING:
+    from barnabas.client.blocking import BlockingCluster
+    from barnabas.model.ids import TopicPartition
+
+_TESTS: Final[dict[type, Callable[[Any, Any], bool]]] = {
+    EqualTo: lambda found, given: bool(found == given),
+    EqualNullSafe: lambda found, given: bool(found == given),
+    In: lambda found, given: found in given,
+    GreaterThan: lambda found, given: bool(found > given),
+    GreaterThanOrEqual: lambda found, given: bool(found >= given),
+    LessThan: lambda found, given: bool(found < given),
+    LessThanOrEqual: lambda found, given: bool(found <= given),
+}
+_NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What was handed down: all of it holds for every record that is read.
+
+    Topics and partitions are chosen, offsets narrowed. A lower bound on the timestamp moves the start to the first
+    record that is as young (nothing before it can match); Spark still tests each record, since timestamps need not
+    rise. An upper bound says nothing about where to end, for the same reason.
+    """
+
+    choices: tuple[Filter, ...] = ()
+    offset_min: int = 0
+    offset_max: int | None = None
+    timestamp_min_ms: int | None = None
+
+    def with_filters(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
+        """With `filters` as well, and those that Spark has to apply itself."""
+        pushed, left = self, []
+        for each in filters:
+            name = each.attribute[0] if len(getattr(each, "attribute", ())) == 1 else None
+            value = getattr(each, "value", None)
+            if isinstance(each, IsNotNull) and name in _NEVER_NULL:
+                continue
+            if name in ("topic", "partition") and type(each) in _TESTS:
+                pushed = replace(pushed, choices=(*pushed.choices, each))
+                continue
+            if name == "offset" and isinstance(value, int):
+                narrowed = pushed._with_offset(each, value)
+                if narrowed is not None:
+                    pushed = narrowed
+                    continue
+            if name == "timestamp" and isinstance(each, GreaterThan | GreaterThanOrEqual | EqualTo):
+                pushed = pushed._with_timestamp(value)
+            left.append(each)
+        return pushed, left
+
+    def _with_offset(self, given: Filter, value: int) -> Self | None:
+        low, high = self.offset_min, self.offset_max
+        if isinstance(given, EqualTo | EqualNullSafe | GreaterThanOrEqual):
+            low = max(low, value)
+        elif isinstance(given, GreaterThan):
+            low = max(low, value + 1)
+        if isinstance(given, EqualTo | EqualNullSafe | LessThanOrEqual):
+            high = value + 1 if high is None else min(high, value + 1)
+        elif isinstance(given, LessThan):
+            high = value if high is None else min(high, value)
+        return (
+            None
+            if (low, high) == (self.offset_min, self.offset_max)
+            else replace(self, offset_min=low, offset_max=high)
+        )
+
+    def _with_timestamp(self, value: Any) -> Self:
+        if not isinstance(value, datetime.datetime) or value.tzinfo is None:
+            return self
+        # Rounded down: a record's timestamp has milliseconds, the filter's has microseconds.
+        timestamp_ms = max(0, int(value.timestamp() * 1000) - 1)
+        return replace(self, timestamp_min_ms=max(timestamp_ms, self.timestamp_min_ms or 0))
+
+    def takes(self, topic_partition: TopicPartition) -> bool:
+        found = topic_partition._asdict()
+        return all(_TESTS[type(each)](found[each.attribute[0]], each.value) for each in self.choices)
+
+    def narrowed(self, whole: OffsetRange) -> OffsetRange:
+        end = whole.end if self.offset_max is None else min(whole.end, self.offset_max)
+        start = max(whole.start, self.offset_min)
+        return whole._replace(start=start, end=max(start, end))
+
+    def first_offsets(
+        self, cluster: BlockingCluster, chosen: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, int]:
+        """Where the lower bound on the timestamp lets each partition begin; nothing where there is no bound."""
+        wanted = [each for each in chosen if self.takes(each)]
+        if self.timestamp_min_ms is None or not wanted:
+            return {}
+        listed = cluster.list_offsets(dict.fromkeys(wanted, self.timestamp_min_ms))
+        return {each: found.offset if found.offset >= 0 else chosen[each][1] for each, found in listed.items()}

@@ -1,0 +1,51 @@
+"""How large records are, by a small fetch of each partition: ``maxBytesPerTrigger`` becomes a number of records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import OffsetRange
+
+_SAMPLE_BYTES: Final = 64 * 1024
+
+
+class RecordSizes:
+    """Bytes a record on the wire, compressed as it is, at the place where each partition was last looked at."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[TopicPartition, float] = {}
+
+    def records(
+        self,
+        cluster: BlockingCluster,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        max_bytes: int,
+        options: SourceOptions,
+    ) -> int:
+        """How many of the records that wait have about `max_bytes` together; at least one."""
+        waiting = {each: ends[each] - starts[each] for each in ends if ends[each] > starts[each]}
+        if not waiting:
+            return 1
+        for each in waiting:
+            self._bytes[each] = self._sampled(cluster, each, starts[each], ends[each], options)
+        size = sum(count * self._bytes[each] for each, count in waiting.items()) / sum(waiting.values())
+        return max(1, int(max_bytes / max(size, 1.0)))
+
+    def _sampled(
+        self, cluster: BlockingCluster, partition: TopicPartition, start: int, end: int, options: SourceOptions
+    ) -> float:
+        from barnabas.spark.fetching import fetched
+
+        little = replace(options, fetch_bytes_max=_SAMPLE_BYTES, fail_on_data_loss=False)
+        # One record, so that nothing more is asked for: the batches that hold it come whole.
+        for sample in fetched(cluster, OffsetRange(*partition, start, start + 1), little):
+            if sample.batches:
+                records = sum(header.last_offset_delta + 1 for header, _, _ in sample.batches)
+                return sum(stop - begin for _, begin, stop in sample.batches) / max(1, records)
+        return self._bytes.get(partition, 1.0)

@@ -1,0 +1,267 @@
+"""The stream reader: what a micro-batch covers, from one checkpointed offset to the next.
+
+A streaming offset holds, per topic, its id and the next offset of each partition. Spark keeps it in the checkpoint,
+so a topic that was deleted and made anew, or data that aged out while the query was down, is noticed, and told with
+the exact range. One reader lives in a process of its own as long as the query; it is made again, and sent to executors,
+to read. Hence no socket is held here: they belong to the process (`access.connected`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from barnabas.client.offsets import EARLIEST
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.spark.access import connected
+from barnabas.spark.fetching import DataLoss, lost
+from barnabas.spark.groups import commit_offsets
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import OffsetRange, TopicOffsets, admitted, cut, offsets_from_json, offsets_to_json
+from barnabas.spark.reader import RangePartition, read_range
+from barnabas.spark.sizes import RecordSizes
+from barnabas.spark.topics import bounds, covered, ends, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+    from barnabas.client.blocking import BlockingCluster
+
+_LOG: Final = logging.getLogger("barnabas.spark")
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options.for_stream()
+        self._schema = schema
+        self._target: dict[TopicPartition, int] | None = None
+        """With ``availableNow``: where the query ends."""
+        self._latest: dict[str, TopicOffsets] | None = None
+        self._sizes = RecordSizes()
+        self._last_batch = time.monotonic()
+
+    # -------------------------------------------------------------------------------------------- which offsets
+
+    def initialOffset(self) -> dict[str, Any]:
+        options = self._options
+        assert options.starting is not None
+        with connected(options.access) as cluster:
+            topic_ids = covered(cluster, options)
+            within = bounds(cluster, topic_ids, options)
+            starts = resolved(cluster, options.starting, within, options, start=True)
+        for each, (low, high) in within.items():
+            if options.fail_on_data_loss and not low <= starts[each] <= high:
+                raise DataLoss(
+                    f"{each}: startingOffsets has offset {starts[each]}, the topic has {low} to {high}. Set "
+                    "failOnDataLoss=false to begin at the nearest."
+                )
+        clamped = {each: min(max(starts[each], low), high) for each, (low, high) in within.items()}
+        return offsets_to_json(_by_topic(clamped, topic_ids, dict.fromkeys({each.topic for each in clamped}, clamped)))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begun = offsets_from_json(start)
+        with connected(self._options.access) as cluster:
+            topic_ids = covered(cluster, self._options)
+            now = ends(cluster, topic_ids, self._options)
+            self._latest = _by_topic(now, topic_ids)
+            starts = self._starts(begun, topic_ids)
+            reachable = now if self._target is None else self._until_target(now, starts)
+            reachable = {each: max(end, starts[each]) for each, end in reachable.items()}
+            chosen = self._admitted(cluster, starts, reachable, limit)
+        if chosen == starts and set(begun) == {each.topic for each in chosen} and not _renewed(begun, topic_ids):
+            return start
+        self._last_batch = time.monotonic()
+        return offsets_to_json(_by_topic(chosen, topic_ids, _firsts(begun)))
+
+    def _starts(
+        self, begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]
+    ) -> dict[TopicPartition, int]:
+        """Where each partition goes on: a new one, or one of a topic made anew, begins at its first record.
+
+        A topic that was subscribed to and is gone, or made anew, is data loss.
+        """
+        gone = sorted(set(begun) - {each.topic for each in topic_ids})
+        if gone and self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"Topic {', '.join(gone)} is gone: what came after {_told(begun[gone[0]])} cannot be read. Set "
+                "failOnDataLoss=false to go on without it."
+            )
+        renewed = _renewed(begun, topic_ids)
+        if renewed and self._options.fail_on_data_loss:
+            name = renewed[0]
+            now = next(found for each, found in topic_ids.items() if each.topic == name)
+            raise DataLoss(
+                f"Topic {name} was deleted and made anew: its id was {begun[name].topic_id}, now it is {now}, and what "
+                f"came after {_told(begun[name])} of the old one is gone. Set failOnDataLoss=false to read the new one "
+                "from its beginning."
+            )
+        return {
+            each: 0
+            if each.topic in renewed or each.topic not in begun
+            else begun[each.topic].next_offsets.get(each.partition, 0)
+            for each in topic_ids
+        }
+
+    def _until_target(
+        self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Nothing behind the target is read, and a partition that is younger than it not at all."""
+        assert self._target is not None
+        return {each: min(end, self._target.get(each, starts[each])) for each, end in now.items()}
+
+    def _admitted(
+        self,
+        cluster: BlockingCluster,
+        starts: Mapping[TopicPartition, int],
+        reachable: Mapping[TopicPartition, int],
+        limit: ReadLimit,
+    ) -> dict[TopicPartition, int]:
+        waiting = sum(max(0, reachable[each] - starts[each]) for each in reachable)
+        if isinstance(limit, ReadMinRows | ReadMaxRows) and self._waits_for_more(waiting):
+            return dict(starts)
+        if isinstance(limit, ReadMaxRows):
+            return admitted(starts, reachable, limit.max_rows)
+        if isinstance(limit, ReadMaxBytes):
+            records = self._sizes.records(cluster, starts, reachable, limit.max_bytes, self._options)
+            return admitted(starts, reachable, records)
+        return dict(reachable)
+
+    def _waits_for_more(self, waiting: int) -> bool:
+        least = self._options.min_records_trigger
+        if least is None or self._target is not None or waiting >= least:
+            return False
+        return (time.monotonic() - self._last_batch) * 1000 < self._options.max_trigger_delay_ms
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        if options.max_records_trigger is not None:
+            return ReadMaxRows(options.max_records_trigger)
+        if options.max_bytes_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_trigger)
+        if options.min_records_trigger is not None:
+            return ReadMinRows(options.min_records_trigger)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._latest is None else offsets_to_json(self._latest)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with connected(self._options.access) as cluster:
+            self._target = ends(cluster, covered(cluster, self._options), self._options)
+
+    # -------------------------------------------------------------------------------------------- one micro-batch
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        options = self._options
+        ranges = list(_ranges(offsets_from_json(start), offsets_from_json(end)))
+        if ranges:
+            with connected(options.access) as cluster:
+                low = cluster.list_offsets(dict.fromkeys((each.topic_partition for each in ranges), EARLIEST))
+            ranges = [self._kept(each, low[each.topic_partition].offset) for each in ranges]
+        return [
+            RangePartition(each)
+            for each in cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
+        ]
+
+    def _kept(self, whole: OffsetRange, low: int) -> OffsetRange:
+        """The part that has not aged out; `DataLoss` for the rest."""
+        if low <= whole.start:
+            return whole
+        if self._options.fail_on_data_loss:
+            gone = whole._replace(end=min(low, whole.end))
+            raise DataLoss(lost(gone, f"the topic begins at offset {low} now (retention, or records were deleted)"))
+        return whole._replace(start=min(low, whole.end))
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        return read_range(partition, self._options, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch that ends here is done: its offsets go to the group, where every Kafka tool shows the lag."""
+        options = self._options
+        if options.group_id is None:
+            return
+        offsets = {
+            TopicPartition(name, partition): offset
+            for name, topic in offsets_from_json(end).items()
+            for partition, offset in topic.next_offsets.items()
+        }
+        try:
+            with connected(options.access) as cluster:
+                commit_offsets(cluster, options.group_id, offsets)
+        except (KafkaError, OSError) as error:
+            if isinstance(error, KafkaError) and not error.code.retriable:
+                raise
+            # The checkpoint has these offsets; what the group has is for the eye, and the next batch commits again.
+            _LOG.warning("The offsets of a batch were not committed to group %s: %s", options.group_id, error)
+
+
+def _ranges(start: Mapping[str, TopicOffsets], end: Mapping[str, TopicOffsets]) -> Iterator[OffsetRange]:
+    for name, topic in sorted(end.items()):
+        begun = start.get(name)
+        if topic.first is not None:
+            starts = topic.first
+        elif (
+            begun is not None and ZERO_UUID not in (begun.topic_id, topic.topic_id) and begun.topic_id != topic.topic_id
+        ):
+            starts = {}
+        else:
+            starts = begun.next_offsets if begun is not None else {}
+        for partition, offset in sorted(topic.next_offsets.items()):
+            yield OffsetRange(name, partition, starts.get(partition, 0), offset, topic_id=topic.topic_id)
+
+
+def _by_topic(
+    offsets: Mapping[TopicPartition, int],
+    topic_ids: Mapping[TopicPartition, Uuid],
+    firsts: Mapping[str, Mapping[TopicPartition, int]] | None = None,
+) -> dict[str, TopicOffsets]:
+    """`firsts`: for the topics whose first batch this is, where it began."""
+    found: dict[str, TopicOffsets] = {}
+    for name in sorted({each.topic for each in offsets}):
+        mine = {each: offset for each, offset in offsets.items() if each.topic == name}
+        first = (firsts or {}).get(name)
+        found[name] = TopicOffsets(
+            next(topic_ids[each] for each in mine),
+            {each.partition: offset for each, offset in mine.items()},
+            None if first is None else {each.partition: first[each] for each in mine if each in first},
+        )
+    return found
+
+
+def _firsts(begun: Mapping[str, TopicOffsets]) -> dict[str, dict[TopicPartition, int]]:
+    return {
+        name: {TopicPartition(name, partition): offset for partition, offset in topic.first.items()}
+        for name, topic in begun.items()
+        if topic.initial and topic.first is not None
+    }
+
+
+def _renewed(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]) -> list[str]:
+    """Topics whose id is another one than before."""
+    now = {each.topic: found for each, found in topic_ids.items()}
+    return sorted(
+        name
+        for name, topic in begun.items()
+        if name in now and ZERO_UUID not in (topic.topic_id, now[name]) and topic.topic_id != now[name]
+    )
+
+
+def _told(topic: TopicOffsets) -> str:
+    """``offsets 0:15, 1:3``, the next offset of each partition."""
+    return "offsets " + ", ".join(f"{partition}:{offset}" for partition, offset in sorted(topic.next_offsets.items()))

@@ -1,0 +1,226 @@
+"""``value.format``: record values as strings, JSON or Avro, decoded while they are read.
+
+Raw and string are no more than a type. JSON is parsed by Arrow's own reader, a batch at once; where that finds fault,
+value by value, so that the error can name the record. Avro values begin with the Confluent prefix: a zero byte and the
+writer's schema id in four, which is looked up in a registry or among local files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final, Self, TypeAlias
+
+from barnabas.spark.avro import AvroSchemas
+
+FORMATS: Final = ("raw", "string", "json", "avro")
+_JSON_ROWS_BYTES_MAX: Final = 64 * 1024 * 1024
+
+Place: TypeAlias = Callable[[int], str]
+"""Names the record of a row, for errors: ``orders-0@17``."""
+
+
+class ValueUnfit(ValueError):
+    """A record's value is not what ``value.format`` says."""
+
+
+@dataclass(frozen=True)
+class ValueFormat:
+    kind: str
+    schema: str | None
+    permissive: bool
+    """Values that do not fit become null; otherwise they end the query."""
+    schemas: AvroSchemas | None
+
+    OPTIONS: ClassVar[tuple[str, ...]] = (
+        "value.format",
+        "value.schema",
+        "value.mode",
+        "value.schema.registry",
+        "value.schema.files",
+    )
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """`given` has lower-case names. Raises ``ValueError``."""
+        kind = given.get("value.format", "raw").lower()
+        if kind not in FORMATS:
+            raise ValueError(f"Option value.format is {kind!r}: it takes {', '.join(FORMATS)}.")
+        mode = given.get("value.mode", "FAILFAST").upper()
+        if mode not in ("FAILFAST", "PERMISSIVE"):
+            raise ValueError(f"Option value.mode is {mode!r}: it takes FAILFAST or PERMISSIVE.")
+        schema, registry, files = (given.get(n) for n in cls.OPTIONS[1:2] + cls.OPTIONS[3:])
+        if kind == "json" and not schema:
+            raise ValueError(
+                "Option value.schema is missing: value.format=json needs one, such as 'id LONG, name STRING'."
+            )
+        schemas = None
+        if kind == "avro":
+            if (registry is None) == (files is None):
+                raise ValueError("value.format=avro needs either value.schema.registry (a URL) or value.schema.files.")
+            subject = _subject(given)
+            if registry is not None and not schema and subject is None:
+                raise ValueError("value.format=avro needs value.schema where more than one topic is subscribed to.")
+            schemas = AvroSchemas(registry, files, subject, schema)
+        elif registry is not None or files is not None:
+            raise ValueError("Options value.schema.registry and value.schema.files are for value.format=avro.")
+        return cls(kind, schema, mode == "PERMISSIVE", schemas)
+
+    def spark_type(self) -> str:
+        """The type of the column ``value`` in Spark's DDL."""
+        if self.kind == "raw":
+            return "binary"
+        if self.kind == "string":
+            return "string"
+        if self.schemas is not None:
+            return self.schemas.expected.spark_type()
+        assert self.schema is not None
+        text = self.schema.strip()
+        if text.startswith("{"):
+            from pyspark.sql.types import StructType
+
+            try:
+                return str(StructType.fromJson(json.loads(text)).simpleString())
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"Option value.schema is no StructType as JSON: {error!r}.") from None
+        return text if text.lower().startswith("struct<") else f"struct<{text}>"
+
+    def decode(self, values: Any, target: Any, place: Place) -> Any:
+        """An Arrow binary array as an array of the Arrow type `target`. Raises `ValueUnfit`."""
+        if self.kind == "raw":
+            return values
+        if self.kind == "string":
+            return _strings(values, target, self.permissive, place)
+        if self.kind == "json":
+            return _json(values, target, self.permissive, place)
+        return _one_by_one(values, target, self._avro_value, self.permissive, place)
+
+    def _avro_value(self, value: bytes) -> Any:
+        if len(value) < 5 or value[0] != 0:
+            raise ValueError("it does not begin with the Confluent prefix (a zero byte and a schema id of four)")
+        return self._avro_reader(int.from_bytes(value[1:5], "big"))(value)
+
+    @cached_property
+    def _avro_readers(self) -> dict[int, Callable[[bytes], Any]]:
+        return {}
+
+    def _avro_reader(self, schema_id: int) -> Callable[[bytes], Any]:
+        reader = self._avro_readers.get(schema_id)
+        if reader is None:
+            assert self.schemas is not None
+            written = self.schemas.by_id(schema_id).reader(self.schemas.expected)
+
+            def reader(value: bytes) -> Any:
+                return written(value, 5)
+
+            self._avro_readers[schema_id] = reader
+        return reader
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_avro_readers"}
+
+
+def _subject(given: Mapping[str, str]) -> str | None:
+    topics = [name.strip() for name in given.get("subscribe", "").split(",") if name.strip()]
+    if "assign" in given:
+        try:
+            topics = list(json.loads(given["assign"]))
+        except (ValueError, TypeError):
+            topics = []
+    return f"{topics[0]}-value" if len(topics) == 1 else None
+
+
+def _strings(values: Any, target: Any, permissive: bool, place: Place) -> Any:
+    import pyarrow
+
+    try:
+        return values.cast(target)
+    except pyarrow.ArrowInvalid:
+        return _one_by_one(values, target, lambda value: str(value, "utf-8"), permissive, place)
+
+
+def _json(values: Any, target: Any, permissive: bool, place: Place) -> Any:
+    """All values as one newline-separated text; a null becomes an object without fields and is masked afterwards."""
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.json
+
+    if values.nbytes <= _JSON_ROWS_BYTES_MAX and len(values):
+        text = b"\n".join(each if each is not None else b"{}" for each in values.to_pylist())
+        try:
+            table = pyarrow.json.read_json(
+                io.BytesIO(text),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=pyarrow.schema(list(target)),
+                    newlines_in_values=True,
+                    unexpected_field_behavior="ignore",
+                ),
+            )
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
+            table = None
+        # Two documents in one value, or none, would move all rows behind them.
+        if table is not None and table.num_rows == len(values) and table.schema.types == [f.type for f in target]:
+            columns = [column.combine_chunks() for column in table.columns]
+            mask = pyarrow.compute.is_null(values) if values.null_count else None
+            return pyarrow.StructArray.from_arrays(columns, fields=list(target), mask=mask)
+
+    def parsed(value: bytes) -> Any:
+        found = json.loads(value)
+        if not isinstance(found, dict):
+            raise ValueError(f"it is JSON, but no object: {str(found)[:60]!r}")
+        return _fitted(found, target)
+
+    return _one_by_one(values, target, parsed, permissive, place)
+
+
+def _fitted(found: Any, target: Any) -> Any:
+    """What Arrow's constructor doesn't do by itself: timestamps and dates from their ISO text."""
+    import datetime
+
+    import pyarrow
+
+    if found is None:
+        return None
+    if pyarrow.types.is_struct(target):
+        return {field.name: _fitted(found.get(field.name), field.type) for field in target}
+    if pyarrow.types.is_list(target):
+        return [_fitted(each, target.value_type) for each in found]
+    if pyarrow.types.is_map(target):
+        return [(key, _fitted(each, target.item_type)) for key, each in found.items()]
+    if pyarrow.types.is_timestamp(target) and isinstance(found, str):
+        moment = datetime.datetime.fromisoformat(found)
+        return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    if pyarrow.types.is_date(target) and isinstance(found, str):
+        return datetime.date.fromisoformat(found)
+    if pyarrow.types.is_binary(target) and isinstance(found, str):
+        return found.encode()
+    if pyarrow.types.is_decimal(target):
+        import decimal
+
+        return decimal.Decimal(str(found))
+    return found
+
+
+def _one_by_one(values: Any, target: Any, decode: Callable[[bytes], Any], permissive: bool, place: Place) -> Any:
+    import pyarrow
+
+    decoded: list[Any] = []
+    for row, value in enumerate(values.to_pylist()):
+        fit = None
+        if value is not None:
+            try:
+                fit = decode(value)
+                pyarrow.array([fit], target)
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError, pyarrow.ArrowException) as error:
+                if not permissive:
+                    raise ValueUnfit(
+                        f"The value of {place(row)} does not fit value.format and value.schema: {error}. "
+                        "Set value.mode=PERMISSIVE to get null for such values."
+                    ) from None
+                fit = None
+        decoded.append(fit)
+    return pyarrow.array(decoded, target)
