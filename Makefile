@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions
+.PHONY: setup demo test test-in-memory test-processes check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions
 
 setup: $(STAMP)
 
@@ -32,8 +32,17 @@ $(STAMP): pyproject.toml uv.lock
 demo: setup
 	$(BIN)/barnabas demo
 
+# Side by side: what runs in virtual time or in memory keeps one core busy, real processes mostly wait.
 test: check
-	$(PYTEST) tests docs/examples
+	+@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-in-memory test-processes
+
+IN_MEMORY := tests/unit tests/property tests/simulation
+
+test-in-memory: setup
+	$(PYTEST) $(IN_MEMORY)
+
+test-processes: setup
+	$(PYTEST) $(addprefix --ignore=,$(IN_MEMORY)) tests docs/examples
 
 check: setup
 	$(BIN)/ruff format --check src tests docs/examples
