@@ -9,6 +9,7 @@ twin, ``log.retention.ms`` the coarser ``log.retention.minutes`` and ``log.reten
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,6 +18,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from barnabas.model.config import (
+    DYNAMIC_ONLY,
     Config,
     Definition,
     Value,
@@ -189,7 +191,7 @@ class BrokerConfigLayers:
         current = self.current()
         entries = []
         for name, definition in sorted(broker_definitions().items()):
-            if name in _INTERNAL:
+            if name in _INTERNAL or (name in DYNAMIC_ONLY and not current.is_set(name)):
                 continue
             sensitive = is_sensitive(definition)
             synonyms = tuple(self.synonyms(name, sensitive=sensitive))
@@ -237,6 +239,9 @@ class BrokerConfigLayers:
         return entries
 
 
+_THROTTLED_REPLICAS: Final = re.compile(r"\*|(\d+:\d+(,\d+:\d+)*)?").fullmatch
+
+
 def _unknown(name: str) -> Definition:
     return Definition(name, "unknown", None, "low", None, "read-only", None, False, "")
 
@@ -246,6 +251,12 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
     for name in values:
         if name not in topic_definitions():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        if name.endswith(".replication.throttled.replicas") and not _THROTTLED_REPLICAS(values[name].strip()):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid value {values[name]} for configuration {name}: {name} must be the literal '*' or a list of "
+                "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+            )
     try:
         config = topic_config(broker, values)
         for name in values:

@@ -428,6 +428,8 @@ class Broker:
     def broker_config_changed(self) -> None:
         """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
         before, self.config = self.config, self.config_layers.current()
+        if self._replicas is not None:
+            self._replicas.quotas.update(self.config)
         key = "unclean.leader.election.enable"
         if self._controller is not None:
             self._controller.config = self.config

@@ -33,6 +33,9 @@ class LogSettings:
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     delete_retention_ms: int
+    throttled_leaders: frozenset[str]
+    """``partition:broker`` of each replica whose leader sends no faster than its quota; ``*``: of all."""
+    throttled_followers: frozenset[str]
 
     @classmethod
     def of(cls, config: Config) -> LogSettings:
@@ -68,4 +71,6 @@ class LogSettings:
             min_compaction_lag_ms=config.number("min.compaction.lag.ms"),
             max_compaction_lag_ms=max_lag_ms,
             delete_retention_ms=config.number("delete.retention.ms"),
+            throttled_leaders=frozenset(config.items("leader.replication.throttled.replicas")),
+            throttled_followers=frozenset(config.items("follower.replication.throttled.replicas")),
         )

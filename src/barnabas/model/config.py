@@ -120,6 +120,28 @@ def _own(name: str, type_: str, default: str, doc: str, valid: str | None = None
     return Definition(name, type_, default, "low", valid, "read-only", None, type_ == "password", doc)
 
 
+LEADER_THROTTLED_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_THROTTLED_RATE: Final = "follower.replication.throttled.rate"
+ALTER_LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+UNLIMITED_RATE: Final = (1 << 63) - 1
+
+
+def _rate(name: str, doc: str) -> Definition:
+    return Definition(
+        name, "long", str(UNLIMITED_RATE), "medium", "[0,...]", "cluster-wide", None, False, f"{doc}, in bytes/s."
+    )
+
+
+DYNAMIC_ONLY: Final = {
+    each.name: each
+    for each in (
+        _rate(LEADER_THROTTLED_RATE, "What leaders send to the followers in leader.replication.throttled.replicas"),
+        _rate(FOLLOWER_THROTTLED_RATE, "What the followers in follower.replication.throttled.replicas fetch"),
+        _rate(ALTER_LOG_DIRS_RATE, "What is copied from one log directory to another"),
+    )
+}
+"""Broker keys that are told only where they are set, while brokers run (``QuotaConfigs``, KIP-73, KIP-113)."""
+
 _OWN_BROKER_KEYS: Final = (
     _own(
         "barnabas.registration.timeout.ms",
@@ -159,7 +181,9 @@ _OWN_BROKER_KEYS: Final = (
 @cache
 def broker_definitions() -> Mapping[str, Definition]:
     """Every broker key of Kafka 3.9.1, and our own, which begin with ``barnabas.``."""
-    return MappingProxyType({**_load("broker_configs.json"), **{own.name: own for own in _OWN_BROKER_KEYS}})
+    return MappingProxyType(
+        {**_load("broker_configs.json"), **DYNAMIC_ONLY, **{own.name: own for own in _OWN_BROKER_KEYS}}
+    )
 
 
 @cache

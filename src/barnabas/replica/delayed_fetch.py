@@ -74,6 +74,8 @@ class FetchedPartition:
         """What an answer would hold of it."""
 
 
+HeldBack = Callable[[FetchParams, Partition], bool]
+"""Whether a fetch gets nothing of a partition now, because of the leader's replication quota."""
 Read = Callable[[FetchParams, Sequence[FetchedPartition], bool], int]
 """Reads the partitions given, within the request's bounds; returns how many bytes. The flag: from the purgatory."""
 
@@ -88,15 +90,21 @@ class DelayedFetch(DelayedOperation[FetchKey]):
     A follower's fetch of a `session` also takes up the partitions that rested when it came and were stirred since.
     """
 
-    __slots__ = ("_available", "_by_key", "_fetched", "_params", "_read", "_session")
+    __slots__ = ("_available", "_by_key", "_fetched", "_held_back", "_params", "_read", "_session")
 
     def __init__(
-        self, params: FetchParams, fetched: list[FetchedPartition], read: Read, session: Session | None = None
+        self,
+        params: FetchParams,
+        fetched: list[FetchedPartition],
+        read: Read,
+        held_back: HeldBack,
+        session: Session | None = None,
     ) -> None:
         super().__init__()
         self._params = params
         self._fetched = fetched
         self._read = read
+        self._held_back = held_back
         self._session = session
         self._available = sum(each.available_bytes for each in fetched)
         self._by_key = {each.key.topic_partition: each for each in fetched if each.key.topic is not None}
@@ -145,7 +153,7 @@ class DelayedFetch(DelayedOperation[FetchKey]):
         bound = partition.bound(self._params.isolation)
         if bound < fetched.request.fetch_offset:
             return partition.log.log_end_offset < fetched.request.fetch_offset
-        if bound == fetched.request.fetch_offset:
+        if bound == fetched.request.fetch_offset or self._held_back(self._params, partition):
             return False
         if self._params.min_bytes <= 1:
             return True

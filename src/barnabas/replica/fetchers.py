@@ -72,6 +72,10 @@ class Follower(Protocol):
 
     def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None: ...
 
+    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
+        """Told what was fetched; whether no more of the partition is to be fetched for a while."""
+        ...
+
     def log_dir_failed(self, failure: LogDirFailure) -> None: ...
 
     def leader_endpoint(self, broker_id: int) -> Endpoint | None: ...
@@ -419,6 +423,9 @@ class ReplicaFetcher:
         state.lag = max(0, data.high_watermark - state.fetch_offset)
         if moved or records:
             self._follower.follower_advanced(partition, moved)
+        if records and self._follower.is_held_back(partition, len(records), state.lag):
+            self._pause(state)
+            return
         asked = state.wanted
         assert asked is not None, f"{state} was checked"
         if (

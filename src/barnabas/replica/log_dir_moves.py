@@ -100,6 +100,9 @@ class LogDirMoves:
         while True:
             while not self._moving:
                 await self._begun
+            if self._quota.is_exceeded(self._clock.monotonic_ms()):
+                await asyncio.sleep(self._backoff_ms / 1000)
+                continue
             topic_partition = min(self._moving)
             try:
                 size = self._step(topic_partition)
@@ -107,10 +110,8 @@ class LogDirMoves:
                 logger.error("%s is not moved any further: %s", topic_partition, error)
                 self.stop(topic_partition)
                 continue
-            now_ms = self._clock.monotonic_ms()
-            self._quota.record(size, now_ms)
-            held_back = self._quota.is_exceeded(now_ms) or (not size and topic_partition in self._moving)
-            await asyncio.sleep(self._backoff_ms / 1000 if held_back else 0)
+            self._quota.record(size, self._clock.monotonic_ms())
+            await asyncio.sleep(0 if size or topic_partition not in self._moving else self._backoff_ms / 1000)
 
     def _step(self, topic_partition: TopicPartition) -> int:
         """Copies one piece, and changes the logs' places when that was the last one; returns its size in bytes."""

@@ -204,6 +204,12 @@ class Partition:
             )
         return self.leader_log() if only_leader else self.local_log()
 
+    def is_among(self, throttled: frozenset[str]) -> bool:
+        """Whether the topic's list of throttled replicas names this one."""
+        if not throttled:
+            return False
+        return "*" in throttled or f"{self.topic_partition.partition}:{self._surroundings.broker_id}" in throttled
+
     # Becoming leader or follower
 
     def make_leader(self, state: PartitionState, topic_id: Uuid, now_ms: int) -> bool:

@@ -42,7 +42,7 @@ from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
 from barnabas.replica.purgatory import Purgatory
-from barnabas.replica.replication_quota import ReplicationQuota
+from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Runtime, Tasks
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -118,7 +118,8 @@ class Replicas:
             runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
         )
         self.fetchers = ReplicaFetcherManager(runtime, config, self, connect, tasks)
-        self.log_dir_moves = LogDirMoves(runtime, config, log_dirs, ReplicationQuota(), self.partition_or_error)
+        self.quotas = ReplicationQuotas(config)
+        self.log_dir_moves = LogDirMoves(runtime, config, log_dirs, self.quotas.log_dir_moves, self.partition_or_error)
         log_dirs.on_dir_failure = self._log_dir_went_offline
         log_dirs.on_log_start_moved = self._log_start_moved
 
@@ -527,16 +528,43 @@ class Replicas:
             and size < params.min_bytes
             and not any(each.diverging or (each.data is not None and each.data.error_code) for each in fetched)
         ):
-            operation = DelayedFetch(params, fetched, self._read, session)
+            operation = DelayedFetch(params, fetched, self._read, self._held_back, session)
             purgatory = self.follower_fetches if params.from_follower else self.consumer_fetches
             await purgatory.wait(operation, operation.keys, params.max_wait_ms)
         answers = []
         for each in fetched:
             assert each.data is not None
             answers.append((each.key, each.data))
+            if params.from_follower and each.data.records:
+                self._sent(each)
             if session is not None and not each.data.records and not each.data.error_code:
                 self._let_rest(session, each, each.data.high_watermark)
         return answers
+
+    def _held_back(self, params: FetchParams, partition: Partition) -> bool:
+        """Whether the leader's quota is used up, for a follower that is not in sync."""
+        return (
+            params.from_follower
+            and partition.log is not None
+            and partition.is_among(partition.log.settings.throttled_leaders)
+            and params.replica_id not in partition.isr_state.isr
+            and self.quotas.leader.is_exceeded(self._clock.monotonic_ms())
+        )
+
+    def _sent(self, fetched: FetchedPartition) -> None:
+        partition = fetched.partition
+        log = None if partition is None else partition.log
+        if partition is not None and log is not None and partition.is_among(log.settings.throttled_leaders):
+            self.quotas.leader.record(fetched.available_bytes, self._clock.monotonic_ms())
+
+    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
+        """Counts what a follower has fetched; True when its quota is used up and it is not in sync."""
+        log = partition.log
+        if log is None or not partition.is_among(log.settings.throttled_followers):
+            return False
+        now_ms = self._clock.monotonic_ms()
+        self.quotas.follower.record(fetched_bytes, now_ms)
+        return lag > 0 and self.quotas.follower.is_exceeded(now_ms)
 
     def _let_rest(self, session: Session, fetched: FetchedPartition, told_high_watermark: int) -> None:
         partition = fetched.partition
@@ -587,17 +615,18 @@ class Replicas:
         if ZERO_UUID not in (key.topic_id, partition.topic_id) and key.topic_id != partition.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         from_follower = params.from_follower
+        held_back = from_follower and self._held_back(params, partition)
         if from_follower:
             partition.log_with_epoch(request.current_leader_epoch, only_leader=True)
             partition.follower(params.replica_id, request.current_leader_epoch)
         result = partition.read(
             request.fetch_offset,
-            min(request.partition_max_bytes, limit_bytes),
+            0 if held_back else min(request.partition_max_bytes, limit_bytes),
             current_leader_epoch=request.current_leader_epoch,
             last_fetched_epoch=request.last_fetched_epoch,
             isolation=params.isolation,
             only_leader=params.fetch_only_leader,
-            min_one_batch=min_one_batch,
+            min_one_batch=min_one_batch and not held_back,
         )
         diverging = NO_DIVERGING_EPOCH
         high_watermark, last_stable_offset = result.high_watermark, result.last_stable_offset

@@ -7,25 +7,30 @@ A quota bounds only what it is asked about: a copy is held back while the rate i
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
-SAMPLE_MS: Final = 1_000
-SAMPLES: Final = 11
-UNLIMITED: Final = (1 << 63) - 1
+from barnabas.model.config import (
+    ALTER_LOG_DIRS_RATE,
+    FOLLOWER_THROTTLED_RATE,
+    LEADER_THROTTLED_RATE,
+    UNLIMITED_RATE,
+    Config,
+)
 
 
 class ReplicationQuota:
-    """One of the three: what a leader sends, a follower fetches, or moves between log directories. Bytes a second."""
+    """What may be copied in one of the three ways, in bytes a second. All times are monotonic."""
 
-    def __init__(self, bytes_per_second: int = UNLIMITED) -> None:
-        self.bytes_per_second = bytes_per_second
+    def __init__(self, samples: int, sample_ms: int) -> None:
+        self.bytes_per_second = UNLIMITED_RATE
+        self._samples_max_ms = samples * sample_ms
+        self._sample_ms = sample_ms
         self._samples: deque[tuple[int, int]] = deque()
         """When a sample began, on a monotonic clock, and how many bytes it has."""
         self._sum = 0
 
     def record(self, size: int, now_ms: int) -> None:
         self._forget_old(now_ms)
-        if self._samples and now_ms - self._samples[-1][0] < SAMPLE_MS:
+        if self._samples and now_ms - self._samples[-1][0] < self._sample_ms:
             began_ms, before = self._samples.pop()
             self._samples.append((began_ms, before + size))
         else:
@@ -33,15 +38,40 @@ class ReplicationQuota:
         self._sum += size
 
     def _forget_old(self, now_ms: int) -> None:
-        while self._samples and now_ms - self._samples[0][0] >= SAMPLES * SAMPLE_MS:
+        while self._samples and now_ms - self._samples[0][0] >= self._samples_max_ms:
             self._sum -= self._samples.popleft()[1]
 
     def rate(self, now_ms: int) -> float:
-        """Bytes a second; the first second counts as a whole one (``SimpleRate``)."""
+        """Bytes a second; the first sample counts as a whole one (``SimpleRate``)."""
         self._forget_old(now_ms)
         if not self._samples:
             return 0.0
-        return self._sum * 1_000 / max(now_ms - self._samples[0][0], SAMPLE_MS)
+        return self._sum * 1_000 / max(now_ms - self._samples[0][0], self._sample_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        return self.bytes_per_second != UNLIMITED and self.rate(now_ms) > self.bytes_per_second
+        return self.bytes_per_second != UNLIMITED_RATE and self.rate(now_ms) > self.bytes_per_second
+
+
+class ReplicationQuotas:
+    """What a leader sends, what a follower fetches, and what moves between log directories.
+
+    The first two bound only the replicas that their topic's configuration names, and never those in sync: they would
+    leave the ISR.
+    """
+
+    def __init__(self, config: Config) -> None:
+        number = config.number
+        window = number("replication.quota.window.num"), number("replication.quota.window.size.seconds") * 1_000
+        self.leader = ReplicationQuota(*window)
+        self.follower = ReplicationQuota(*window)
+        self.log_dir_moves = ReplicationQuota(
+            number("alter.log.dirs.replication.quota.window.num"),
+            number("alter.log.dirs.replication.quota.window.size.seconds") * 1_000,
+        )
+        self.update(config)
+
+    def update(self, config: Config) -> None:
+        """Takes up the rates of a changed configuration."""
+        self.leader.bytes_per_second = config.number(LEADER_THROTTLED_RATE)
+        self.follower.bytes_per_second = config.number(FOLLOWER_THROTTLED_RATE)
+        self.log_dir_moves.bytes_per_second = config.number(ALTER_LOG_DIRS_RATE)

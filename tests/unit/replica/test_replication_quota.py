@@ -1,0 +1,126 @@
+"""Replication that is throttled (KIP-73), as ``ReplicationQuotaManager`` and its callers do it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lone_broker import Broker
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION
+
+from barnabas.broker.configs import validate_topic_values
+from barnabas.model.config import broker_config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
+from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.replication_quota import ReplicationQuota
+from barnabas.wire.messages.fetch import FetchRequest
+
+KEY = TopicIdPartition(TOPIC_ID, TOPIC_PARTITION.topic, TOPIC_PARTITION.partition)
+
+
+def test_the_rate_is_that_of_the_last_eleven_seconds() -> None:
+    quota = ReplicationQuota(11, 1000)
+    assert quota.rate(5_000) == 0
+    quota.record(100, 5_000)
+    assert quota.rate(5_100) == 100, "the first second counts as a whole one"
+    quota.record(300, 7_000)
+    assert quota.rate(7_000) == 200
+    assert quota.rate(15_999) == pytest.approx(400 / 10.999)
+    assert quota.rate(16_000) == pytest.approx(300 / 9), "the first sample is too old"
+    assert quota.rate(60_000) == 0
+
+
+def test_a_quota_that_is_not_set_is_never_exceeded() -> None:
+    quota = ReplicationQuota(11, 1000)
+    quota.record(1 << 60, 0)
+    assert not quota.is_exceeded(0)
+    quota.bytes_per_second = 100
+    assert quota.is_exceeded(0)
+    assert not quota.is_exceeded(11_000)
+
+
+def play(tmp_path: Path, story: Callable[[Broker], Coroutine[Any, Any, None]], throttled: str) -> None:
+    async def whole() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2), topic={"leader.replication.throttled.replicas": throttled})
+        await broker.startup()
+        broker.replicas.quotas.leader.bytes_per_second = 1
+        broker.append(b"x")
+        broker.append(b"y")
+        try:
+            await story(broker)
+        finally:
+            await broker.stop()
+
+    asyncio.run(whole())
+
+
+async def fetched(broker: Broker, offset: int, max_wait_ms: int = 0, replica_id: int = 2) -> int:
+    """How many bytes a fetch of at most one batch from `offset` gets."""
+    isolation = FetchIsolation.LOG_END if replica_id > 0 else FetchIsolation.HIGH_WATERMARK
+    params = FetchParams(replica_id, -1, max_wait_ms, 1, 1, isolation)
+    ((_, data),) = await broker.replicas.fetch(params, [(KEY, FetchRequest.FetchPartition(0, 0, offset, -1, 0, 1))])
+    return len(data.records or b"")
+
+
+@pytest.mark.parametrize("throttled", ["*", "0:1"])
+def test_a_leader_sends_no_faster_than_its_quota(tmp_path: Path, throttled: str) -> None:
+    async def story(broker: Broker) -> None:
+        assert await fetched(broker, 0) > 0, "nothing was sent before"
+        assert await fetched(broker, 1) == 0
+        waiting = asyncio.get_running_loop().create_task(fetched(broker, 1, max_wait_ms=20))
+        while not broker.replicas.follower_fetches.delayed:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        broker.append(b"z")
+        assert not waiting.done(), "an append does not wake a fetch that would get nothing"
+        assert await waiting == 0
+        broker.replicas.quotas.leader.bytes_per_second = 1 << 30
+        assert await fetched(broker, 1) > 0
+
+    play(tmp_path, story, throttled)
+
+
+def test_only_the_replicas_that_are_named_are_throttled(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        assert await fetched(broker, 0) > 0
+        assert await fetched(broker, 1) > 0
+
+    play(tmp_path, story, "1:1,0:2")
+
+
+def test_a_follower_in_sync_is_not_throttled(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        assert await fetched(broker, 0) > 0
+        assert broker.replicas._held_back(FetchParams(2, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
+        assert not broker.replicas._held_back(FetchParams(1, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
+
+    play(tmp_path, story, "*")
+
+
+def test_a_follower_stops_fetching_when_its_quota_is_used_up(tmp_path: Path) -> None:
+    async def whole() -> None:
+        broker = Broker(tmp_path, topic={"follower.replication.throttled.replicas": "0:1"})
+        await broker.startup()
+        follower = broker.replicas
+        follower.quotas.follower.bytes_per_second = 100
+        assert not follower.is_held_back(broker.partition, 100, lag=5)
+        assert follower.is_held_back(broker.partition, 1, lag=5)
+        assert not follower.is_held_back(broker.partition, 100, lag=0), "it is caught up"
+        await broker.stop()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("text", ["", "*", "0:1", "0:1,12:3"])
+def test_throttled_replicas_are_partitions_and_brokers(text: str) -> None:
+    validate_topic_values(broker_config({}), {"leader.replication.throttled.replicas": text})
+
+
+@pytest.mark.parametrize("text", ["0", "0:1,", "a:b", "*,0:1", "0:1 2:3"])
+def test_other_throttled_replicas_are_refused(text: str) -> None:
+    with pytest.raises(KafkaError, match="must be the literal") as caught:
+        validate_topic_values(broker_config({}), {"follower.replication.throttled.replicas": text})
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
