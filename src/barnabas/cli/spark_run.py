@@ -19,6 +19,7 @@ from barnabas.cli.output import CommandError, Format, UsageError
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.spark.jobs import JobError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +85,8 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
         raise
     except ValueError as error:
         raise UsageError(f"{str(error).rstrip('.')}.") from None
+    except JobError as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
     except Exception as error:
         if os.environ.get("BARNABAS_DEBUG"):
             raise

@@ -1,0 +1,357 @@
+"""``archive``: topics into Parquet, exactly once, by commits of offset ranges; small files compacted; resumes.
+
+Each round fixes the ranges on the driver, lets executors read exactly those and write files that nobody sees, and makes
+one commit of ranges and files (see `commits`). A task that runs twice writes files that the commit doesn't name; a job
+that is killed is run again from the last commit. So nothing rests on a checkpoint of Spark's.
+
+With every record its partition, offset and leader epoch are kept, with every file's directory its topic, and with every
+commit the cluster's and the topics' ids.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+from uuid import uuid4
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.commits import Archive, Commit, Covered, DataFile, Settings, Source
+from barnabas.spark.jobs.epochs import leader_epochs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PER: Final = {"hour": "yyyy-MM-dd'T'HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"}
+"""Directories by time (UTC), with the pattern of their names."""
+BY: Final = ("event", "ingest")
+RECORDS_PER_COMMIT: Final = 20_000_000
+FILE_BYTES: Final = 128 * 1024 * 1024
+"""What a compacted file aims at; one of less than half of it is small."""
+SMALL_FILES: Final = 16
+"""So many small files of one directory are compacted."""
+COLUMNS: Final = {
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "partition": "int",
+    "offset": "bigint",
+    "leader_epoch": "int",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "cluster_id": "string",
+    "topic_id": "string",
+    "ingested": "timestamp",
+    "topic": "string",
+    "period": "string",
+}
+"""An archive's columns with their types: the source's, and where and when each record was found.
+
+``topic`` and ``period`` are directories.
+"""
+SCHEMA: Final = ", ".join(f"{name} {type}" for name, type in COLUMNS.items())
+
+
+@dataclass
+class Archived:
+    """What one call of `archive` did."""
+
+    records: int = 0
+    offsets: int = 0
+    """Offsets that were covered; more than the records where some were compacted away or belong to no record."""
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
+    compacted: int = 0
+    """Small files that went into larger ones."""
+
+
+class Ahead(NamedTuple):
+    """What is to be archived of a source; `start` is where its archive ends, or its log where nothing is there yet."""
+
+    source: Source
+    start: int
+    end: int
+
+
+def archive(
+    spark: SparkSession,
+    bootstrap: str,
+    topics: Sequence[str],
+    target: str | Path,
+    *,
+    by: str = "event",
+    per: str = "day",
+    event_time: str = "timestamp",
+    isolation_level: str = "read_committed",
+    records_per_commit: int = RECORDS_PER_COMMIT,
+    allow_gaps: bool = False,
+    recreated: bool = False,
+) -> Archived:
+    """Brings the archive `target` up to what `topics` hold now.
+
+    `by` event: into directories by `event_time`, a SQL expression over the source's columns; by ingest: by the time of
+    the commit. `allow_gaps`: go on where the topic's log has lost offsets that were not archived. `recreated`: take
+    up a topic that was deleted and created again. Raises `JobError`, ``ValueError``.
+    """
+    if by not in BY or per not in PER:
+        raise ValueError(f"An archive is by {' or '.join(BY)} time, per {', '.join(PER)}; not by {by} per {per}.")
+    done = Archived()
+    with BlockingCluster(bootstrap, "barnabas-archive") as cluster:
+        metadata = cluster.refresh(topics)
+        settings = Settings(metadata.cluster_id or "", by, per, event_time)
+        kept = Archive.open_or_create(target, settings)
+        with kept.writing():
+            level = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
+            ahead, gaps = _ahead(cluster, kept, topics, level, allow_gaps=allow_gaps, recreated=recreated)
+            for part in portions(ahead, records_per_commit):
+                covered = tuple(
+                    Covered(*each.source, each.start, each.end, tuple(_epochs(cluster, each))) for each in part
+                )
+                files = _write(spark, bootstrap, kept, covered, gaps, isolation_level)
+                gaps = ()
+                done.commits += 1
+                done.files += len(files)
+                done.bytes += sum(each.bytes for each in files)
+                done.records += sum(each.rows for each in files)
+                done.offsets += sum(each.end - each.start for each in covered)
+            done.compacted = compact(spark, kept)
+    return done
+
+
+def _ahead(
+    cluster: BlockingCluster, kept: Archive, topics: Sequence[str], level: int, *, allow_gaps: bool, recreated: bool
+) -> tuple[list[Ahead], tuple[Covered, ...]]:
+    partitions = [each for topic in topics for each in cluster.metadata.partitions(topic)]
+    earliest = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    latest = cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=level)
+    positions = kept.positions()
+    known = {source.topic: source.topic_id for source in positions}
+    ahead: list[Ahead] = []
+    gaps: list[Covered] = []
+    for each in partitions:
+        topic_id = str(cluster.metadata.topic_id(each.topic))
+        if known.get(each.topic, topic_id) != topic_id and not recreated:
+            raise JobError(
+                f"Topic {each.topic} was deleted and created again since it was archived (its id was "
+                f"{known[each.topic]}, it is {topic_id}): archive it elsewhere, or take it up by --recreated"
+            )
+        source = Source(each.topic, topic_id, each.partition)
+        low, high = earliest[each].offset, latest[each].offset
+        start = positions.get(source, low)
+        if start > high:
+            raise JobError(f"{each} ends at offset {high}, before {start} where its archive does: records were lost")
+        if start < low:
+            if not allow_gaps:
+                raise JobError(
+                    f"{each}: offsets {start} to {low} were deleted before they were archived; "
+                    "to go on without them say --allow-gaps"
+                )
+            gaps.append(Covered(*source, start, low))
+        if max(start, low) < high:
+            ahead.append(Ahead(source, max(start, low), high))
+    return ahead, tuple(gaps)
+
+
+def _epochs(cluster: BlockingCluster, each: Ahead) -> list[tuple[int, int]]:
+    found = leader_epochs(cluster, TopicPartition(each.source.topic, each.source.partition), each.start)
+    return [(epoch, first) for epoch, first in found if first < each.end]
+
+
+def portions(ahead: Sequence[Ahead], records: int) -> Iterable[list[Ahead]]:
+    """Cuts what is ahead into parts of about `records`, each with its share of every partition, in their order."""
+    total = sum(each.end - each.start for each in ahead)
+    count = -(-total // records)
+    for part in range(count):
+        cut = [
+            Ahead(source, start + (end - start) * part // count, start + (end - start) * (part + 1) // count)
+            for source, start, end in ahead
+        ]
+        yield [each for each in cut if each.start < each.end]
+
+
+def _write(
+    spark: SparkSession,
+    bootstrap: str,
+    kept: Archive,
+    covered: tuple[Covered, ...],
+    gaps: tuple[Covered, ...],
+    isolation_level: str,
+) -> tuple[DataFile, ...]:
+    """One commit: reads `covered`, no less and no more."""
+    from pyspark.sql import functions as sql
+
+    settings = kept.settings
+    number = len(kept.commits()) + 1
+    staging = f"{number}-{uuid4().hex}"
+    made_ms = time.time_ns() // 1_000_000
+    assigned: dict[str, list[int]] = {}
+    starting: dict[str, dict[str, int]] = {}
+    ending: dict[str, dict[str, int]] = {}
+    for each in covered:
+        assigned.setdefault(each.topic, []).append(each.partition)
+        starting.setdefault(each.topic, {})[str(each.partition)] = each.start
+        ending.setdefault(each.topic, {})[str(each.partition)] = each.end
+    records = (
+        spark.read.format("barnabas")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.isolation.level", isolation_level)
+        .option("assign", json.dumps(assigned))
+        .option("startingOffsets", json.dumps(starting))
+        .option("endingOffsets", json.dumps(ending))
+        .option("includeHeaders", "true")
+        .load()
+    )
+    ingested = sql.timestamp_millis(sql.lit(made_ms))
+    event = sql.expr(settings.event_time).cast("timestamp")
+    rows = (
+        records.withColumn("ingested", ingested)
+        .withColumn("cluster_id", sql.lit(settings.cluster_id))
+        .withColumn("period", sql.date_format(event if settings.by == "event" else ingested, PER[settings.per]))
+    )
+    rows = _with_origin(spark, rows, covered)
+    place = kept.staging(staging)
+    _to_parquet(rows, place)
+    files = staged_files(place)
+    kept.commit(Commit(number, made_ms, staging, covered, files, (), gaps))
+    return files
+
+
+def _with_origin(spark: SparkSession, rows: DataFrame, covered: Sequence[Covered]) -> DataFrame:
+    """With the topic's id and the leader epoch of each offset, from a small table that every executor gets."""
+    from pyspark.sql import functions as sql
+
+    origins = []
+    for each in covered:
+        epochs = each.epochs or ((-1, each.start),)
+        ends = [first for _, first in epochs[1:]] + [each.end]
+        for (epoch, first), end in zip(epochs, ends, strict=True):
+            origins.append((each.topic, each.partition, each.topic_id, epoch, first, end))
+    table = spark.createDataFrame(
+        origins, "o_topic string, o_partition int, topic_id string, leader_epoch int, first bigint, after bigint"
+    )
+    on = sql.expr("topic = o_topic and partition = o_partition and offset >= first and offset < after")
+    return rows.join(sql.broadcast(table), on).drop("o_topic", "o_partition", "first", "after")
+
+
+def _to_parquet(rows: DataFrame, place: Path) -> None:
+    """Files in the order of the records. A task reads one partition, so that the sort finds nearly all in place."""
+    # Spark's own default, INT96, has no statistics, by which files are chosen when a time range is read.
+    rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    (
+        rows.select(*COLUMNS)
+        .sortWithinPartitions("topic", "period", "partition", "offset")
+        .write.mode("error")
+        .partitionBy("topic", "period")
+        .option("compression", "zstd")
+        .parquet(str(place))
+    )
+
+
+def staged_files(place: Path) -> tuple[DataFile, ...]:
+    """The Parquet files under `place`, with what their footers say."""
+    import pyarrow.parquet as parquet
+
+    found = []
+    for path in sorted(place.rglob("*.parquet")):
+        footer = parquet.ParquetFile(path).metadata
+        index = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == "timestamp")
+        stats = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+        lows = [each.min for each in stats if each is not None and each.has_min_max]
+        highs = [each.max for each in stats if each is not None and each.has_min_max]
+        found.append(
+            DataFile(
+                str(path.relative_to(place)),
+                footer.num_rows,
+                path.stat().st_size,
+                _milliseconds(min(lows)) if len(lows) == len(stats) and lows else None,
+                _milliseconds(max(highs)) if len(highs) == len(stats) and highs else None,
+            )
+        )
+    return tuple(found)
+
+
+def _milliseconds(moment: datetime) -> int:
+    """Of what a footer holds for a timestamp: a ``datetime``, in UTC whether it says so or not."""
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def read_archive(
+    spark: SparkSession,
+    path: str | Path,
+    topics: Sequence[str] | None = None,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> DataFrame:
+    """The records of an archive, each once, with `SCHEMA`'s columns; `since_ms` <= timestamp < `until_ms`.
+
+    Only files that commits name are read, and of those only files that can hold such records.
+    """
+    from pyspark.sql import functions as sql
+
+    kept = Archive.open(path)
+    files = [
+        file
+        for file in kept.files()
+        if (topics is None or topic_of(file) in topics)
+        and (since_ms is None or file.timestamp_max_ms is None or file.timestamp_max_ms >= since_ms)
+        and (until_ms is None or file.timestamp_min_ms is None or file.timestamp_min_ms < until_ms)
+    ]
+    if not files:
+        return spark.createDataFrame([], SCHEMA)
+    frame = (
+        spark.read.schema(SCHEMA)
+        .option("basePath", str(kept.root))
+        .parquet(*(str(kept.root / file.path) for file in files))
+    )
+    if since_ms is not None:
+        frame = frame.where(sql.col("timestamp") >= sql.timestamp_millis(sql.lit(since_ms)))
+    if until_ms is not None:
+        frame = frame.where(sql.col("timestamp") < sql.timestamp_millis(sql.lit(until_ms)))
+    return frame
+
+
+def topic_of(file: DataFile) -> str:
+    return unquote(file.path.split("/")[0].removeprefix("topic="))
+
+
+def compact(spark: SparkSession, kept: Archive, *, small_files: int = SMALL_FILES) -> int:
+    """Joins the small files of each directory that has `small_files` of them. Returns how many went into others."""
+    chosen = crowded(kept.files(), small_files)
+    if not chosen:
+        return 0
+    number = len(kept.commits()) + 1
+    staging = f"{number}-{uuid4().hex}"
+    paths = [file.path for files in chosen.values() for file in files]
+    frame = (
+        spark.read.schema(SCHEMA)
+        .option("basePath", str(kept.root))
+        .parquet(*(str(kept.root / path) for path in paths))
+        .repartition(min(len(chosen), 200), "topic", "period")
+    )
+    _to_parquet(frame, kept.staging(staging))
+    files = staged_files(kept.staging(staging))
+    before, after = sum(f.rows for each in chosen.values() for f in each), sum(f.rows for f in files)
+    if before != after:
+        raise JobError(f"Compacting {kept.root} would have made {after} records of {before}: nothing was changed")
+    kept.commit(Commit(number, time.time_ns() // 1_000_000, staging, (), files, tuple(paths)))
+    return len(paths)
+
+
+def crowded(files: Iterable[DataFile], small_files: int) -> Mapping[str, list[DataFile]]:
+    """Directories with at least `small_files` small files, and those; never more of one than fit into a file."""
+    found: dict[str, list[DataFile]] = {}
+    for file in files:
+        group = found.setdefault(file.directory, [])
+        if file.bytes < FILE_BYTES // 2 and sum(each.bytes for each in group) + file.bytes <= FILE_BYTES:
+            group.append(file)
+    return {directory: group for directory, group in found.items() if len(group) >= small_files}
