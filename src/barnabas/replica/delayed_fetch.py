@@ -51,6 +51,8 @@ class FetchParams:
     """Before version 3 a batch larger than the limit was not returned at all (KIP-74)."""
     fetch_only_leader: bool = True
     rack_id: str = ""
+    """The rack of a consumer that would rather read from a replica there."""
+    listener: str = ""
 
     @property
     def from_follower(self) -> bool:

@@ -13,11 +13,13 @@ No method here waits. The change of an ISR goes out through `alter_isr`, and com
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
 from barnabas.log.log import AppendInfo, AppendOrigin, Log, UnexpectedAppendOffset
+from barnabas.model.cluster import BrokerInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import (
@@ -28,6 +30,7 @@ from barnabas.model.leadership import (
     PendingShrinkIsr,
 )
 from barnabas.replica.progress import Progress
+from barnabas.replica.replica_selector import ReplicaView, Select
 from barnabas.runtime import Bytes
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
@@ -594,6 +597,30 @@ class Partition:
                 code, f"Replica {follower_id} is not recognized as a valid replica of {self.topic_partition}"
             )
         return progress
+
+    def preferred_read_replica(
+        self, select: Select, rack: str, fetch_offset: int, brokers: Mapping[int, BrokerInfo], now_ms: int
+    ) -> int:
+        """The follower from which a consumer in `rack` should read; -1: this leader, or whom it is asked.
+
+        Only `brokers` that the consumer can reach count, and only members of the ISR: a follower that lags would keep
+        the consumer behind for as long as it does.
+        """
+        leader_id = self._surroundings.broker_id
+        if not self.is_leader or leader_id not in brokers:
+            return NO_BROKER
+        leader = ReplicaView(leader_id, brokers[leader_id].rack, self.local_log().log_end_offset, 0)
+        followers = [
+            ReplicaView(
+                broker_id, brokers[broker_id].rack, progress.log_end_offset, now_ms - progress.last_caught_up_ms
+            )
+            for broker_id, progress in self.progress.items()
+            if broker_id in brokers
+            and broker_id in self.isr_state.isr
+            and progress.log_start_offset <= fetch_offset <= progress.log_end_offset
+        ]
+        selected = select(rack, leader, followers)
+        return NO_BROKER if selected is leader else selected.broker_id
 
     def last_offset_for_leader_epoch(
         self, current_leader_epoch: int, leader_epoch: int, *, only_leader: bool

@@ -42,6 +42,7 @@ from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
 from barnabas.replica.purgatory import Purgatory
+from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Runtime, Tasks
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -119,6 +120,7 @@ class Replicas:
         )
         self.fetchers = ReplicaFetcherManager(runtime, config, self, connect, tasks)
         self.quotas = ReplicationQuotas(config)
+        self._select_replica = replica_selector(config)
         self.log_dir_moves = LogDirMoves(runtime, config, log_dirs, self.quotas.log_dir_moves, self.partition_or_error)
         log_dirs.on_dir_failure = self._log_dir_went_offline
         log_dirs.on_log_start_moved = self._log_start_moved
@@ -526,7 +528,7 @@ class Replicas:
             params.max_wait_ms > 0
             and (fetched or session is not None)
             and size < params.min_bytes
-            and not any(each.diverging or (each.data is not None and each.data.error_code) for each in fetched)
+            and not any(each.diverging or (each.data is not None and _tells(each.data)) for each in fetched)
         ):
             operation = DelayedFetch(params, fetched, self._read, self._held_back, session)
             purgatory = self.follower_fetches if params.from_follower else self.consumer_fetches
@@ -619,6 +621,10 @@ class Replicas:
         if from_follower:
             partition.log_with_epoch(request.current_leader_epoch, only_leader=True)
             partition.follower(params.replica_id, request.current_leader_epoch)
+        elif self._select_replica is not None and params.rack_id and params.replica_id == NO_BROKER:
+            fetched.data = self._elsewhere(self._select_replica, params, fetched, partition)
+            if fetched.data is not None:
+                return 0
         result = partition.read(
             request.fetch_offset,
             0 if held_back else min(request.partition_max_bytes, limit_bytes),
@@ -669,6 +675,32 @@ class Replicas:
             result.records,
         )
         return len(result.records)
+
+    def _elsewhere(
+        self, select: Select, params: FetchParams, fetched: FetchedPartition, partition: Partition
+    ) -> FetchResponse.PartitionData | None:
+        """The answer for a consumer that had better read from a follower."""
+        request = fetched.request
+        brokers = {
+            broker_id: broker
+            for broker_id, broker in self._metadata.image.brokers.items()
+            if broker.endpoint(params.listener) is not None
+        }
+        preferred = partition.preferred_read_replica(
+            select, params.rack_id, request.fetch_offset, brokers, self._clock.monotonic_ms()
+        )
+        if preferred == NO_BROKER:
+            return None
+        log = partition.log_with_epoch(request.current_leader_epoch, only_leader=False)
+        return FetchResponse.PartitionData(
+            fetched.key.partition,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            preferred_read_replica=preferred,
+            records=b"",
+        )
 
     def log_end_offset_lag(self, log: Log) -> int:
         """How far `log` is behind: a future one its current one, another its high watermark; -1 if not in use."""
@@ -771,6 +803,11 @@ class Replicas:
         self.fetchers.shutdown_idle_fetchers()
         logger.error("%d replicas in %s are offline", len(partitions), path)
         self._on_log_dir_failure(path)
+
+
+def _tells(data: FetchResponse.PartitionData) -> bool:
+    """Whether an answer without records has something to say at once."""
+    return data.error_code != 0 or data.preferred_read_replica != NO_BROKER
 
 
 def _to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:

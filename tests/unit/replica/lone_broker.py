@@ -45,13 +45,14 @@ class Broker:
         self.tasks = Tasks(lambda name, error: self.failures.append(error))
         self.log_dirs = LogDirs(real_runtime(), config)
         self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic or {}))
+        self.metadata = MetadataCache()
         self.replicas = Replicas(
             real_runtime(),
             1,
             config,
             self.log_dirs,
             tasks=self.tasks,
-            metadata=MetadataCache(),
+            metadata=self.metadata,
             alter_partition=None,  # type: ignore[arg-type]
             connect=None,  # type: ignore[arg-type]
             inter_broker_listener="PLAINTEXT",

@@ -88,6 +88,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             hard_max_bytes_limit=version < _FIRST_VERSION_WITH_SOFT_LIMIT,
             fetch_only_leader=from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
             rack_id=request.rack_id,
+            listener=context.listener,
         )
         answers = await replicas.fetch(params, interesting, session.follower_session)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:

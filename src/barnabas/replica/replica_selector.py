@@ -1,0 +1,54 @@
+"""From which replica a consumer is told to read (KIP-392, ``ReplicaSelector``).
+
+A consumer names its rack. The leader answers a fetch of such a consumer with the id of the replica that it had better
+ask, where that is not the leader itself; followers answer up to the high watermark that they know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """A replica in sync that has the offset which is asked for. `lag_ms`: since when it is not caught up."""
+
+    broker_id: int
+    rack: str | None
+    log_end_offset: int
+    lag_ms: int
+
+
+Select = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaView]
+"""Which replica a consumer in that rack should read: the leader, or one of its followers."""
+
+
+def rack_aware(rack: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
+    """The leader where it is in the consumer's rack, else of the followers there the one that is least behind."""
+    near = [each for each in followers if each.rack == rack]
+    if not rack or leader.rack == rack or not near:
+        return leader
+    return max(near, key=lambda each: (each.log_end_offset, -each.lag_ms, each.broker_id))
+
+
+_SELECTORS: Final[dict[str, Select | None]] = {
+    "": None,
+    "org.apache.kafka.common.replica.LeaderSelector": None,
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": rack_aware,
+}
+
+
+def replica_selector(config: Config) -> Select | None:
+    """What ``replica.selector.class`` names; None where everybody reads from leaders. Raises `ConfigError`."""
+    name = config.text("replica.selector.class")
+    if name not in _SELECTORS:
+        raise ConfigError(
+            f"Invalid value {name!r} for configuration replica.selector.class: "
+            f"it takes {', '.join(filter(None, _SELECTORS))}."
+        )
+    return _SELECTORS[name]
