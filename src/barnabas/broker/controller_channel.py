@@ -43,14 +43,28 @@ class ControllerChannel:
         self._connecting: asyncio.Future[None] | None = None
         self._closed = False
 
-    async def send(self, request: Any, timeout_ms: int | None = None) -> Any:
-        """The controller's answer. Without `timeout_ms` it tries for ever; else REQUEST_TIMED_OUT is raised."""
+    async def send(
+        self,
+        request: Any,
+        timeout_ms: int | None = None,
+        *,
+        max_version: int | None = None,
+        form_of: Callable[[Any, int], Any] | None = None,
+    ) -> Any:
+        """The controller's answer. Without `timeout_ms` it tries for ever; else REQUEST_TIMED_OUT is raised.
+
+        It is sent in the highest version that both know, up to `max_version`, in the form that `form_of` gives it.
+        """
         deadline = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
         while not self._closed:
             try:
                 connection = await self._connected()
                 if connection is not None:
-                    response = await connection.send(request, timeout_ms=self._request_timeout_ms)
+                    version = connection.best_version(request)
+                    if max_version is not None:
+                        version = min(version, max_version)
+                    form = request if form_of is None else form_of(request, version)
+                    response = await connection.send(form, version, self._request_timeout_ms)
                     if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
                         return response
                     self._drop(connection)

@@ -1,28 +1,66 @@
-"""Producer ids for idempotent producers, taken from blocks that the controller gives out (``RPCProducerIdManager``)."""
+"""Producer ids for idempotent producers, taken from blocks that the controller gives out (``RPCProducerIdManager``).
+
+With ``inter.broker.protocol.version`` below 3.0 each broker takes its blocks from ZooKeeper (``ZkProducerIdManager``).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.controller.producer_ids import new_producer_id_block
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.znodes import ProducerIdsBlock
 
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_MS: Final = 60_000
 
+FetchBlock = Callable[[], Awaitable[ProducerIdsBlock]]
+"""Gets the next block. Raises a retriable `KafkaError` where there is none now."""
+
+
+def ids_from_controller(broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> FetchBlock:
+    async def fetch() -> ProducerIdsBlock:
+        response = await channel.send(
+            AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch()), REQUEST_TIMEOUT_MS
+        )
+        if response.error_code:
+            logger.warning(
+                "[broker %d] the controller gives no producer ids: %s", broker_id, ErrorCode(response.error_code).name
+            )
+            raise _not_now("from the controller")
+        return ProducerIdsBlock(broker_id, response.producer_id_start, response.producer_id_len)
+
+    return fetch
+
+
+def ids_from_zookeeper(broker_id: int, zk: KafkaZkClient) -> FetchBlock:
+    async def fetch() -> ProducerIdsBlock:
+        try:
+            return await new_producer_id_block(zk, broker_id)
+        except ZooKeeperError as error:
+            logger.warning("[broker %d] ZooKeeper gives no producer ids: %s", broker_id, error)
+            raise _not_now("from ZooKeeper") from error
+
+    return fetch
+
+
+def _not_now(whence: str) -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"Producer ID block could not be fetched {whence}")
+
 
 class ProducerIds:
     """Gives each id once. The next block is fetched when the last id of one is gone; all who wait share one request."""
 
-    def __init__(self, broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._channel = channel
+    def __init__(self, fetch_block: FetchBlock) -> None:
+        self._fetch_block = fetch_block
         self._next = 0
         self._end = 0
         self._fetching: asyncio.Future[None] | None = None
@@ -42,21 +80,9 @@ class ProducerIds:
         fetching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._fetching = fetching
         try:
-            response = await self._channel.send(
-                AllocateProducerIdsRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch()),
-                REQUEST_TIMEOUT_MS,
-            )
+            block = await self._fetch_block()
         finally:
             self._fetching = None
             fetching.set_result(None)
-        if response.error_code:
-            logger.warning(
-                "[broker %d] the controller gives no producer ids: %s",
-                self._broker_id,
-                ErrorCode(response.error_code).name,
-            )
-            raise KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "Producer ID block could not be fetched from the controller"
-            )
-        self._next = response.producer_id_start
-        self._end = response.producer_id_start + response.producer_id_len
+        self._next = block.first_producer_id
+        self._end = block.last_producer_id + 1

@@ -21,7 +21,7 @@ from barnabas.broker.connections import Connections
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.offsets_log import ReplicatedLog
-from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
 from barnabas.broker.router import Router
 from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.topics import Topics
@@ -34,10 +34,12 @@ from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
-from barnabas.replica.alter_partition import AlterPartitionManager
+from barnabas.model.metadata_version import metadata_version_of
+from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
+from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Condition, Listener, Runtime, Tasks
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
@@ -50,7 +52,6 @@ from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode
 
 logger = logging.getLogger(__name__)
 
-CONTROLLED_SHUTDOWN_VERSION: Final = 3
 ZOOKEEPER_RETRY_MS: Final = 500
 COUNTDOWN_LOG_MS: Final = 5_000
 """How often a broker that waits for an earlier registration says so in its log."""
@@ -67,6 +68,7 @@ class Broker:
         self.runtime = runtime
         self.config = config
         self.config_layers = BrokerConfigLayers(config)
+        self.metadata_version = metadata_version_of(config)
         self.broker_id = config.number("broker.id")
         self.cluster_id = ""
         self.features_epoch = 0
@@ -95,7 +97,7 @@ class Broker:
         self._controller_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
         self._replicas: Replicas | None = None
-        self._alter_partition: AlterPartitionManager | None = None
+        self._alter_partition: AlterPartitionSender | None = None
         self._groups: GroupCoordinator | None = None
         self._transactions: Transactions | None = None
         self._controller: KafkaController | None = None
@@ -189,10 +191,8 @@ class Broker:
             lambda endpoint: self.connect_to(endpoint, str(self.broker_id)),
             request_timeout_ms=config.number("controller.socket.timeout.ms"),
         )
-        self.producer_ids = ProducerIds(self.broker_id, lambda: self.broker_epoch, self._controller_channel)
-        self._alter_partition = AlterPartitionManager(
-            self.broker_id, lambda: self.broker_epoch, self._controller_channel.send, self.tasks
-        )
+        self.producer_ids = self._producer_ids(self._controller_channel)
+        self._alter_partition = self._alter_partition_sender(self._controller_channel)
         self._replicas = Replicas(
             self.runtime,
             self.broker_id,
@@ -216,7 +216,12 @@ class Broker:
             self.transactions.coordinator.partition_count = transactions
         self.groups.startup()
         self.transactions.coordinator.startup()
-        info = BrokerInfo(self.broker_id, self.listeners.advertised, config.text("broker.rack") or None)
+        info = BrokerInfo(
+            self.broker_id,
+            self.listeners.advertised,
+            config.text("broker.rack") or None,
+            registration_version=5 if self.metadata_version.is_feature_versioning_supported else 4,
+        )
         self._registered_epoch = await self._register(info)
         self._controller = KafkaController(
             self.runtime,
@@ -231,7 +236,10 @@ class Broker:
         self._replicas.startup()
         self._controller.startup()
         await self.config_changes.startup()
-        self.tasks.begin(self._follow_features(), "features")
+        if self.metadata_version.is_feature_versioning_supported:
+            self.tasks.begin(self._follow_features(), "features")
+        else:
+            self.features_epoch = -1
         self.tasks.begin(self.connections.close_idle(), "idle-connections")
         self.connections.serve()
         logger.info(
@@ -241,6 +249,23 @@ class Broker:
             self.broker_epoch,
             ", ".join(str(each) for each in self.listeners.advertised),
         )
+
+    def _alter_partition_sender(self, channel: ControllerChannel) -> AlterPartitionSender:
+        """How a leader gets its ISR changed: it asks the controller, or writes the partition's state itself."""
+        if not self.metadata_version.is_alter_partition_supported:
+            return ZkAlterPartitionManager(self.runtime.clock, self.zk, self.tasks)
+        return AlterPartitionManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            lambda request, max_version: channel.send(request, max_version=max_version, form_of=form_of),
+            self.tasks,
+            uses_topic_ids=self.metadata_version.is_topic_ids_supported,
+        )
+
+    def _producer_ids(self, channel: ControllerChannel) -> ProducerIds:
+        if self.metadata_version.is_allocate_producer_ids_supported:
+            return ProducerIds(ids_from_controller(self.broker_id, lambda: self.broker_epoch, channel))
+        return ProducerIds(ids_from_zookeeper(self.broker_id, self.zk))
 
     async def _connect_zookeeper(self) -> None:
         self._client = client_of(self.runtime, self.config, name=f"broker {self.broker_id}")
@@ -504,7 +529,7 @@ class Broker:
             await connection.connect()
             response = await connection.send(
                 ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch),
-                CONTROLLED_SHUTDOWN_VERSION,
+                self.metadata_version.controlled_shutdown_version,
                 self.config.number("controller.socket.timeout.ms"),
             )
         finally:

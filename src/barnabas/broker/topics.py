@@ -141,13 +141,14 @@ class Topics:
             )
         if validate_only:
             return CreatedTopic(ZERO_UUID, assignment, configs)
-        topic_id = self._broker.runtime.entropy.uuid()
+        has_id = self._broker.metadata_version.is_topic_ids_supported
+        topic_id = self._broker.runtime.entropy.uuid() if has_id else ZERO_UUID
         # The configuration first: the controller reads it as soon as the topic's znode is there.
         await zk.set_or_create_entity_configs(TOPICS, name, configs)
         try:
             await zk.create_topic_assignment(
                 name,
-                topic_id,
+                topic_id if has_id else None,
                 {TopicPartition(name, number): replicas for number, replicas in assignment.items()},
             )
         except NodeExists:

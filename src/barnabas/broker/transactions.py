@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WRITE_TXN_MARKERS_VERSION: Final = 1
 FIRST_VERSION_WITH_VERIFICATION: Final = 4
 
 
@@ -101,7 +100,8 @@ class Transactions:
     async def _write_markers(self, broker_id: int, request: WriteTxnMarkersRequest) -> Any:
         if broker_id == self._broker.broker_id:
             return await write_end_markers(self._broker, request)
-        return await self._marker_channels.send(broker_id, request, WRITE_TXN_MARKERS_VERSION)
+        version = self._broker.metadata_version.write_txn_markers_version
+        return await self._marker_channels.send(broker_id, request, version)
 
     def _coordinator_of(self, transactional_id: str) -> int:
         number = self.coordinator.partition_for(transactional_id)

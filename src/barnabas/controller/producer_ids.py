@@ -7,6 +7,7 @@ from typing import Final
 from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import ProducerIdBlockZNode, ProducerIdsBlock
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
@@ -19,13 +20,18 @@ async def process_allocate_producer_ids(reign: Reign, event: events.AllocateProd
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {event.broker_id} is not registered.")
     if registered_epoch != event.broker_epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    return await new_producer_id_block(reign.zk, event.broker_id)
+
+
+async def new_producer_id_block(zk: KafkaZkClient, broker_id: int) -> ProducerIdsBlock:
+    """The block after the last one that anybody took (``ZkProducerIdManager.getNewProducerIdBlock``)."""
     while True:
-        data, version = await reign.zk.get_data_and_version(ProducerIdBlockZNode.path)
+        data, version = await zk.get_data_and_version(ProducerIdBlockZNode.path)
         first = ProducerIdBlockZNode.decode(data).last_producer_id + 1 if data else 0
         if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")
-        block = ProducerIdsBlock(event.broker_id, first, PRODUCER_ID_BLOCK_SIZE)
-        written, _ = await reign.zk.conditional_update_path(
+        block = ProducerIdsBlock(broker_id, first, PRODUCER_ID_BLOCK_SIZE)
+        written, _ = await zk.conditional_update_path(
             ProducerIdBlockZNode.path, ProducerIdBlockZNode.encode(block), version
         )
         if written:

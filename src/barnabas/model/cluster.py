@@ -31,6 +31,8 @@ class BrokerInfo:
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     epoch: int = -1
+    registration_version: int = 5
+    """The form in which the broker writes its own registration."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((e for e in self.endpoints if e.listener == listener), None)

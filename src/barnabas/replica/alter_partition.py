@@ -3,6 +3,8 @@
 All changes that wait go out as one request, and only one request is in flight. A partition's change leaves the list
 when it was answered; whatever a lost reply or a controller that is not one any more leaves unanswered is sent again.
 That is safe: the controller takes a repeated change at the same epochs as done already.
+
+Below ``inter.broker.protocol.version`` 2.7 there is no such request: see `zk_alter_partition`.
 """
 
 from __future__ import annotations
@@ -22,34 +24,76 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS: Final = 50
 
+LAST_WITH_TOPIC_NAMES: Final = 1
+LAST_WITH_PLAIN_ISR: Final = 2
+"""Versions of AlterPartition: later ones tell topics by their ids, and of each member its broker epoch."""
+
 Answered = Callable[[LeaderAndIsr | ErrorCode], None]
+_Change = tuple[Uuid, LeaderAndIsr, Answered]
 
 
 class AlterPartitionSender(Protocol):
-    def submit(self, topic_partition: TopicPartition, topic_id: Uuid, sent: LeaderAndIsr, answered: Answered) -> None:
-        """Calls `answered` once, later, with the new state or the controller's error."""
+    def submit(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        sent: LeaderAndIsr,
+        controller_epoch: int,
+        answered: Answered,
+    ) -> None:
+        """Calls `answered` once, later, with the new state or an error. The epoch is that of the controller that made
+        this broker leader."""
         ...
+
+    def close(self) -> None: ...
+
+
+def form_of(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
+    """`request` with its content in the fields of `version`. It may have been sent in another version before, to
+    another controller."""
+    for topic in request.topics:
+        for each in topic.partitions:
+            isr = each.new_isr or [member.broker_id for member in each.new_isr_with_epochs]
+            plain = version <= LAST_WITH_PLAIN_ISR
+            each.new_isr = isr if plain else []
+            each.new_isr_with_epochs = [] if plain else [AlterPartitionRequest.BrokerState(id_, -1) for id_ in isr]
+    return request
 
 
 class AlterPartitionManager:
-    """`send` gets a request to the controller, wherever it is, and returns its answer."""
+    """`send` gets a request to the controller, wherever it is, and returns its answer; its second argument is the
+    highest version that the request bears, None for any.
+
+    `uses_topic_ids` is false with ``inter.broker.protocol.version`` 2.7, and topics are told by their names then; so
+    they are as well while one of them has no id.
+    """
 
     def __init__(
         self,
         broker_id: int,
         broker_epoch: Callable[[], int],
-        send: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        send: Callable[[AlterPartitionRequest, int | None], Awaitable[Any]],
         tasks: Tasks,
+        *,
+        uses_topic_ids: bool = True,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._send = send
         self._tasks = tasks
-        self._unanswered: dict[TopicPartition, tuple[Uuid, LeaderAndIsr, Answered]] = {}
+        self._uses_topic_ids = uses_topic_ids
+        self._unanswered: dict[TopicPartition, _Change] = {}
         self._sending: asyncio.Task[None] | None = None
         self._closed = False
 
-    def submit(self, topic_partition: TopicPartition, topic_id: Uuid, sent: LeaderAndIsr, answered: Answered) -> None:
+    def submit(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        sent: LeaderAndIsr,
+        controller_epoch: int,
+        answered: Answered,
+    ) -> None:
         if self._closed:
             return
         waiting = self._unanswered.get(topic_partition)
@@ -72,7 +116,8 @@ class AlterPartitionManager:
         while self._unanswered and not self._closed:
             in_flight = dict(self._unanswered)
             try:
-                response = await self._send(self._request(in_flight))
+                by_id = self._uses_topic_ids and all(topic_id != ZERO_UUID for topic_id, _, _ in in_flight.values())
+                response = await self._send(self._request(in_flight), None if by_id else LAST_WITH_TOPIC_NAMES)
             except (KafkaError, OSError, ValueError) as error:
                 logger.debug("the controller did not answer AlterPartition: %s", error)
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
@@ -80,39 +125,41 @@ class AlterPartitionManager:
             if not self._answer(in_flight, response):
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
 
-    def _request(self, items: dict[TopicPartition, tuple[Uuid, LeaderAndIsr, Answered]]) -> AlterPartitionRequest:
-        topics: dict[Uuid, AlterPartitionRequest.TopicData] = {}
+    def _request(self, items: dict[TopicPartition, _Change]) -> AlterPartitionRequest:
+        topics: dict[str, AlterPartitionRequest.TopicData] = {}
         for topic_partition, (topic_id, sent, _) in items.items():
-            assert topic_id != ZERO_UUID, f"{topic_partition} has no topic id"
-            topic = topics.setdefault(topic_id, AlterPartitionRequest.TopicData(topic_id=topic_id))
+            name = topic_partition.topic
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = AlterPartitionRequest.TopicData(topic_name=name, topic_id=topic_id)
             topic.partitions.append(
                 AlterPartitionRequest.PartitionData(
                     topic_partition.partition,
                     sent.leader_epoch,
-                    new_isr_with_epochs=[AlterPartitionRequest.BrokerState(each, -1) for each in sent.isr],
+                    new_isr=list(sent.isr),
                     leader_recovery_state=sent.leader_recovery_state,
                     partition_epoch=sent.partition_epoch,
                 )
             )
         return AlterPartitionRequest(self._broker_id, self._broker_epoch(), list(topics.values()))
 
-    def _answer(
-        self, in_flight: dict[TopicPartition, tuple[Uuid, LeaderAndIsr, Answered]], response: AlterPartitionResponse
-    ) -> bool:
+    def _answer(self, in_flight: dict[TopicPartition, _Change], response: AlterPartitionResponse) -> bool:
         """Hands out the answers; False when something has to be sent again after a pause."""
         if response.error_code:
             # STALE_BROKER_EPOCH: the controller has not seen this registration yet, or this broker not its own.
             logger.info("the controller refused AlterPartition: %s", ErrorCode(response.error_code).name)
             return False
+        # Versions below 2 name the topic, later ones tell its id; the other field is empty.
         answers = {
-            (topic.topic_id, partition.partition_index): partition
+            (topic.topic_name or topic.topic_id, partition.partition_index): partition
             for topic in response.topics
             for partition in topic.partitions
         }
         complete = True
         for topic_partition, item in in_flight.items():
             topic_id, _, answered = item
-            answer = answers.get((topic_id, topic_partition.partition))
+            name, number = topic_partition
+            answer = answers.get((name, number)) or answers.get((topic_id, number))
             if answer is None:
                 complete = False
                 continue

@@ -16,7 +16,7 @@ something else. Apache Kafka's leader reads every partition of the session at ev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, Uuid
@@ -38,9 +38,8 @@ FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
 """``min.incremental.fetch.session.eviction.ms``: a session that was used later defends its place by its size."""
 
-_SessionKey = tuple[Uuid | str, int]
-PartitionKey = tuple[Uuid, int]
-"""Topic id and partition."""
+PartitionKey = tuple[Uuid | str, int]
+"""Topic and partition: a topic's id or, where not all topics have one, its name."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -50,7 +49,12 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == 0x7FFFFFFF else epoch + 1
 
 
-def _key(topic_id: Uuid, topic: str | None, partition: int) -> _SessionKey:
+def _topic(name_or_id: Uuid | str) -> dict[str, Any]:
+    """The fields of a request that say which topic is meant."""
+    return {"topic": name_or_id} if isinstance(name_or_id, str) else {"topic_id": name_or_id}
+
+
+def _key(topic_id: Uuid, topic: str | None, partition: int) -> PartitionKey:
     return (topic_id if topic_id != ZERO_UUID else topic or "", partition)
 
 
@@ -131,10 +135,10 @@ class Session:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
-        self.partitions: dict[_SessionKey, CachedPartition] = {}
-        self.stirred: dict[_SessionKey, CachedPartition] = {}
+        self.partitions: dict[PartitionKey, CachedPartition] = {}
+        self.stirred: dict[PartitionKey, CachedPartition] = {}
         """Those that the next fetch has to look at; the others rest. A consumer's never rest."""
-        self.unnamed: dict[_SessionKey, CachedPartition] = {}
+        self.unnamed: dict[PartitionKey, CachedPartition] = {}
         """Those whose topic id this broker has not heard of."""
 
     @property
@@ -154,7 +158,7 @@ class Session:
             cached.request = request
         self.stirred[cache_key] = cached
 
-    def forget(self, cache_key: _SessionKey) -> None:
+    def forget(self, cache_key: PartitionKey) -> None:
         self.partitions.pop(cache_key, None)
         self.stirred.pop(cache_key, None)
         self.unnamed.pop(cache_key, None)
@@ -366,7 +370,7 @@ def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
 
 
 class FetchSession:
-    """The fetcher's side (``FetchSessionHandler``), with topic ids throughout.
+    """The fetcher's side (``FetchSessionHandler``), with topic ids or with names throughout.
 
     `want` and `drop` say what is to be fetched, `build` makes the next request of it, and `handle` takes the response
     to that request. In between nothing else may be sent.
@@ -404,7 +408,7 @@ class FetchSession:
 
     def build(self) -> tuple[list[FetchRequest.FetchTopic], list[FetchRequest.ForgottenTopic], int, int]:
         """The topics to ask for and to forget, the session's id and epoch."""
-        forgotten: dict[Uuid, FetchRequest.ForgottenTopic] = {}
+        forgotten: dict[Uuid | str, FetchRequest.ForgottenTopic] = {}
         if self._epoch == INITIAL_EPOCH:
             asked = self.wanted
             self._told = dict(asked)
@@ -417,13 +421,18 @@ class FetchSession:
                 self._told[key] = partition
             for key in self._dropped:
                 del self._told[key]
-                topic = forgotten.setdefault(key[0], FetchRequest.ForgottenTopic(topic_id=key[0]))
-                topic.partitions.append(key[1])
+                left = forgotten.get(key[0])
+                if left is None:
+                    left = forgotten[key[0]] = FetchRequest.ForgottenTopic(**_topic(key[0]))
+                left.partitions.append(key[1])
         self._changed.clear()
         self._dropped.clear()
-        topics: dict[Uuid, FetchRequest.FetchTopic] = {}
-        for (topic_id, _), partition in asked.items():
-            topics.setdefault(topic_id, FetchRequest.FetchTopic(topic_id=topic_id)).partitions.append(partition)
+        topics: dict[Uuid | str, FetchRequest.FetchTopic] = {}
+        for (name_or_id, _), partition in asked.items():
+            topic = topics.get(name_or_id)
+            if topic is None:
+                topic = topics[name_or_id] = FetchRequest.FetchTopic(**_topic(name_or_id))
+            topic.partitions.append(partition)
         return list(topics.values()), list(forgotten.values()), self._session_id, self._epoch
 
     def handle(self, response: FetchResponse) -> bool:
@@ -434,7 +443,11 @@ class FetchSession:
             else:
                 self._epoch = INITIAL_EPOCH  # the leader closes the session when the full request names it
             return False
-        answered = [(topic.topic_id, each.partition_index) for topic in response.responses for each in topic.partitions]
+        answered = [
+            _key(topic.topic_id, topic.topic, each.partition_index)
+            for topic in response.responses
+            for each in topic.partitions
+        ]
         if any(key not in self._told for key in answered):
             self._epoch = INITIAL_EPOCH
             return False

@@ -15,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from barnabas.client.connection import Connection
 from barnabas.log.log import Log
@@ -24,9 +23,12 @@ from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition
+from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.fetch_session import FetchSession, PartitionKey
+from barnabas.replica.fetch_state import Connect, FetchState, Follower
 from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
+from barnabas.replica.truncation import epoch_request, truncation, truncation_offset
 from barnabas.runtime import Condition, Runtime, Tasks, ended
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -34,54 +36,9 @@ from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 
 logger = logging.getLogger(__name__)
 
-FETCH_VERSION: Final = 17
-LIST_OFFSETS_VERSION: Final = 9
-
-
-@dataclass(slots=True)
-class FetchState:
-    """Where the fetcher is in one partition. A new leader epoch makes a new one, so that old answers find nobody."""
-
-    topic_partition: TopicPartition
-    topic_id: Uuid
-    current_leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    paused_until_ms: int = 0
-    lag: int | None = None
-    """How far behind the leader's high watermark; None before the first answer."""
-    wanted: FetchRequest.FetchPartition | None = None
-    """How it is to be fetched; None while it is paused."""
-
-    @property
-    def key(self) -> PartitionKey:
-        return self.topic_id, self.topic_partition.partition
-
-
-class Follower(Protocol):
-    """What the fetchers need of the replicas."""
-
-    broker_id: int
-
-    @property
-    def broker_epoch(self) -> int: ...
-
-    def follower_partition(self, topic_partition: TopicPartition, leader_epoch: int) -> Partition | None:
-        """The partition when this broker follows it in `leader_epoch`."""
-        ...
-
-    def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None: ...
-
-    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
-        """Told what was fetched; whether no more of the partition is to be fetched for a while."""
-        ...
-
-    def log_dir_failed(self, failure: LogDirFailure) -> None: ...
-
-    def leader_endpoint(self, broker_id: int) -> Endpoint | None: ...
-
-
-Connect = Callable[[Endpoint, str], Connection]
+FIRST_WITH_TOPIC_IDS: Final = 13
+FIRST_WITH_REPLICA_STATE: Final = 15
+"""Versions of Fetch: from these on topics are told by their ids, and a follower tells its broker epoch (KIP-903)."""
 
 
 class ReplicaFetcherManager:
@@ -182,6 +139,7 @@ class ReplicaFetcher:
         self._partition_max_bytes = config.number("replica.fetch.max.bytes")
         self._max_bytes = config.number("replica.fetch.response.max.bytes")
         self._socket_timeout_ms = config.number("replica.socket.timeout.ms")
+        self._metadata_version = metadata_version_of(config)
         self._session = FetchSession()
         self._connection: Connection | None = None
         self._endpoint: Endpoint | None = None
@@ -190,6 +148,10 @@ class ReplicaFetcher:
         self.states: dict[TopicPartition, FetchState] = {}
         self._by_key: dict[PartitionKey, FetchState] = {}
         self._paused: dict[TopicPartition, FetchState] = {}
+        self._truncating: dict[TopicPartition, FetchState] = {}
+        self._without_topic_id = 0
+        self._by_name = self._metadata_version.fetch_version < FIRST_WITH_TOPIC_IDS
+        """Whether topics are told by their names: one topic without an id is enough (``canUseTopicIds``)."""
         self.task: asyncio.Task[Any] | None = None
 
     def add(self, partition: Partition) -> None:
@@ -203,18 +165,53 @@ class ReplicaFetcher:
             partition.topic_id,
             partition.leader_epoch,
             log.log_end_offset,
-            log.latest_epoch,
+            self._last_fetched_epoch(log),
+            truncates=not self._metadata_version.is_truncation_on_fetch_supported and log.latest_epoch != NO_EPOCH,
         )
+        self._without_topic_id += state.topic_id == ZERO_UUID
+        self._tell_topics_apart()
+        state.key = self._key(state)
         self.states[topic_partition] = self._by_key[state.key] = state
-        self._want(state, log)
+        self._begin(state, log)
         self._changed.notify()
+
+    def _key(self, state: FetchState) -> PartitionKey:
+        topic, number = state.topic_partition
+        return (topic if self._by_name else state.topic_id), number
+
+    def _tell_topics_apart(self) -> None:
+        """By their ids where all have one, else by their names; a session knows only one of the two."""
+        by_name = self._metadata_version.fetch_version < FIRST_WITH_TOPIC_IDS or self._without_topic_id > 0
+        if by_name == self._by_name:
+            return
+        self._by_name = by_name
+        for state in self.states.values():
+            self._session.drop(state.key)
+        self._session.lost()
+        self._by_key.clear()
+        for state in self.states.values():
+            state.key = self._key(state)
+            self._by_key[state.key] = state
+            if state.wanted is not None:
+                self._session.want(state.key, state.wanted)
+
+    def _begin(self, state: FetchState, log: Log) -> None:
+        if state.truncates:
+            self._truncating[state.topic_partition] = state
+        else:
+            self._want(state, log)
+
+    def _last_fetched_epoch(self, log: Log) -> int:
+        return log.latest_epoch if self._metadata_version.is_truncation_on_fetch_supported else NO_EPOCH
 
     def remove(self, topic_partition: TopicPartition) -> None:
         state = self.states.pop(topic_partition, None)
         if state is not None:
             del self._by_key[state.key]
             self._paused.pop(topic_partition, None)
+            self._truncating.pop(topic_partition, None)
             self._session.drop(state.key)
+            self._without_topic_id -= state.topic_id == ZERO_UUID
 
     def log_start_moved(self, topic_partition: TopicPartition) -> None:
         state = self.states[topic_partition]
@@ -253,12 +250,17 @@ class ReplicaFetcher:
     async def _round(self) -> None:
         now_ms = self._runtime.clock.monotonic_ms()
         self._resume(now_ms)
+        if self._truncating:
+            await self._ask_where_epochs_end()
         if not self._session.wanted:
-            await self._until_ready(now_ms)
+            if not self._truncating:
+                await self._until_ready(now_ms)
             return
         topics, forgotten, session_id, epoch = self._session.build()
+        by_name, version = self._by_name, self._metadata_version.fetch_version
+        if by_name:
+            version = min(version, FIRST_WITH_TOPIC_IDS - 1)
         request = FetchRequest(
-            replica_state=FetchRequest.ReplicaState(self._follower.broker_id, self._follower.broker_epoch),
             max_wait_ms=self._wait_max_ms,
             min_bytes=self._min_bytes,
             max_bytes=self._max_bytes,
@@ -267,15 +269,22 @@ class ReplicaFetcher:
             topics=topics,
             forgotten_topics_data=forgotten,
         )
+        if version >= FIRST_WITH_REPLICA_STATE:
+            request.replica_state = FetchRequest.ReplicaState(self._follower.broker_id, self._follower.broker_epoch)
+        else:
+            request.replica_id = self._follower.broker_id
         try:
             connection = await self._connected()
-            response = await connection.send(request, FETCH_VERSION, self._socket_timeout_ms)
+            response = await connection.send(request, version, self._socket_timeout_ms)
         except (OSError, WireError) as error:
             self._session.lost()
             self._disconnect()
             if self.states:
                 logger.info("%s: leader %d does not answer: %s", self._client_id, self.leader_id, error)
             self._pause_all()
+            return
+        if by_name != self._by_name:
+            self._session.lost()  # while the leader was asked, a topic without an id came or went
             return
         if not self._session.handle(response):
             if response.error_code not in (
@@ -296,7 +305,7 @@ class ReplicaFetcher:
             if partition is None:
                 self.remove(state.topic_partition)
             else:
-                self._want(state, partition.local_log())
+                self._begin(state, partition.local_log())
 
     async def _until_ready(self, now_ms: int) -> None:
         """Waits for a partition to be added or to leave its pause."""
@@ -335,7 +344,7 @@ class ReplicaFetcher:
         out_of_range = []
         for topic in response.responses:
             for data in topic.partitions:
-                state = self._by_key.get((topic.topic_id, data.partition_index))
+                state = self._by_key.get((topic.topic if self._by_name else topic.topic_id, data.partition_index))
                 if state is None or not self._current(state, self._session.asked(state.key)):
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -419,7 +428,7 @@ class ReplicaFetcher:
             self._runtime.clock.now_ms(),
         )
         # An empty answer leaves it as it is: forgetting it would make the leader doubt the whole log (KAFKA-15510).
-        state.last_fetched_epoch = log.latest_epoch
+        state.last_fetched_epoch = self._last_fetched_epoch(log)
         state.lag = max(0, data.high_watermark - state.fetch_offset)
         if moved or records:
             self._follower.follower_advanced(partition, moved)
@@ -451,12 +460,13 @@ class ReplicaFetcher:
             return  # while the leader was asked, a newer epoch's state took its place, and that one goes on
         state.paused_until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
         state.wanted = None
+        self._truncating.pop(state.topic_partition, None)
         self._paused[state.topic_partition] = state
         self._session.drop(state.key)
 
     def _pause_all(self) -> None:
         for state in self.states.values():
-            if state.wanted is not None:
+            if state.wanted is not None or state.topic_partition in self._truncating:
                 self._pause(state)
 
     async def _out_of_range(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> None:
@@ -507,8 +517,66 @@ class ReplicaFetcher:
 
     def _restart(self, state: FetchState, log: Log) -> None:
         state.fetch_offset = log.log_end_offset
-        state.last_fetched_epoch = log.latest_epoch
+        state.last_fetched_epoch = self._last_fetched_epoch(log)
         self._want(state, log)
+
+    # Truncating ahead of the first fetch, below inter.broker.protocol.version 2.7
+
+    async def _ask_where_epochs_end(self) -> None:
+        asked = dict(self._truncating)
+        request = epoch_request(
+            self._follower.broker_id,
+            [
+                (state.topic_partition, state.current_leader_epoch, self._partition(state).local_log().latest_epoch)
+                for state in asked.values()
+                if self._follows(state)
+            ],
+        )
+        try:
+            connection = await self._connected()
+            response = await connection.send(
+                request, self._metadata_version.offset_for_leader_epoch_version, self._socket_timeout_ms
+            )
+        except (OSError, WireError) as error:
+            self._session.lost()
+            self._disconnect()
+            logger.info("%s: leader %d tells no epochs: %s", self._client_id, self.leader_id, error)
+            self._pause_all()
+            return
+        for topic in response.topics:
+            for answer in topic.partitions:
+                topic_partition = TopicPartition(topic.topic, answer.partition)
+                state = asked.pop(topic_partition, None)
+                # What left the fetcher meanwhile, or came back in another epoch, is another state.
+                if state is None or self._truncating.get(topic_partition) is not state or not self._follows(state):
+                    continue
+                if answer.error_code:
+                    self._refused(state, ErrorCode(answer.error_code))
+                else:
+                    self._guarded(state, self._truncate, answer.leader_epoch, answer.end_offset)
+        for state in asked.values():
+            self._pause(state)  # not answered, or not followed any more
+
+    def _follows(self, state: FetchState) -> bool:
+        return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
+
+    def _truncate(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
+        log = self._partition(state).local_log()
+        cut = truncation(log, leader_epoch, end_offset)
+        if cut.offset < log.log_end_offset:
+            logger.info(
+                "truncating %s from %d to %d: the leader's epoch %d ends at %d",
+                state.topic_partition,
+                log.log_end_offset,
+                cut.offset,
+                leader_epoch,
+                end_offset,
+            )
+            log.truncate_to(cut.offset, now_ms=self._runtime.clock.now_ms())
+        if cut.complete:
+            state.truncates = False
+            del self._truncating[state.topic_partition]
+            self._restart(state, log)
 
     async def _leader_offset(self, state: FetchState, timestamp: int) -> int:
         connection = await self._connected()
@@ -517,23 +585,8 @@ class ReplicaFetcher:
         request = ListOffsetsRequest(
             replica_id=self._follower.broker_id, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])]
         )
-        response = await connection.send(request, LIST_OFFSETS_VERSION, self._socket_timeout_ms)
+        response = await connection.send(request, self._metadata_version.list_offsets_version, self._socket_timeout_ms)
         answer = response.topics[0].partitions[0]
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
         return int(answer.offset)
-
-
-def truncation_offset(log: Log, leader_epoch: int, leader_end_offset: int) -> int:
-    """Where to cut a log whose leader says that `leader_epoch`, the largest it has that is not above the follower's,
-    ends at `leader_end_offset` (``AbstractFetcherThread.getOffsetTruncationState``).
-
-    Where this log does not know that epoch, its largest smaller one's end counts, and the leader is asked again.
-    """
-    epoch, end_offset = log.end_offset_for_epoch(leader_epoch)
-    if epoch == NO_EPOCH:
-        # No epoch of this log is that old: only what the leader says is known.
-        return min(leader_end_offset, log.log_end_offset)
-    if epoch != leader_epoch:
-        return min(end_offset, log.log_end_offset)
-    return min(end_offset, leader_end_offset, log.log_end_offset)

@@ -37,7 +37,8 @@ from barnabas.replica.delayed_fetch import (
 )
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.replica.fetch_session import CachedPartition, FetchSessions, Session, refused
-from barnabas.replica.fetchers import Connect, ReplicaFetcherManager
+from barnabas.replica.fetch_state import Connect
+from barnabas.replica.fetchers import ReplicaFetcherManager
 from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
@@ -208,7 +209,9 @@ class Replicas:
             if partition.isr_state is proposed.state and not self._shutting_down:
                 self.alter_isr(partition, proposed)
 
-        self._alter_partition.submit(partition.topic_partition, partition.topic_id, proposed.sent, answered)
+        self._alter_partition.submit(
+            partition.topic_partition, partition.topic_id, proposed.sent, partition.controller_epoch, answered
+        )
 
     def high_watermark_moved(self, partition: Partition) -> None:
         if partition.resting:

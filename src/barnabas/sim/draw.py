@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas.model.metadata_version import metadata_version
 from barnabas.sim.chance import Chance
 from barnabas.sim.plan import MS, SECOND, Action, Plan, TopicPlan
 
@@ -149,6 +150,8 @@ def draw(seed: int, profile: str = "all") -> Plan:
         config["log.segment.bytes"] = str(chance.whole(1_000, 20_000))
     if chance.happens(0.15):
         config["log.flush.interval.messages"] = str(chance.whole(1, 20))
+    if profile == "all":
+        operations = _older_protocol(base.stream("protocol"), config, operations)
     topics = _topics(base.stream("topics"), drawn, brokers)
     maker = _Maker(base, drawn, brokers, length_ns, topics)
     actions = [*maker.clients()]
@@ -156,6 +159,18 @@ def draw(seed: int, profile: str = "all") -> Plan:
     actions += maker.faults(weights, faults, len(actions))
     actions += maker.operations(operations, base.stream("operations").whole(2, 6) if operations else 0, len(actions))
     return Plan(seed, chosen, brokers, length_ns, topics, tuple(sorted(actions, key=lambda each: each.at_ns)), config)
+
+
+def _older_protocol(chance: Chance, config: dict[str, str], operations: dict[str, float]) -> dict[str, float]:
+    """Now and then brokers speak as older ones do. Returns the operations that are possible then: without topic ids
+    nothing tells a topic from its successor of the same name (KIP-516), so none is made again."""
+    if not chance.happens(0.06):
+        return operations
+    version = chance.one_of(["1.1", "2.3", "2.6", "2.6", "2.7", "2.8", "3.2"])
+    config["inter.broker.protocol.version"] = version
+    if metadata_version(version).is_topic_ids_supported:
+        return operations
+    return {name: weight for name, weight in operations.items() if name != "recreate-topic"}
 
 
 def _topics(chance: Chance, profile: Profile, brokers: int) -> tuple[TopicPlan, ...]:

@@ -139,9 +139,26 @@ class ZooKeeperWatch:
         elif len(names) == 1 and type(part) is Delete:
             self._deleted(names[0])
         elif len(names) == 4 and names[3] == "state":
-            self._fenced(path, session, checked)
+            partition = f"{names[0]}-{names[2]}"
+            if checked or not self._written_by_its_leader(part, partition, session):
+                self._fenced(path, session, checked)
             if type(part) is not Delete and part.data:
-                self._state(f"{names[0]}-{names[2]}", json.loads(part.data))
+                self._state(partition, json.loads(part.data))
+
+    def _written_by_its_leader(self, part: Any, partition: str, session: int) -> bool:
+        """Below inter.broker.protocol.version 2.7 a leader changes its ISR itself, and nothing else of the state."""
+        before = self.states.get(partition)
+        if self.world.metadata_version.is_alter_partition_supported or type(part) is not SetData or before is None:
+            return False
+        assert self.world.coordinator is not None
+        registered = self.world.coordinator.committed.node("/brokers/ids").children
+        leader = str(before["leader"])
+        if leader not in registered or part.version != before["partition_epoch"]:
+            return False
+        written = json.loads(part.data or b"{}")
+        unchanged = all(written[field] == before[field] for field in ("leader", "leader_epoch"))
+        owner = self.world.coordinator.committed.node(f"{_IDS}{leader}").ephemeral_owner
+        return unchanged and owner == session and int(leader) in written["isr"]
 
     def _assigned(self, topic: str, read: dict[str, Any]) -> None:
         """C12, C13: an original replica goes only when the targets are in sync, or when the move is cancelled."""
@@ -251,7 +268,8 @@ class ZooKeeperWatch:
             world.check("C9")
             if self._long_gone(member):
                 world.violated("C9", f"{member} came into the ISR of {partition} and is not registered", partition)
-            if self.left.get(member) == self.controller_epoch:
+            # A leader that writes its ISR itself does not know who is leaving (KAFKA-14140); a controller does.
+            if self.left.get(member) == self.controller_epoch and world.metadata_version.is_alter_partition_supported:
                 world.violated(
                     "C9", f"{member} came into the ISR of {partition} after its shutdown was granted", partition
                 )
@@ -282,5 +300,10 @@ class ZooKeeperWatch:
                 world.violated(
                     "C11", f"{broker_id} may leave and leads {partition}, whose ISR is {state['isr']}", partition
                 )
-            elif state["leader"] != broker_id and state["leader"] >= 0 and broker_id in state["isr"]:
+            elif (
+                state["leader"] != broker_id
+                and state["leader"] >= 0
+                and broker_id in state["isr"]
+                and world.metadata_version.is_alter_partition_supported
+            ):
                 world.violated("C11", f"{broker_id} may leave and is in the ISR of {partition}", partition)

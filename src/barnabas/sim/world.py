@@ -12,6 +12,7 @@ from barnabas.broker.server import Broker, BrokerStartError
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, KafkaError
+from barnabas.model.metadata_version import metadata_version_of
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.disk import Loss
@@ -80,6 +81,7 @@ class World:
         self.held_down: dict[str, int] = {}
         """By node: how many actions want it stopped."""
         self._config = config or {}
+        self.metadata_version = metadata_version_of(broker_config(self._config))
         self.context = contextvars.copy_context()
         self._stall_at_start: dict[str, tuple[int, Chance]] = {}
 

@@ -210,8 +210,9 @@ class BrokerIdZNode:
         return f"{BrokerIdsZNode.path}/{broker_id}"
 
     @staticmethod
-    def encode(broker: BrokerInfo, *, timestamp_ms: int, jmx_port: int = -1, version: int = 5) -> bytes:
+    def encode(broker: BrokerInfo, *, timestamp_ms: int, jmx_port: int = -1) -> bytes:
         """Version 5 since Kafka 2.7, version 4 (without features) with an older inter-broker protocol."""
+        version = broker.registration_version
         plaintext = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
         fields: dict[str, Any] = {
             "version": version,

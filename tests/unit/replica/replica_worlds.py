@@ -9,8 +9,8 @@ from barnabas.log.log import AppendOrigin, Log
 from barnabas.model.config import broker_config, topic_config
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.replica.fetchers import truncation_offset
 from barnabas.replica.partition import FetchIsolation, Partition, ProposedIsr
+from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime.real import RealDisk
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.records import Record, batches, build_batch

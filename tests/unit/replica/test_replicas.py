@@ -62,6 +62,7 @@ class Controller:
         topic_partition: TopicPartition,
         topic_id: Uuid,
         sent: LeaderAndIsr,
+        controller_epoch: int,
         answered: Callable[[LeaderAndIsr | ErrorCode], None],
     ) -> None:
         self.sent.append(sent)

@@ -8,6 +8,8 @@ import pytest
 from replica_worlds import Node
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET
+from barnabas.replica.truncation import Truncation, truncation
 
 
 def pair(tmp_path: Path) -> tuple[Node, Node]:
@@ -130,3 +132,21 @@ def test_an_epoch_the_leader_never_knew_is_out_of_range(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as refused:
         b.fetch_from(a)
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_an_answer_to_offset_for_leader_epoch_tells_whether_to_ask_again(tmp_path: Path) -> None:
+    node, _ = pair(tmp_path)
+    node.lead(1, (1,), (1, 2))
+    node.append(b"a")
+    node.append(b"b")
+    node.append(b"c")
+    node.lead(3, (1, 2), (1, 2))  # from here on the high watermark waits for the other one
+    node.append(b"d")
+    node.append(b"e")
+    log = node.log
+    assert truncation(log, 3, 4) == Truncation(4, complete=True)
+    assert truncation(log, 2, 9) == Truncation(3, complete=False)  # epoch 2 is unknown here; 1 ended at 3
+    assert truncation(log, 0, 2) == Truncation(0, complete=True)  # all that is here came later
+    assert truncation(log, NO_EPOCH, 4) == Truncation(4, complete=True)  # version 0 names no epoch
+    assert truncation(log, NO_EPOCH, NO_OFFSET) == Truncation(log.high_watermark, complete=True)  # KAFKA-6857
+    assert log.high_watermark < log.log_end_offset

@@ -1,0 +1,61 @@
+"""What a fetcher keeps of one partition, and what it needs of its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas.client.connection import Connection
+from barnabas.log.log_dir import LogDirFailure
+from barnabas.model.cluster import Endpoint
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.replica.fetch_session import PartitionKey
+from barnabas.replica.partition import Partition
+from barnabas.wire.messages.fetch import FetchRequest
+
+
+@dataclass(slots=True)
+class FetchState:
+    """Where the fetcher is in one partition. A new leader epoch makes a new one, so that old answers find nobody."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    paused_until_ms: int = 0
+    key: PartitionKey = ("", -1)
+    """What stands for the partition in the session."""
+    truncates: bool = False
+    """Before it is fetched the leader is asked where its epochs end (inter.broker.protocol.version below 2.7)."""
+    lag: int | None = None
+    """How far behind the leader's high watermark; None before the first answer."""
+    wanted: FetchRequest.FetchPartition | None = None
+    """How it is to be fetched; None while it is paused, and before it was truncated."""
+
+
+class Follower(Protocol):
+    """What the fetchers need of the replicas."""
+
+    broker_id: int
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    def follower_partition(self, topic_partition: TopicPartition, leader_epoch: int) -> Partition | None:
+        """The partition when this broker follows it in `leader_epoch`."""
+        ...
+
+    def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None: ...
+
+    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
+        """Told what was fetched; whether no more of the partition is to be fetched for a while."""
+        ...
+
+    def log_dir_failed(self, failure: LogDirFailure) -> None: ...
+
+    def leader_endpoint(self, broker_id: int) -> Endpoint | None: ...
+
+
+Connect = Callable[[Endpoint, str], Connection]

@@ -1,0 +1,63 @@
+"""Where a follower cuts its log (``AbstractFetcherThread.getOffsetTruncationState``).
+
+The leader names the largest epoch that it has and that is not above the follower's last one, and that epoch's end. With
+``inter.broker.protocol.version`` from 2.7 on it does so in a fetch's answer; below, the follower asks with
+OffsetForLeaderEpoch before it fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from barnabas.log.log import Log
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+
+Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+AskedPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The log is cut to `offset`; unless that is `complete`, the leader has to be asked again."""
+
+    offset: int
+    complete: bool
+
+
+def truncation_offset(log: Log, leader_epoch: int, leader_end_offset: int) -> int:
+    """Where to cut a log whose leader says that `leader_epoch`, the largest it has that is not above the follower's,
+    ends at `leader_end_offset`.
+
+    Where this log does not know that epoch, its largest smaller one's end counts, and the leader is asked again.
+    """
+    epoch, end_offset = log.end_offset_for_epoch(leader_epoch)
+    if epoch == NO_EPOCH:
+        # No epoch of this log is that old: only what the leader says is known.
+        return min(leader_end_offset, log.log_end_offset)
+    if epoch != leader_epoch:
+        return min(end_offset, log.log_end_offset)
+    return min(end_offset, leader_end_offset, log.log_end_offset)
+
+
+def truncation(log: Log, leader_epoch: int, leader_end_offset: int) -> Truncation:
+    """What an answer to OffsetForLeaderEpoch means for `log`."""
+    if leader_end_offset == NO_OFFSET:
+        # The leader knows no epoch that old: up to the high watermark the logs agree.
+        return Truncation(min(log.high_watermark, log.log_end_offset), complete=True)
+    if leader_epoch == NO_EPOCH:
+        # Version 0 of the answer does not name the epoch (before KIP-279).
+        return Truncation(min(leader_end_offset, log.log_end_offset), complete=True)
+    known_epoch, _ = log.end_offset_for_epoch(leader_epoch)
+    return Truncation(truncation_offset(log, leader_epoch, leader_end_offset), known_epoch in (NO_EPOCH, leader_epoch))
+
+
+def epoch_request(
+    replica_id: int, partitions: Iterable[tuple[TopicPartition, int, int]]
+) -> OffsetForLeaderEpochRequest:
+    """Asks where epochs end; `partitions` come with their current leader epoch and their log's last epoch."""
+    topics: dict[str, Topic] = {}
+    for (name, number), current_leader_epoch, last_epoch in partitions:
+        topics.setdefault(name, Topic(name)).partitions.append(AskedPartition(number, current_leader_epoch, last_epoch))
+    return OffsetForLeaderEpochRequest(replica_id=replica_id, topics=list(topics.values()))

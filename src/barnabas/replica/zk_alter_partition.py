@@ -1,0 +1,124 @@
+"""Leaders that write new ISRs into ZooKeeper themselves (``ZkAlterPartitionManager``).
+
+So it is with ``inter.broker.protocol.version`` below 2.7-IV2. A write is conditional on the partition epoch that the
+leader knows, and carries the epoch of the controller that made it leader; the controller and the other brokers hear of
+it later, from a notification that gathers what changed within some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, Answered
+from barnabas.runtime import Clock, Tasks
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, TopicPartitionStateZNode
+
+logger = logging.getLogger(__name__)
+
+CHECK_INTERVAL_MS: Final = 2_500
+LINGER_MS: Final = 5_000
+"""A notification waits until no ISR has changed for so long,"""
+MAX_DELAY_MS: Final = 60_000
+"""unless the last one is so long ago (``IsrChangePropagationConfig``)."""
+
+
+class ZkAlterPartitionManager:
+    """Writes one change after the other, in the order in which the leaders of this broker asked for them."""
+
+    def __init__(self, clock: Clock, zk: KafkaZkClient, tasks: Tasks) -> None:
+        self._clock = clock
+        self._zk = zk
+        self._tasks = tasks
+        self._unwritten: dict[TopicPartition, tuple[LeaderIsrAndControllerEpoch, Answered]] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._changed: dict[TopicPartition, None] = {}
+        self._propagating: asyncio.Task[None] | None = None
+        self._last_change_ms = self._last_propagation_ms = clock.monotonic_ms()
+        self._closed = False
+
+    def submit(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        sent: LeaderAndIsr,
+        controller_epoch: int,
+        answered: Answered,
+    ) -> None:
+        if self._closed:
+            return
+        # A change that waits still is one that a LeaderAndIsr made void: nobody wants its answer any more.
+        self._unwritten.pop(topic_partition, None)
+        self._unwritten[topic_partition] = (LeaderIsrAndControllerEpoch(sent, controller_epoch), answered)
+        if self._writing is None or self._writing.done():
+            self._writing = self._tasks.begin(self._write(), "isr-change-writer")
+
+    def close(self) -> None:
+        """Nothing is written any more, and what was not answered never is."""
+        self._closed = True
+        self._unwritten.clear()
+        for task in (self._writing, self._propagating):
+            if task is not None:
+                task.cancel()
+
+    async def _write(self) -> None:
+        while self._unwritten:
+            topic_partition, item = next(iter(self._unwritten.items()))
+            wanted, answered = item
+            try:
+                version = await self._update_leader_and_isr(topic_partition, wanted)
+            except ZooKeeperError as error:
+                # Whether it was done is unknown; if it was, the next attempt finds it so.
+                logger.warning("the isr of %s is not written, trying again: %s", topic_partition, error)
+                await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+                continue
+            if self._unwritten.get(topic_partition) is item:
+                del self._unwritten[topic_partition]
+            if version is None:
+                answered(ErrorCode.INVALID_UPDATE_VERSION)
+                continue
+            self._note(topic_partition)
+            answered(wanted.leader_and_isr.with_partition_epoch(version))
+
+    async def _update_leader_and_isr(
+        self, topic_partition: TopicPartition, wanted: LeaderIsrAndControllerEpoch
+    ) -> int | None:
+        """The new partition epoch; None where the state has another version than the leader knows.
+
+        ``ReplicationUtils.updateLeaderAndIsr``: a state that is as wanted already was written by an attempt whose
+        answer was lost.
+        """
+        path = TopicPartitionStateZNode.path(topic_partition)
+        data = TopicPartitionStateZNode.encode(wanted)
+        written, version = await self._zk.conditional_update_path(path, data, wanted.leader_and_isr.partition_epoch)
+        if written:
+            return version
+        found, version = await self._zk.get_data_and_version(path)
+        return version if found == data else None
+
+    def _note(self, topic_partition: TopicPartition) -> None:
+        self._changed[topic_partition] = None
+        self._last_change_ms = self._clock.monotonic_ms()
+        if self._propagating is None or self._propagating.done():
+            self._propagating = self._tasks.begin(self._propagate(), "isr-change-propagation")
+
+    async def _propagate(self) -> None:
+        while self._changed:
+            await asyncio.sleep(CHECK_INTERVAL_MS / 1000)
+            now_ms = self._clock.monotonic_ms()
+            if self._last_change_ms + LINGER_MS >= now_ms and self._last_propagation_ms + MAX_DELAY_MS >= now_ms:
+                continue
+            told, self._changed = self._changed, {}
+            try:
+                await self._zk.propagate_isr_changes(told)
+            except ZooKeeperError as error:
+                logger.warning("the controller is not told of new ISRs yet: %s", error)
+                self._changed = {**told, **self._changed}
+                continue
+            self._last_propagation_ms = now_ms
