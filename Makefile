@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions
+.PHONY: setup demo test test-in-memory test-processes check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions mixed
 
 setup: $(STAMP)
 
@@ -76,6 +76,10 @@ differential: setup
 # The coordinator on disks that fail, 2,000 plays.
 power-loss: setup
 	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
+
+# A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through.
+mixed: setup
+	MIXED_PROTOCOLS=$(or $(PROTOCOLS),2.6,2.7,2.8,3.9) $(PYTEST) --timeout 0 tests/process/test_mixed_cluster.py
 
 # Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
 # A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both

@@ -1,5 +1,9 @@
-"""One Apache Kafka 3.9.1 broker and two of ours in one cluster, on a real ZooKeeper; each kind reigns once."""
+"""One Apache Kafka 3.9.1 broker and two of ours in one cluster, on a real ZooKeeper; each kind reigns once.
 
+``MIXED_PROTOCOLS=2.6,2.8`` plays it with these values of inter.broker.protocol.version (`make mixed`).
+"""
+
+import os
 from collections import Counter
 
 import pytest
@@ -13,25 +17,27 @@ pytestmark = pytest.mark.apache
 
 APACHE = 0
 OURS = (1, 2)
+PROTOCOLS = os.environ.get("MIXED_PROTOCOLS", "3.9").split(",")
 
 
-def properties(directory, broker_id, port, zookeeper):
+def properties(directory, broker_id, port, zookeeper, protocol):
     file = directory / f"broker-{broker_id}.properties"
     file.write_text(
         f"broker.id={broker_id}\nlisteners=PLAINTEXT://127.0.0.1:{port}\nzookeeper.connect={zookeeper}\n"
         f"zookeeper.session.timeout.ms=4000\nlog.dirs={directory}/logs-{broker_id}\n"
+        f"inter.broker.protocol.version={protocol}\n"
     )
     return str(file)
 
 
-def test_both_kinds_lead_follow_and_reign_and_nothing_acknowledged_is_lost(tmp_path):
-    with ApacheCluster(
-        tmp_path / "apache", 1, config={"zookeeper.session.timeout.ms": "4000"}, first_id=APACHE
-    ) as apache:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_both_kinds_lead_follow_and_reign_and_nothing_acknowledged_is_lost(tmp_path, protocol):
+    config = {"zookeeper.session.timeout.ms": "4000", "inter.broker.protocol.version": protocol}
+    with ApacheCluster(tmp_path / "apache", 1, config=config, first_id=APACHE) as apache:
         ports = {number: free_port() for number in OURS}
         ours = {
             number: Process(
-                f"broker-{number}", tmp_path, "broker", properties(tmp_path, number, port, apache.zookeeper)
+                f"broker-{number}", tmp_path, "broker", properties(tmp_path, number, port, apache.zookeeper, protocol)
             )
             for number, port in ports.items()
         }
