@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.cli.connect import DEFAULT_DIRECTORY, pairs_of
+from barnabas.cli.output import CommandError, Format, UsageError, complain, print_json, print_table
 from barnabas.cli.spark_run import Bootstrap, Conf, Master, OutputFormat, Topics, reach, spark_session
 
 app = typer.Typer(
@@ -24,8 +28,18 @@ def _spark() -> None:
 def audit(
     topics: Topics,
     manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="What the producers were told: Parquet, .csv or .jsonl.")
-    ],
+        str | None,
+        typer.Option("--manifest", metavar="PATH", help="What the producers were told: Parquet, .csv or .jsonl."),
+    ] = None,
+    archive: Annotated[
+        str | None, typer.Option("--archive", metavar="DIR", help="An archive of the topics instead of a manifest.")
+    ] = None,
+    replayed: Annotated[
+        str | None,
+        typer.Option(
+            "--replayed", metavar="TOPIC", help="With --archive: the archived topic that was replayed into this one."
+        ),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", metavar="SQL", help="A record's id, read from the record.")] = None,
     producer: Annotated[
         str | None, typer.Option("--producer", metavar="SQL", help="Who sent a record, read from the record.")
@@ -42,22 +56,32 @@ def audit(
 ) -> None:
     """Every acknowledged record is in the topics once, unchanged, in order; exit 1 and a list where one is not."""
     from barnabas.spark.jobs import audit as job
+    from barnabas.spark.jobs.audit_archive import against_archive
 
+    if (manifest is None) == (archive is None):
+        raise UsageError("Against what? Name the producers' --manifest, or an --archive.")
+    if replayed is not None and (archive is None or len(topics) != 1):
+        raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
     servers, _ = reach(bootstrap, topics)
     with spark_session("audit", master, conf) as spark:
-        expected = job.read_manifest(spark, manifest)
-        if len(topics) > 1 and "topic" not in expected.columns:
-            raise UsageError("Several topics need a manifest with a column topic: audit them one by one, or add it.")
-        found = job.read_topics(
-            spark,
-            servers,
-            topics,
-            like=expected.columns,
-            id=id,
-            producer=producer,
-            sequence=sequence,
-            isolation_level=isolation,
-        )
+        if archive is not None:
+            expected, found = against_archive(
+                spark, servers, topics, archive, replayed=replayed, isolation_level=isolation
+            )
+        else:
+            expected = job.read_manifest(spark, manifest or "")
+            if len(topics) > 1 and "topic" not in expected.columns:
+                raise UsageError("Several topics need a manifest with a column topic: audit one by one, or add it.")
+            found = job.read_topics(
+                spark,
+                servers,
+                topics,
+                like=expected.columns,
+                id=id,
+                producer=producer,
+                sequence=sequence,
+                isolation_level=isolation,
+            )
         result = job.audit(expected, found, place=", ".join(topics), findings_max=limit)
     if output is Format.json:
         print_json(result.as_json())
@@ -165,3 +189,215 @@ def coverage(directory: Directory, output: OutputFormat = Format.text) -> None:
 
 def _spans(spans: list[tuple[int, int]]) -> str:
     return " ".join(f"{start}-{end}" for start, end in spans)
+
+
+@app.command()
+def replay(
+    directory: Directory,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+    ] = None,
+    into: Annotated[
+        list[str] | None, typer.Option("--into", metavar="TOPIC=OTHER", help="Into another topic; may be repeated.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="2026-11-21T09:30, in UTC.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Records before this time.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", min=1, help="Records a second, all tasks together.")] = None,
+    compression: Annotated[str, typer.Option("-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    bootstrap: Bootstrap = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Write an archive's records into topics again: keys, headers, timestamps, partitions and order are kept."""
+    from barnabas.spark.jobs import replay as job
+
+    servers, _ = reach(bootstrap, [])
+    renamed = pairs_of(into or (), "--into")
+    since_ms, until_ms = _moment(since, "--since"), _moment(until, "--until")
+    with spark_session("replay", master, conf) as spark:
+        done = job.replay(
+            spark,
+            directory,
+            servers,
+            topics=topics,
+            into=renamed,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            rate=rate,
+            compression=compression,
+        )
+    if output is Format.json:
+        print_json(done._asdict())
+    else:
+        pace = f"{done.records / done.seconds:,.0f} a second" if done.seconds else ""
+        print(f"{done.records:,} records in {done.seconds:.1f} s, {pace}")
+
+
+def _moment(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text}: it takes a time such as 2026-11-21T09:30.") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@app.command()
+def verify(
+    log_dirs: Annotated[
+        list[str] | None, typer.Argument(metavar="LOG_DIR..", help="Brokers' log directories; else those of --dir.")
+    ] = None,
+    directory: Annotated[Path, typer.Option("--dir", help="The cluster that `barnabas up` made.")] = Path(
+        DEFAULT_DIRECTORY
+    ),
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Compare replicas batch by batch up to the high watermark, with CRCs; exit 1 where one diverges."""
+    from barnabas.spark.jobs import JobError
+    from barnabas.spark.jobs import verify as job
+
+    places = log_dirs or _log_dirs(directory)
+    try:
+        job.plan(places, topics)  # what is wrong with the directories shows before a JVM starts
+    except JobError as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
+    with spark_session("verify", master, conf) as spark:
+        found = job.verify(spark, places, topics)
+    divergences = [each.divergence for each in found if each.divergence is not None]
+    batches, size = sum(each.batches for each in found), sum(each.bytes for each in found)
+    if output is Format.json:
+        print_json(
+            [
+                {**each._asdict(), "divergence": None if each.divergence is None else each.divergence._asdict()}
+                for each in found
+            ]
+        )
+    else:
+        print(
+            f"{len(found)} partitions, {batches:,} batches, {size / 1e6:,.1f} MB of all replicas: "
+            f"{len(divergences)} diverge"
+        )
+        for each in found:
+            for broker, end in each.behind:
+                print(f"{each.topic}-{each.partition}: broker {broker} ends at {end} of {each.high_watermark}, behind")
+    for divergence in divergences:
+        complain(f"{divergence}.")
+    if divergences:
+        raise typer.Exit(1)
+
+
+def _log_dirs(directory: Path) -> list[str]:
+    try:
+        state = json.loads((directory / "cluster.json").read_text())
+        return [str(broker["log_dir"]) for broker in state["brokers"]]
+    except (OSError, ValueError, KeyError):
+        raise CommandError(
+            f"There is no cluster in {directory}: name log directories, or a cluster by --dir."
+        ) from None
+
+
+@app.command()
+def lag(
+    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP..", help="All groups by default.")] = None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show how far groups and streaming queries are behind, in records and seconds. Needs no JVM."""
+    from barnabas.spark.jobs import lag as job
+
+    servers, _ = reach(bootstrap, topics)
+    found = job.lag(servers, groups or None, topics)
+    if output is Format.json:
+        print_json([each._asdict() for each in found])
+        return
+    print_table(
+        ["group", "topic", "partition", "committed", "end", "lag", "behind", "lost"],
+        [[*each[:6], "" if each.behind_s is None else f"{each.behind_s:,.1f} s", each.lost or ""] for each in found],
+    )
+
+
+@app.command()
+def profile(
+    topics: Topics,
+    picture: Annotated[Path | None, typer.Option("--picture", metavar="FILE.png", help="Draw it, too.")] = None,
+    bootstrap: Bootstrap = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show sizes, rates, skew of keys and partitions, and what each codec would save."""
+    from barnabas.spark.jobs import profile as job
+
+    servers, _ = reach(bootstrap, topics)
+    with spark_session("profile", master, conf) as spark:
+        found = job.profile(spark, servers, topics)
+    if picture is not None:
+        try:
+            job.draw(found, picture)
+        except ImportError:
+            raise CommandError("--picture needs matplotlib: install barnabas[demo].") from None
+    if output is Format.json:
+        print_json(
+            [
+                {
+                    **asdict(each),
+                    "partitions": [one._asdict() for one in each.partitions],
+                    "top_keys": [one._asdict() for one in each.top_keys],
+                    "records_per_second": each.records_per_second,
+                    "partition_skew": each.partition_skew,
+                }
+                for each in found
+            ]
+        )
+        return
+    print_table(
+        [
+            "topic",
+            "records",
+            "MB",
+            "value p50/p99/max",
+            "a second",
+            "partition skew",
+            "keys",
+            "top key",
+            "no key",
+            "null",
+        ],
+        [
+            [
+                each.topic,
+                f"{each.records:,}",
+                f"{(each.key_bytes + each.value_bytes) / 1e6:,.1f}",
+                f"{each.value_bytes_p50}/{each.value_bytes_p99}/{each.value_bytes_max}",
+                f"{each.records_per_second:,.0f}",
+                f"{each.partition_skew:.2f}",
+                f"{each.keys:,}",
+                f"{each.top_keys[0].key} {each.top_key_share:.1%}" if each.top_keys else "",
+                f"{each.without_key:,}",
+                f"{each.tombstones:,}",
+            ]
+            for each in found
+        ],
+    )
+    print()
+    print_table(
+        ["topic", "stored", *(found[0].compressed_share or {"": 0.0})],
+        [
+            [each.topic, _share(each.stored_share), *(_share(share) for share in each.compressed_share.values())]
+            for each in found
+        ],
+    )
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"

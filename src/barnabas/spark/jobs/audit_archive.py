@@ -1,0 +1,100 @@
+"""The two sides of an audit in which an archive says what is to be there: the topic itself, or one replayed from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.offsets import EARLIEST
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.archive import read_archive
+from barnabas.spark.jobs.commits import Archive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CONTENT: Final = ("key", "value", "headers", "timestamp")
+
+
+def against_archive(
+    spark: SparkSession,
+    bootstrap: str,
+    topics: Sequence[str],
+    path: str | Path,
+    *,
+    replayed: str | None = None,
+    isolation_level: str = "read_committed",
+) -> tuple[DataFrame, DataFrame]:
+    """`expected` and `found` for `audit`: a record's id is its place, its CRC a hash of all its content.
+
+    Without `replayed` the offsets that both have are compared: what was archived, less what the topic deleted since.
+    With it the whole topic is compared with the archived topic of that name; there a place is the how many-eth record
+    of its partition it is, as offsets are new in a topic that was written again. Raises `JobError`.
+    """
+    from pyspark.sql import functions as sql
+    from pyspark.sql.window import Window
+
+    reader = (
+        spark.read.format("barnabas")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.isolation.level", isolation_level)
+        .option("includeHeaders", "true")
+    )
+    kept = Archive.open(path)
+    if replayed is not None:
+        number = sql.row_number().over(Window.partitionBy("partition").orderBy("offset")).alias("number")
+        sides = read_archive(spark, path, [replayed]), reader.option("subscribe", topics[0]).load()
+        expected, found = (
+            _hashed(side.select(*_CONTENT, "partition", number), ("partition", "number")) for side in sides
+        )
+        return expected, found
+    starting, ending = _shared(bootstrap, kept, topics)
+    archived = read_archive(spark, path, topics)
+    lows = spark.createDataFrame(
+        [(topic, int(partition), low) for topic, each in starting.items() for partition, low in each.items()],
+        "topic string, partition int, low bigint",
+    )
+    archived = archived.join(sql.broadcast(lows), ["topic", "partition"]).where("offset >= low")
+    there = (
+        reader.option("assign", json.dumps({topic: [int(p) for p in each] for topic, each in starting.items()}))
+        .option("startingOffsets", json.dumps(starting))
+        .option("endingOffsets", json.dumps(ending))
+        .load()
+    )
+    place = ("topic", "partition", "offset")
+    return _hashed(archived.select(*_CONTENT, *place), place), _hashed(there.select(*_CONTENT, *place), place)
+
+
+def _hashed(frame: DataFrame, place: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    kept = [name for name in place if name != "number"]
+    return frame.select(sql.concat_ws("@", *place).alias("id"), *kept, sql.xxhash64(*_CONTENT).alias("crc"))
+
+
+def _shared(
+    bootstrap: str, kept: Archive, topics: Sequence[str]
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """From where to where archive and topic can be compared: to the archive's end, from the topic's start."""
+    starting: dict[str, dict[str, int]] = {}
+    ending: dict[str, dict[str, int]] = {}
+    with BlockingCluster(bootstrap, "barnabas-audit") as cluster:
+        metadata = cluster.refresh(topics)
+        positions = {
+            source: end
+            for source, end in kept.positions().items()
+            if source.topic in topics and source.topic_id == str(metadata.topic_id(source.topic))
+        }
+        missing = sorted(set(topics) - {source.topic for source in positions})
+        if missing:
+            raise JobError(f"{kept.root} has nothing of {', '.join(missing)} as the topic is now (by its id)")
+        places = [TopicPartition(source.topic, source.partition) for source in positions]
+        low = cluster.list_offsets(dict.fromkeys(places, EARLIEST))
+    for (source, end), place in zip(positions.items(), places, strict=True):
+        starting.setdefault(source.topic, {})[str(source.partition)] = min(low[place].offset, end)
+        ending.setdefault(source.topic, {})[str(source.partition)] = end
+    return starting, ending

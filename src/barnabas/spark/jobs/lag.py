@@ -1,0 +1,103 @@
+"""``lag``: how far groups, streaming queries among them, are behind their topics: in records and in time. No Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.fetching import fetched
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import OffsetRange
+from barnabas.wire.messages.list_groups import ListGroupsRequest
+from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
+
+
+class Lag(NamedTuple):
+    """One partition's; `behind_s` is the age of the first record that was not read, None where all were."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    end: int
+    lag: int
+    behind_s: float | None
+    lost: int
+    """Records that were deleted before the group read them."""
+
+
+def lag(bootstrap: str, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None) -> list[Lag]:
+    """Of `groups` (None: of all) for `topics` (None: of all they committed). Raises `KafkaError`."""
+    with BlockingCluster(bootstrap, "barnabas-lag") as cluster:
+        cluster.refresh(None)
+        committed = {
+            (group, each): offset
+            for group in (groups if groups is not None else list_groups(cluster))
+            for each, offset in committed_offsets(cluster, group).items()
+            if each.topic in cluster.metadata.topics and (topics is None or each.topic in topics)
+        }
+        partitions = sorted({each for _, each in committed})
+        ends = cluster.list_offsets(dict.fromkeys(partitions, LATEST)) if partitions else {}
+        starts = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST)) if partitions else {}
+        now_ms = time.time_ns() // 1_000_000
+        found = []
+        for (group, each), offset in sorted(committed.items()):
+            end, low = ends[each].offset, starts[each].offset
+            left = max(0, end - max(offset, low))
+            when_ms = _timestamp_at(cluster, bootstrap, each, max(offset, low), end) if left else None
+            behind_s = None if when_ms is None else max(0.0, (now_ms - when_ms) / 1000)
+            found.append(Lag(group, *each, offset, end, left, behind_s, max(0, low - offset)))
+        return found
+
+
+def list_groups(cluster: BlockingCluster) -> list[str]:
+    """Every broker is asked: each knows the groups that it coordinates."""
+    found: set[str] = set()
+    for broker_id in sorted(cluster.metadata.brokers):
+        answer = cluster.broker(broker_id).send(ListGroupsRequest())
+        if answer.error_code:
+            code = ErrorCode(answer.error_code)
+            raise KafkaError(code, f"the groups of broker {broker_id}: {code.name}")
+        found.update(each.group_id for each in answer.groups)
+    return sorted(found)
+
+
+def committed_offsets(cluster: BlockingCluster, group: str) -> dict[TopicPartition, int]:
+    """All that `group` has committed."""
+
+    def attempt() -> dict[TopicPartition, int]:
+        coordinator = cluster.coordinator(group)
+        request = OffsetFetchRequest()
+        if coordinator.best_version(request) >= 8:
+            request.groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)]
+            answer: Any = coordinator.send(request).groups[0]
+        else:
+            request.group_id, request.topics = group, None
+            answer = coordinator.send(request)
+        if answer.error_code:
+            code = ErrorCode(answer.error_code)
+            raise KafkaError(code, f"committed offsets of group {group!r}: {code.name}")
+        return {
+            TopicPartition(topic.name, partition.partition_index): partition.committed_offset
+            for topic in answer.topics
+            for partition in topic.partitions
+            if partition.committed_offset >= 0
+        }
+
+    return cluster.retrying(attempt)
+
+
+def _timestamp_at(cluster: BlockingCluster, bootstrap: str, each: TopicPartition, offset: int, end: int) -> int | None:
+    """The timestamp of the first batch from `offset` on that is left: no later than its first unread record's."""
+    options = SourceOptions.parse(
+        {"kafka.bootstrap.servers": bootstrap, "subscribe": each.topic, "kafka.fetch.max.bytes": "65536"}
+    )
+    for part in fetched(cluster, OffsetRange(each.topic, each.partition, offset, min(end, offset + 1)), options):
+        for header, _, _ in part.batches:
+            return header.base_timestamp if header.base_timestamp >= 0 else None
+    return None

@@ -1,0 +1,72 @@
+"""``verify``: replicas against replicas, batch by batch with CRCs up to the high watermark, a task a partition.
+
+Executors read the log directories as files, of a cluster that runs or is stopped; every executor must see all of them.
+The high watermark is the largest that any replica's checkpoint says: whatever lies below it was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
+from barnabas.log.meta_properties import MetaProperties
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.real import RealDisk
+from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.segments import Compared, ReplicaDir, compare
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Work(NamedTuple):
+    """One partition's comparison."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[ReplicaDir, ...]
+    start: int
+    high_watermark: int
+
+
+def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) -> list[Work]:
+    """What is to be compared, from the directories' names and checkpoints. Raises `JobError`."""
+    disk = RealDisk()
+    replicas: dict[TopicPartition, list[ReplicaDir]] = {}
+    starts: dict[TopicPartition, int] = {}
+    marks: dict[TopicPartition, int] = {}
+    for log_dir in map(str, log_dirs):
+        properties = MetaProperties.read(disk, log_dir) if disk.is_dir(log_dir) else None
+        if properties is None or properties.broker_id is None:
+            raise JobError(f"{log_dir} is no broker's log directory: it has no meta.properties with a broker.id")
+        for path in sorted(Path(log_dir).iterdir()):
+            try:
+                topic_partition = TopicPartition.from_dir_name(path.name)
+            except ValueError:
+                continue
+            if path.is_dir() and (topics is None or topic_partition.topic in topics):
+                replicas.setdefault(topic_partition, []).append(ReplicaDir(properties.broker_id, str(path)))
+                first = min((int(segment.stem) for segment in path.glob("*.log")), default=0)
+                starts[topic_partition] = max(starts.get(topic_partition, 0), first)
+        for name, into in ((LOG_START_OFFSETS, starts), (CLEANER_OFFSETS, starts), (HIGH_WATERMARKS, marks)):
+            for topic_partition, offset in read_offsets(disk, log_dir, name).items():
+                into[topic_partition] = max(into.get(topic_partition, 0), offset)
+    missing = sorted(set(topics or ()) - {each.topic for each in replicas})
+    if missing:
+        raise JobError(f"No log directory has a partition of {', '.join(missing)}")
+    return [
+        Work(each, tuple(found), starts.get(each, 0), marks.get(each, 0)) for each, found in sorted(replicas.items())
+    ]
+
+
+def verify(spark: SparkSession, log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) -> list[Compared]:
+    """Compares all partitions that the directories hold; of a single one the CRCs are checked. Raises `JobError`."""
+    work = plan(log_dirs, topics)
+    if not work:
+        return []
+    # A task a partition: the largest are begun first, and none waits behind another.
+    ordered = sorted(work, key=lambda each: each.start - each.high_watermark)
+    context = spark.sparkContext
+    found: list[Compared] = context.parallelize(ordered, len(ordered)).map(lambda each: compare(*each)).collect()
+    return sorted(found)
