@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions mixed
+.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions mixed
 
 setup: $(STAMP)
 
@@ -52,6 +52,10 @@ check: setup
 
 bench: setup
 	$(BIN)/barnabas bench all
+
+# The Spark source beside the official connector, in interleaved pairs; wants a quiet machine.
+bench-spark: setup
+	$(BIN)/barnabas bench spark
 
 fmt: setup
 	$(BIN)/ruff format src tests

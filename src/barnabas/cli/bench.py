@@ -449,3 +449,25 @@ def controller_command(
     with _place(directory) as place:
         figures = bench_controller.measure(place, topics, partitions)
     report(figures, output)
+
+
+@app.command("spark")
+def spark_command(
+    rounds: Rounds = 5,
+    records: Annotated[int, typer.Option("--records", min=1000, help="Records of 100 B; of 1 KB a sixth.")] = 3_000_000,
+    case: Annotated[
+        list[str] | None,
+        typer.Option("--case", help="batch-100, value-100, count-100, audit-100, batch-1000, stream-100"),
+    ] = None,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """The Spark source beside the official connector on the same topics: rows a second of CPU, and of the clock."""
+    from barnabas.cli import bench_spark
+
+    unknown = sorted(set(case or ()) - set(bench_spark.CASES))
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}; there are {', '.join(bench_spark.CASES)}", param_hint="--case")
+    with _place(directory) as place:
+        figures = bench_spark.measure(place, rounds, records, case or list(bench_spark.CASES))
+    report(figures, output, theirs=bench_spark.OTHER)

@@ -1,0 +1,184 @@
+"""``barnabas bench spark``: ``format("barnabas")`` beside the official connector, on the same topics in one session.
+
+One broker (Barnabas), topics of two partitions filled before anything is measured, one Spark session on `local[2]`
+with both sources. Rounds are pairs: ours, the connector, ours, the connector; the first pair warms both up and is not
+counted.
+CPU is that of this process and everything below it (the JVM, Python's workers and runners), user and system, those that
+have ended included; the broker's is not in it. A rate is rows per second of that CPU, or of the wall clock.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.cli.bench import Figure, console, running_barnabas
+from barnabas.cli.spark_connector import VERSION, connector_jars
+from barnabas.spark.session import session
+
+OTHER: Final = f"official connector {VERSION}"
+PARTITIONS: Final = 2
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_SMALL: Final = "bench-100"
+_LARGE: Final = "bench-1000"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that both do. `run` takes the session, the bootstrap address and the format."""
+
+    name: str
+    topic: str
+    run: Callable[[Any, str, str, str], None]
+    cpu_wanted: str
+    wall_wanted: str
+
+
+def _frame(spark: Any, bootstrap: str, topic: str, source: str, columns: str = "") -> Any:
+    reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    if columns and source == "barnabas":
+        reader = reader.option("columns", columns)
+    return reader.load()
+
+
+def _every_column(spark: Any, bootstrap: str, topic: str, source: str) -> None:
+    _frame(spark, bootstrap, topic, source).write.format("noop").mode("overwrite").save()
+
+
+def _value_only(spark: Any, bootstrap: str, topic: str, source: str) -> None:
+    _frame(spark, bootstrap, topic, source, "value").select("value").write.format("noop").mode("overwrite").save()
+
+
+def _count(spark: Any, bootstrap: str, topic: str, source: str) -> None:
+    _frame(spark, bootstrap, topic, source, "offset").count()
+
+
+def _offset_audit(spark: Any, bootstrap: str, topic: str, source: str) -> None:
+    from pyspark.sql import functions as F
+
+    frame = _frame(spark, bootstrap, topic, source, "partition,offset")
+    found = frame.groupBy("partition").agg(F.count("*"), F.min("offset"), F.max("offset"), F.sum("offset")).collect()
+    for partition, count, low, high, total in found:
+        if not (low == 0 and high == count - 1 and total == count * (count - 1) // 2):
+            raise RuntimeError(f"{source} read {count} records of partition {partition}, offsets {low} to {high}")
+
+
+def _stream(spark: Any, bootstrap: str, topic: str, source: str) -> None:
+    checkpoint = Path(spark.conf.get("barnabas.bench.directory")) / f"checkpoint-{uuid.uuid4().hex}"
+    reader = spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    frame = reader.option("startingOffsets", "earliest").load()
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+CASES: Final = {
+    "batch-100": Case("batch, 100 B, all columns", _SMALL, _every_column, ">= 1.6", ">= 2.0"),
+    "value-100": Case("batch, 100 B, value only", _SMALL, _value_only, ">= 1.6", ">= 2.0"),
+    "count-100": Case("count, 100 B", _SMALL, _count, ">= 3.0", ">= 3.0"),
+    "audit-100": Case("audit of offsets, 100 B", _SMALL, _offset_audit, ">= 3.0", ">= 3.0"),
+    "batch-1000": Case("batch, 1 KB, all columns", _LARGE, _every_column, ">= 1.0", ">= 1.7"),
+    "stream-100": Case("stream availableNow, 100 B", _SMALL, _stream, ">= 1.0", ">= 1.0"),
+}
+
+
+def measure(directory: Path, rounds: int, records: int, cases: list[str]) -> list[Figure]:
+    """`records` of 100 B, and a sixth as many of 1 KB. Raises `SparkUnavailable`, `ApacheUnavailable`."""
+    jars = ",".join(map(str, connector_jars()))
+    with running_barnabas(directory / "barnabas") as broker:
+        chosen = [CASES[name] for name in cases]
+        counts = {_SMALL: records, _LARGE: max(1, records // 6)}
+        for topic, size in ((_SMALL, 100), (_LARGE, 1000)):
+            if any(case.topic == topic for case in chosen):
+                _fill(broker.bootstrap, topic, counts[topic], size)
+        config = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
+        spark = session("bench", master="local[2]", config=config)
+        spark.conf.set("barnabas.bench.directory", str(directory))
+        try:
+            figures: list[Figure] = []
+            for case in chosen:
+                figures += _pairs(spark, broker.bootstrap, case, rounds, counts[case.topic])
+            return figures
+        finally:
+            spark.stop()
+
+
+def _pairs(spark: Any, bootstrap: str, case: Case, rounds: int, rows: int) -> list[Figure]:
+    cpu = Figure(f"{case.name}: rows a CPU second", "1/s", case.cpu_wanted)
+    wall = Figure(f"{case.name}: rows a second", "1/s", case.wall_wanted)
+    for number in range(rounds + 1):
+        for source in ("barnabas", "kafka"):
+            used, begun = tree_cpu_s(), time.monotonic()
+            case.run(spark, bootstrap, case.topic, source)
+            took, used = time.monotonic() - begun, tree_cpu_s() - used
+            told = f"{source}: {took:.2f} s, {used:.2f} s of CPU"
+            console.print(f"  {case.name}, {f'round {number}' if number else 'warm-up'}, {told}", style="dim")
+            if number:
+                (cpu.ours if source == "barnabas" else cpu.theirs).append(rows / used)
+                (wall.ours if source == "barnabas" else wall.theirs).append(rows / took)
+    return [cpu, wall]
+
+
+def _fill(bootstrap: str, topic: str, records: int, size: int) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "batch.size": 900_000,
+            "batch.num.messages": 1_000_000,
+            "queue.buffering.max.messages": 400_000,
+        }
+    )
+    block = os.urandom(1 << 16)
+    sent = [0] * PARTITIONS
+    while (missing := records - sum(sent)) > 0:
+        partition = sent.index(min(sent))
+        at = sum(sent) % ((1 << 16) - size)
+        wanted = min(1000, missing, -(-records // PARTITIONS) - sent[partition] or missing)
+        lot = [{"value": block[at : at + size], "key": b"%08d" % (sum(sent) + each)} for each in range(wanted)]
+        queued = producer.produce_batch(topic, lot, partition=partition)
+        sent[partition] += queued
+        if queued < len(lot):
+            producer.poll(0.01)
+    if producer.flush(120) != 0:
+        raise RuntimeError(f"topic {topic} could not be filled")
+
+
+def tree_cpu_s() -> float:
+    """CPU seconds of this process and all below it since their start, with those that ended and were waited for."""
+    parents: dict[int, int] = {}
+    used: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # ended meanwhile: its parent has its time
+        parents[int(entry)] = int(fields[1])
+        used[int(entry)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    grown = True
+    while grown:
+        grown = False
+        for pid, parent in parents.items():
+            if parent in ours and pid not in ours:
+                ours.add(pid)
+                grown = True
+    return sum(used.get(pid, 0) for pid in ours) / _TICKS

@@ -1,0 +1,36 @@
+"""Spark's official Kafka connector (``format("kafka")``) from Maven, to read the same topics beside ``barnabas``.
+
+Nothing of it is needed to use Barnabas with Spark. Its token provider's release is the newest that Maven Central's
+mirrors have; what it holds is loaded only where delegation tokens are used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from barnabas.cli.apache import cache_directory, fetch_jars
+
+VERSION: Final = "4.2.0"
+_ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+_JARS: Final = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+
+
+def connector_jars() -> list[Path]:
+    """What ``spark.jars`` needs, fetched on first use (10 MB). Raises `ApacheUnavailable`."""
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        f"{_ALONE}</dependency>"
+        for group, artifact, version in _JARS
+    )
+    pom = (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>barnabas</groupId><artifactId>spark-connector</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
+    return sorted(fetch_jars(cache_directory() / "spark-connector" / VERSION, pom).glob("*.jar"))
