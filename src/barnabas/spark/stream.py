@@ -53,6 +53,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._target: dict[TopicPartition, int] | None = None
         """With ``availableNow``: where the query ends."""
         self._latest: dict[str, TopicOffsets] | None = None
+        self._committed: dict[str, Any] | None = None
         self._sizes = RecordSizes()
         self._last_batch = time.monotonic()
 
@@ -76,6 +77,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = offsets_from_json(start)
+        if not all(topic.initial for topic in begun.values()):
+            # Whatever ends here has been processed: batches come one after another. Spark calls `commit` one trigger
+            # later, and for the last batch of a query with availableNow never.
+            self.commit(start)
         with connected(self._options.access) as cluster:
             topic_ids = covered(cluster, self._options)
             now = ends(cluster, topic_ids, self._options)
@@ -194,7 +199,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def commit(self, end: dict[str, Any]) -> None:
         """The batch that ends here is done: its offsets go to the group, where every Kafka tool shows the lag."""
         options = self._options
-        if options.group_id is None:
+        if options.group_id is None or end == self._committed:
             return
         offsets = {
             TopicPartition(name, partition): offset
@@ -204,6 +209,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         try:
             with connected(options.access) as cluster:
                 commit_offsets(cluster, options.group_id, offsets)
+            self._committed = end
         except (KafkaError, OSError) as error:
             if isinstance(error, KafkaError) and not error.code.retriable:
                 raise
