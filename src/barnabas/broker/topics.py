@@ -26,7 +26,7 @@ from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.runtime import Condition
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
-from barnabas.zk.errors import NodeExists, ZooKeeperError
+from barnabas.zk.errors import NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.kafka_zk_client import ControllerMoved
 from barnabas.zk.znodes import TOPICS, ReplicaAssignment
 
@@ -214,8 +214,22 @@ class Topics:
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
     ) -> None:
         name, zk = topic.name, self._broker.zk
-        image = self._broker.metadata.image
-        existing = (await zk.get_full_replica_assignment_for_topics([name])).copy()
+        if validate_only:
+            self._with_added_partitions(topic, await zk.get_full_replica_assignment_for_topics([name]))
+            return
+        try:
+            # The controller may be about to write what a reassignment makes of the topic.
+            await zk.change_topic_assignment(name, lambda existing: self._with_added_partitions(topic, existing))
+        except NoNode:
+            self._with_added_partitions(topic, {})
+
+    def _with_added_partitions(
+        self,
+        topic: CreatePartitionsRequest.CreatePartitionsTopic,
+        existing: Mapping[TopicPartition, ReplicaAssignment],
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """Raises `KafkaError` where `topic` cannot get what it asks for."""
+        name, image = topic.name, self._broker.metadata.image
         if not existing:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         if any(each.is_being_reassigned for each in existing.values()):
@@ -241,12 +255,10 @@ class Topics:
             placed = assign_added_partitions(racks, first.replicas, len(existing), added, self._broker.runtime.entropy)
         else:
             placed = _given_assignment(topic.assignments, len(existing), added, len(first.replicas), racks)
-        if validate_only:
-            return
-        for number, replicas in placed.items():
-            existing[TopicPartition(name, number)] = ReplicaAssignment(replicas)
-        topic_ids = await zk.get_topic_ids_for_topics([name])
-        await zk.set_topic_assignment(name, topic_ids.get(name), existing)
+        added_partitions = {
+            TopicPartition(name, number): ReplicaAssignment(replicas) for number, replicas in placed.items()
+        }
+        return {**existing, **added_partitions}
 
     async def configs(self, name: str) -> dict[str, str]:
         return await self._broker.zk.get_entity_configs(TOPICS, name)

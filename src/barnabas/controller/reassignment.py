@@ -261,11 +261,10 @@ class Reassignments:
     async def _update_replica_assignment_for_partition(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> None:
-        context = self._context
-        of_topic = context.partition_full_replica_assignment_for_topic(partition.topic)
-        of_topic[partition] = assignment
-        await self._zk.set_topic_assignment(
-            partition.topic, context.topic_ids.get(partition.topic), of_topic, context.epoch_zk_version
+        # What is there, rather than what this controller knows: partitions may have been added a moment ago, by a
+        # broker that just became controller or was until now. Apache Kafka writes what it knows, and forgets those.
+        await self._zk.change_topic_assignment(
+            partition.topic, lambda known: {**known, partition: assignment}, self._context.epoch_zk_version
         )
         logger.info("the assignment of %s is now %s", partition, assignment)
 

@@ -475,6 +475,29 @@ class KafkaZkClient(KafkaZkSecurity):
         if isinstance(answer, ZooKeeperError):
             raise answer
 
+    async def change_topic_assignment(
+        self,
+        topic: str,
+        change: Callable[[Mapping[TopicPartition, ReplicaAssignment]], Mapping[TopicPartition, ReplicaAssignment]],
+        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
+    ) -> None:
+        """`change` makes the new assignment of the one that is there; once more, where another write came between."""
+        path = TopicZNode.path(topic)
+        while True:
+            data, stat = await self.get_data_and_stat(path)
+            if stat is None:
+                raise NoNode(path)
+            known = TopicZNode.decode(topic, data)
+            answer = await self._checked_request(
+                SetData(path, TopicZNode.encode(known.topic_id, change(known.assignment)), stat.version),
+                expected_controller_epoch_zk_version,
+            )
+            if isinstance(answer, BadVersion):
+                continue
+            if isinstance(answer, ZooKeeperError):
+                raise answer
+            return
+
     async def set_topic_ids(
         self, assignments: Iterable[TopicIdReplicaAssignment], expected_controller_epoch_zk_version: int
     ) -> list[TopicIdReplicaAssignment]:

@@ -550,6 +550,23 @@ def test_a_reassignment_adds_waits_for_the_isr_and_removes(play: Callable[[Play]
     play(story)
 
 
+def test_a_reassignment_keeps_partitions_that_its_controller_has_not_heard_of(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2))
+        zk = await made.zk()
+        asked = made.controller.alter_partition_reassignments(reassigning(P0, [3, 2]))
+        asking = asyncio.ensure_future(asked)
+        await zk.change_topic_assignment("t", lambda known: {**known, P1: ReplicaAssignment((2, 3))})
+        await asking
+        await made.until(lambda: zk.get_topic_partition_state(P1), "the added partition has a leader")
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((3, 2, 1), (3,), (1,))
+        assert await assignment(made, P1) == ReplicaAssignment((2, 3))
+
+    play(story)
+
+
 def test_a_cancelled_reassignment_leaves_nothing_behind(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2, 3, 4)
