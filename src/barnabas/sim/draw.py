@@ -34,6 +34,8 @@ class Profile:
     topic: Mapping[str, str] = field(default_factory=dict)
     groups: int = 2
     about: str = ""
+    by_name_only: bool = False
+    """Not among those that profile ``all`` chooses from."""
 
 
 _LIGHT: Final[Weights] = {
@@ -118,6 +120,15 @@ PROFILES: Final[dict[str, Profile]] = {
         _mostly({"kill": 4, "bounce": 1, "partition": 1}), {**_CLEAN, "elect": 1},
         topic={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}, about="unclean elections",
     ),
+    "CTL": Profile(
+        {"kill": 2, "pause": 3, "zk-expire": 3, "zk-loss": 2, "zk-late": 1, "zk-stale": 1, "partition": 3, "one-way": 1,
+         "delay": 3, "jitter": 1, "lose-reply": 2, "slow-cpu": 1, "reset": 1, "refuse": 0.5, "shutdown": 1,
+         "bounce": 1},
+        {"create-topic": 3, "delete-topic": 2, "recreate-topic": 2, "add-partitions": 2, "reassign": 4,
+         "cancel-reassignment": 2, "elect": 2, "config": 1, "rolling-restart": 0.5}, ("controller",), brokers=4,
+        about="the controller dies, stands still, expires and is cut off amid topics and reassignments",
+        by_name_only=True,
+    ),
     "NET": Profile(
         {"reset": 2, "half-open": 1, "slow-reader": 2, "fragment": 2, "clog": 2, "refuse": 2, "jitter": 2, "delay": 1},
         _CLEAN, about="connections, without any process that dies",
@@ -129,7 +140,8 @@ def draw(seed: int, profile: str = "all") -> Plan:
     """At least `FAULTS_MIN` faults, six clients or more, and operations of administrators among them."""
     base = Chance(seed, f"plan/{profile}")
     chance = base.stream("shape")
-    chosen = chance.one_of(sorted(PROFILES)) if profile == "all" else profile
+    among = sorted(name for name, each in PROFILES.items() if not each.by_name_only)
+    chosen = chance.one_of(among) if profile == "all" else profile
     drawn = PROFILES[chosen]
     weights = dict(drawn.faults)
     operations = dict(drawn.operations)
