@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,3 +17,25 @@ def _apache_kafka_is_there(request: pytest.FixtureRequest) -> None:
     """A test marked ``apache`` runs only where Apache Kafka 3.9.1 can be had."""
     if request.node.get_closest_marker("apache") is not None:
         apache.require()
+
+
+@pytest.fixture
+def spark() -> Any:
+    """The test run's one Spark session: two cores, filters handed down, the official connector beside ours.
+
+    It is made anew where a test has stopped it, and ends with the run.
+    """
+    from barnabas.cli.apache import ApacheUnavailable
+    from barnabas.cli.spark_connector import connector_jars
+    from barnabas.spark.session import SparkUnavailable, session
+
+    config = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.shuffle.partitions": "2"}
+    try:
+        started = session("tests", master="local[2]", config=config)
+        for jar in connector_jars():
+            started.sql(f"ADD JAR '{jar}'")
+    except (SparkUnavailable, ApacheUnavailable) as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return started
