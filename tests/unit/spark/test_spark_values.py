@@ -1,0 +1,171 @@
+"""Values decoded by their format: Avro by a writer's and an expected schema, JSON by a schema; what does not fit."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+from barnabas.spark.avro import AvroError, AvroSchema
+from barnabas.spark.reasons import reason
+from barnabas.spark.values import ValueFormat, ValueUnfit
+
+ORDER = {
+    "type": "record",
+    "name": "shop.Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+    ],
+}
+# By the specification: -3 is 05; "hi" 04 68 69; 12.34 as 1234 in two bytes; a block of two, then none; PAID is 1.
+ENCODED = (
+    b"\x05" + b"\x02\x04hi" + b"\x04\x04\xd2" + b"\x80\x89\x7a" + b"\x04\x02a\x02b\x00" + b"\x02\x02x\x0e\x00" + b"\x02"
+)
+DECODED = {
+    "id": -3,
+    "note": "hi",
+    "price": decimal.Decimal("12.34"),
+    "at": 1_000_000 * 1000,
+    "tags": ["a", "b"],
+    "counts": [("x", 7)],
+    "state": "PAID",
+}
+
+
+def text(schema: Any) -> str:
+    return json.dumps(schema)
+
+
+def test_every_avro_type_has_its_spark_type() -> None:
+    assert AvroSchema(text(ORDER)).spark_type() == (
+        "struct<`id`:bigint,`note`:string,`price`:decimal(9,2),`at`:timestamp,`tags`:array<string>,"
+        "`counts`:map<string,int>,`state`:string>"
+    )
+
+
+def test_avro_bytes_are_read_as_the_specification_writes_them() -> None:
+    schema = AvroSchema(text(ORDER))
+    encoded = ENCODED.replace(b"\x80\x89\x7a", b"\x80\x89\x7a")
+    assert schema.reader(schema)(encoded, 0) == DECODED
+
+
+def test_an_expected_schema_takes_what_it_knows_and_its_defaults() -> None:
+    written = AvroSchema(text(ORDER))
+    fields = [{"name": "id", "type": "double"}, {"name": "new", "type": "string", "default": "none"}]
+    expected = AvroSchema(text({"type": "record", "name": "Order", "fields": fields}))
+    assert written.reader(expected)(ENCODED, 0) == {"id": -3, "new": "none"}
+    with pytest.raises(AvroError, match="no default"):
+        written.reader(AvroSchema(text({**ORDER, "fields": [{"name": "more", "type": "int"}]})))
+    with pytest.raises(AvroError, match="long where string"):
+        written.reader(AvroSchema(text({**ORDER, "fields": [{"name": "id", "type": "string"}]})))
+
+
+@pytest.mark.parametrize("cut", range(len(ENCODED)))
+def test_avro_bytes_that_end_too_early_are_said(cut: int) -> None:
+    schema = AvroSchema(text(ORDER))
+    with pytest.raises(AvroError):
+        schema.reader(schema)(ENCODED[:cut], 0)
+
+
+def test_a_schema_no_column_can_hold_is_said() -> None:
+    with pytest.raises(AvroError, match="several types"):
+        AvroSchema('["int", "string"]').spark_type()
+    tree = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    with pytest.raises(AvroError, match="contains itself"):
+        AvroSchema(text(tree)).spark_type()
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """A schema registry as it answers: subjects' newest versions, and ids."""
+    answers = {"/subjects/orders-value/versions/latest": text(ORDER), "/schemas/ids/7": text(ORDER)}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = answers.get(self.path)
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps({"schema": found}).encode() if found else b"{}")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+TARGET = pyarrow.struct([("id", pyarrow.int64()), ("at", pyarrow.timestamp("us", tz="UTC"))])
+
+
+def place(row: int) -> str:
+    return f"orders-0@{row + 10}"
+
+
+def test_confluent_values_are_decoded_by_their_ids_schema(registry: str) -> None:
+    given = {"value.format": "avro", "value.schema.registry": registry, "subscribe": "orders"}
+    values = ValueFormat.parse(given)
+    assert values.spark_type().startswith("struct<`id`:bigint")
+    decoded = values.decode(pyarrow.array([b"\0\0\0\0\x07" + ENCODED, None]), TARGET, place)
+    assert decoded.to_pylist() == [{"id": -3, "at": datetime.datetime.fromtimestamp(1000, datetime.UTC)}, None]
+    for wrong, said in ((b"\0\0\0\0\x08" + ENCODED, "404"), (b"{}", "Confluent prefix")):
+        with pytest.raises(ValueUnfit, match=f"orders-0@10 .*{said}"):
+            values.decode(pyarrow.array([wrong]), TARGET, place)
+
+
+def test_schemas_come_from_files_too(tmp_path: Path) -> None:
+    (tmp_path / "7.avsc").write_text(text(ORDER))
+    values = ValueFormat.parse({"value.format": "avro", "value.schema.files": str(tmp_path), "subscribe": "a,b"})
+    assert values.decode(pyarrow.array([b"\0\0\0\0\x07" + ENCODED]), TARGET, place)[0]["id"].as_py() == -3
+
+
+JSON = {"value.format": "json", "value.schema": "id LONG, at TIMESTAMP"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b'{"id": 1, "at": "2026-01-02T03:04:05Z", "other": [1]}', None, b'{"at": null}', b'{\n"id": 4\n}'],
+        [b'{"id": 1, "at": "2026-01-02T03:04:05+00:00"}', None, b"{}", b'{"id": 4}', b'{"id": 5} ', b"{}"],
+    ],
+)
+def test_json_is_decoded_by_its_schema(values: list[Any]) -> None:
+    decoded = ValueFormat.parse(JSON).decode(pyarrow.array(values), TARGET, place).to_pylist()
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    assert decoded[:4] == [{"id": 1, "at": moment}, None, {"id": None, "at": None}, {"id": 4, "at": None}]
+    assert len(decoded) == len(values)
+
+
+@pytest.mark.parametrize("wrong", [b"{", b"[1]", b"", b'{"id": "x"}', b'{"id": 1} {"id": 2}', b"\xff"])
+def test_a_value_that_does_not_fit_is_named_or_null(wrong: bytes) -> None:
+    values = pyarrow.array([b'{"id": 1}', wrong, b'{"id": 3}'])
+    with pytest.raises(ValueUnfit, match="orders-0@11"):
+        ValueFormat.parse(JSON).decode(values, TARGET, place)
+    permissive = ValueFormat.parse({**JSON, "value.mode": "permissive"})
+    assert [each and each["id"] for each in permissive.decode(values, TARGET, place).to_pylist()] == [1, None, 3]
+
+
+def test_a_reason_is_found_under_the_stack_traces() -> None:
+    wrapped = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n  File x\nValueError: It is wrong.\n"
+    )
+    assert reason(RuntimeError(wrapped + "\tat org.apache.spark.Thing(Thing.scala:1)")) == "It is wrong."
+    assert reason(RuntimeError("[OTHER] said\nmore")) == "[OTHER] said"
