@@ -462,8 +462,8 @@ MUTANTS: Final = (
         "LDRx2", "R3",
         (
             "replica/fetchers.py",
-            "        state.last_fetched_epoch = log.latest_epoch\n        state.lag = ",
-            "        state.last_fetched_epoch = log.latest_epoch if records else 0\n        state.lag = ",
+            "        state.last_fetched_epoch = self._last_fetched_epoch(log)\n        state.lag = ",
+            "        state.last_fetched_epoch = self._last_fetched_epoch(log) if records else 0\n        state.lag = ",
         ),
     ),
     _mutant(
@@ -534,7 +534,7 @@ MUTANTS: Final = (
         "CLK", "R17",
         (
             "log/segment.py",
-            "        return self.max_timestamp if self.max_timestamp >= 0 else self.created_ms\n",
+            "        return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.path)\n",
             "        return self.created_ms\n",
         ),
     ),

@@ -38,7 +38,7 @@ class PowerLossMachine(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         self.volume = Volume()
         self.chance = Chance(seed, "disk")
-        self.runtime = replace(real_runtime(), disk=SimDisk(self.volume, lambda kind, path: None))
+        self.runtime = replace(real_runtime(), disk=SimDisk(self.volume, lambda kind, path: None, lambda: 0))
         self.history: dict[tuple[int, int], list[str]] = {}
         self.batches: list[tuple[int, int]] = []
         self.epoch = 0

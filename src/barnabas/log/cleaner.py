@@ -298,6 +298,8 @@ class LogCleaner:
                 cleaned.txn_index.append(transaction)
             cleaned.become_inactive()
             cleaned.flush()
+            # Records without timestamps are as old as their file, and do not become younger by this.
+            self._disk.set_modified_ms(cleaned.path, self._disk.modified_ms(group[-1].path))
             self._look_again(log, version)
         except BaseException:
             cleaned.remove_files()

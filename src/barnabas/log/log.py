@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from crc32c import crc32c
 
@@ -44,6 +44,7 @@ from barnabas.log.batches import (
 )
 from barnabas.log.compaction import LastRecord
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
+from barnabas.log.loading import at_once
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
@@ -103,7 +104,7 @@ _STAMP: Final = Struct(">qii").pack_into
 
 
 class Log:
-    """See the module. Made by `Log.open` only."""
+    """See the module. Made by `Log.open` and `Log.opening` only."""
 
     def __init__(
         self,
@@ -166,7 +167,12 @@ class Log:
         self._note_first_unstable()
 
     @classmethod
-    def open(
+    def open(cls, *arguments: Any, **options: Any) -> Log:
+        """As `opening`, at once."""
+        return at_once(cls.opening(*arguments, **options))
+
+    @classmethod
+    def opening(
         cls,
         disk: Disk,
         directory: str,
@@ -181,8 +187,8 @@ class Log:
         log_dir: LogDir | None = None,
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         jitter: Callable[[int], int] = lambda bound: 0,
-    ) -> Log:
-        """Loads what is in `directory`, or begins an empty log there.
+    ) -> Generator[int, None, Log]:
+        """Loads what is in `directory`, or begins an empty log there; yields after each piece how many bytes it read.
 
         `clean` tells that the last stop was a clean one; otherwise every batch from the recovery point on is checked
         and the log ends before the first bad one. `topic_id` is written down for a new log; for another one it must
@@ -202,7 +208,7 @@ class Log:
                 )
             if topic_id is not None and stored_id is None:
                 write_topic_id(disk, directory, topic_id)
-            loaded = load_segments(
+            loaded = yield from load_segments(
                 disk,
                 directory,
                 topic_partition,

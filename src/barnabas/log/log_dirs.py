@@ -11,10 +11,9 @@ crash in between leaves two copies of the same content, of which the next start 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Final
 
 from barnabas.log.checkpoints import (
@@ -26,6 +25,7 @@ from barnabas.log.checkpoints import (
     write_offsets,
 )
 from barnabas.log.cleaner import LogCleaner
+from barnabas.log.loading import DirLoading, at_once, load_all
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.meta_properties import MetaProperties
@@ -203,22 +203,23 @@ class LogDirs:
         for topic, values in (topic_configs or {}).items():
             self._topic_configs[topic] = topic_config(self._config, values)
         started_ms = self._runtime.clock.monotonic_ms()
+        loadings = []
         for path in self.online_paths:
             try:
-                await self._load_dir(self._dirs[path])
-            except LogDirFailure as failure:
-                logger.error("%s", failure)
+                loadings.append(self._loading(self._dirs[path]))
             except OSError as error:
                 self._dirs[path].failed(error, "loading the logs")
+        await load_all(loadings, self._config.number("num.recovery.threads.per.data.dir"), self._runtime.clock)
         if not self.online_paths:
             raise ConfigError(f"None of the log directories {', '.join(self._dirs)} can be read.")
         self._loaded = True
         elapsed_ms = self._runtime.clock.monotonic_ms() - started_ms
-        logger.info("loaded %d logs in %d ms", len(self._logs), elapsed_ms)
+        checked = sum(loading.read_bytes for loading in loadings) >> 20
+        logger.info("loaded %d logs in %d ms, %d MB were checked", len(self._logs), elapsed_ms, checked)
         if self._tasks is not None:
             self.upkeep.begin(self._tasks)
 
-    async def _load_dir(self, log_dir: LogDir) -> None:
+    def _loading(self, log_dir: LogDir) -> DirLoading:
         path, disk = log_dir.path, self._disk
         marker = f"{path}/{CLEAN_SHUTDOWN_FILE}"
         clean = self._was_clean[path] = disk.exists(marker)
@@ -232,20 +233,21 @@ class LogDirs:
         partitions = [name for name in names if not name.startswith(".")]
         if not clean and partitions:
             logger.info("recovering %d logs in %s: the last stop was not a clean one", len(partitions), path)
-        for loaded, name in enumerate(partitions, 1):
+
+        def load(name: str) -> Generator[int, None, None]:
             if name.endswith(DELETE_SUFFIX):
                 disk.rmtree(f"{path}/{name}")
-                continue
+                return
             if name.endswith(STRAY_SUFFIX):
                 logger.warning("%s/%s was set aside and is not loaded", path, name)
-                continue
+                return
             is_future = name.endswith(FUTURE_SUFFIX)
             try:
                 partition = TopicPartition.from_dir_name(name.rpartition(".")[0] if is_future else name)
             except ValueError:
                 logger.warning("%s/%s is not a partition and is left alone", path, name)
-                continue
-            log = self._open(
+                return
+            log = yield from self._opening(
                 log_dir,
                 partition,
                 name=name,
@@ -262,9 +264,8 @@ class LogDirs:
             else:
                 logger.warning("%s has two copies of %s; the one in %s is dropped", self._logs[partition], log, path)
                 self._retire(log)
-            if not clean and loaded % 100 == 0:
-                logger.info("recovered %d of %d logs in %s", loaded, len(partitions), path)
-            await asyncio.sleep(0)  # sessions and timers go on while many logs are loaded
+
+        return DirLoading(log_dir, partitions, load)
 
     def _is_only_copy(self, partition: TopicPartition, log: Log) -> bool:
         """False where another directory has the same content: a crash came while a log changed its directory.
@@ -285,7 +286,7 @@ class LogDirs:
             )
         return False
 
-    def _open(
+    def _opening(
         self,
         log_dir: LogDir,
         partition: TopicPartition,
@@ -296,8 +297,8 @@ class LogDirs:
         log_start_offset: int = 0,
         topic_id: Uuid | None = None,
         config: Config | None = None,
-    ) -> Log:
-        log = Log.open(
+    ) -> Generator[int, None, Log]:
+        log = yield from Log.opening(
             self._disk,
             f"{log_dir.path}/{name or partition}",
             partition,
@@ -378,7 +379,7 @@ class LogDirs:
         preferred = self._preferred.get(partition)
         for path in self._by_number_of_logs() if preferred is None else [preferred]:
             try:
-                log = self._open(self._dirs[path], partition, clean=True, topic_id=topic_id, config=config)
+                log = at_once(self._opening(self._dirs[path], partition, clean=True, topic_id=topic_id, config=config))
             except LogDirFailure as failure:
                 last = failure
                 if self._disk.is_dir(f"{path}/{partition}"):
@@ -459,9 +460,10 @@ class LogDirs:
         name = f"{partition}.{self._runtime.entropy.uuid().hex()}{FUTURE_SUFFIX}"
         if len(name) > NAME_LENGTH_MAX:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
-        log = self._open(
+        opening = self._opening(
             self._dirs[path], partition, name=name, clean=True, topic_id=current.topic_id, config=current.config
         )
+        log = at_once(opening)
         self._with(partition, log, self._future)
         self._preferred.pop(partition, None)
         return log

@@ -3,12 +3,15 @@
 After an unclean stop every batch from the recovery point on is read and its CRC checked. The log ends before the first
 batch that is torn or wrong, and segments after it are dropped: what a log holds is always a prefix of what was appended
 (R15). Indexes, leader epochs and producer state of that part are made anew from the batches.
+
+That may take minutes, so it is done in pieces: what reads a whole segment is a generator, which yields after each piece
+how many bytes it was. Whoever steps it decides what else is done in between; nobody else knows the log meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +36,7 @@ logger = logging.getLogger(__name__)
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 ReadMarker = Callable[[bytes], EndTxnMarker | None]
+Pieces = Generator[int, None, None]
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ def load_segments(
     log_start_offset: int,
     producer_id_expiration_ms: int,
     end_txn_marker: ReadMarker,
-) -> LoadedLog:
+) -> Generator[int, None, LoadedLog]:
     """The segments of `directory`, at least one. Raises ``OSError`` only."""
     _finish_interrupted_work(disk, directory)
     bases = _segment_bases(disk, directory)
@@ -70,9 +74,9 @@ def load_segments(
         disk, topic_partition, settings, now_ms, log_start_offset, segments, epochs, producers, end_txn_marker
     )
     first = _first_unchecked(disk, segments, len(segments) if clean else _holder(bases, recovery_point))
-    log_end_offset = loading.recover_from(first)
+    log_end_offset = yield from loading.recover_from(first)
     if log_end_offset is None:
-        log_end_offset = loading.end_of_clean_log()
+        log_end_offset = yield from loading.end_of_clean_log()
     if segments and log_end_offset < log_start_offset:
         logger.warning(
             "[%s] all segments are dropped: the log ends at %d, before its start %d; files were removed from %s",
@@ -93,12 +97,12 @@ def load_segments(
     epochs.truncate_from_end(log_end_offset)
     # The file may also know only of epochs after a log start offset that the power loss took back.
     if (not epochs_known or epochs.earliest is None) and segments[-1].next_offset() > segments[0].base_offset:
-        _scan_epochs(segments, epochs)
+        yield from _scan_epochs(segments, epochs)
     epochs.truncate_from_start(log_start_offset)
     if producers.map_end_offset != log_end_offset:
         producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
         if producers.map_end_offset < log_end_offset:
-            replay_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
+            yield from replaying_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
     producers.map_end_offset = log_end_offset
     return LoadedLog(
         segments,
@@ -168,11 +172,21 @@ def _load_epochs(epochs: LeaderEpochCache, directory: str) -> bool:
         return False
 
 
-def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> None:
+def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
     for segment in segments:
-        for batch in segment.batches(chunk=RECOVERY_BYTES):
-            epochs.note(batch.leader_epoch, batch.base_offset)
+        yield from _each_batch(segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset))
     epochs.write()
+
+
+def _each_batch(segment: Segment, position: int, take: Callable[[StoredBatch], object]) -> Pieces:
+    """Calls `take` for each batch from `position` on, until it returns True. Raises `CorruptBatch`."""
+    told = position
+    for batch in segment.batches(position, chunk=RECOVERY_BYTES):
+        if take(batch):
+            return
+        if batch.position - told >= RECOVERY_BYTES:
+            yield batch.position - told
+            told = batch.position
 
 
 def _holder(bases: list[int], offset: int) -> int:
@@ -228,7 +242,7 @@ class _Loading:
         self.end_txn_marker = end_txn_marker
         self.last_epoch = NO_EPOCH
 
-    def recover_from(self, first: int) -> int | None:
+    def recover_from(self, first: int) -> Generator[int, None, int | None]:
         """Checks the segments from index `first` on; returns the log end offset, None when there was none to check."""
         segments, producers = self.segments, self.producers
         if first >= len(segments):
@@ -236,7 +250,7 @@ class _Loading:
         start = segments[first].base_offset
         producers.truncate_and_reload(self.log_start_offset, start, self.now_ms)
         if producers.map_end_offset < start:
-            replay_producers(segments, producers, self.log_start_offset, start, self.end_txn_marker)
+            yield from replaying_producers(segments, producers, self.log_start_offset, start, self.end_txn_marker)
         producers.map_end_offset = start
         next_offset = start
         epochs_before = self.epochs.entries
@@ -247,7 +261,7 @@ class _Loading:
                 producers.map_end_offset = segment.base_offset
             if index > first:
                 producers.take_snapshot(sync=True)
-            cut = segment.recover(
+            cut = yield from segment.recover(
                 self.settings.index_interval_bytes,
                 self._belongs,
                 lambda batch, segment=segment: self._take(segment, batch),  # type: ignore[misc]
@@ -281,7 +295,7 @@ class _Loading:
         take_stored(segment, batch, self.producers, self.end_txn_marker, index_aborted=True)
         self.producers.map_end_offset = batch.next_offset
 
-    def end_of_clean_log(self) -> int:
+    def end_of_clean_log(self) -> Generator[int, None, int]:
         """The log end offset after a clean stop; a last segment that does not end with a batch is recovered."""
         if not self.segments:
             return self.log_start_offset
@@ -289,7 +303,7 @@ class _Loading:
             return self.segments[-1].next_offset()
         except CorruptBatch as error:
             logger.warning("[%s] not as it was at the clean stop: %s", self.topic_partition, error)
-            end = self.recover_from(len(self.segments) - 1)
+            end = yield from self.recover_from(len(self.segments) - 1)
             assert end is not None
             return end
 
@@ -325,7 +339,19 @@ def replay_producers(
     end_offset: int,
     end_txn_marker: ReadMarker,
 ) -> None:
-    """Reads the batches from where the producer state stands to `end_offset` into it."""
+    """Reads the batches from where the producer state stands to `end_offset` into it, all at once."""
+    for _ in replaying_producers(segments, producers, log_start_offset, end_offset, end_txn_marker):
+        continue
+
+
+def replaying_producers(
+    segments: list[Segment],
+    producers: ProducerState,
+    log_start_offset: int,
+    end_offset: int,
+    end_txn_marker: ReadMarker,
+) -> Pieces:
+    """As `replay_producers`, in pieces."""
     start_offset = max(producers.map_end_offset, log_start_offset)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
@@ -334,11 +360,15 @@ def replay_producers(
         located = segment.locate(start_offset)
         if located is None:
             continue
+
+        def take(batch: StoredBatch, segment: Segment = segment) -> bool:
+            if batch.base_offset >= end_offset:
+                return True
+            take_stored(segment, batch, producers, end_txn_marker, index_aborted=False)
+            return False
+
         try:
-            for batch in segment.batches(located[0], chunk=RECOVERY_BYTES):
-                if batch.base_offset >= end_offset:
-                    break
-                take_stored(segment, batch, producers, end_txn_marker, index_aborted=False)
+            yield from _each_batch(segment, located[0], take)
         except CorruptBatch as error:
             # Below the recovery point everything was flushed; a reader will be told of it, the log still opens.
             logger.error("producer state is incomplete: %s", error)

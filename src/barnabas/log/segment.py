@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, TypeVar
 
 from barnabas.log.batches import (
@@ -200,10 +200,10 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of a record here; when there is none, when the segment was made or loaded."""
+        """The largest timestamp of a record here; when there is none, when the file was written last."""
         if not self._timestamps_known:
             self._load_timestamps()
-        return self.max_timestamp if self.max_timestamp >= 0 else self.created_ms
+        return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.path)
 
     def max_timestamp_and_offset(self) -> tuple[int, int]:
         if not self._timestamps_known:
@@ -297,17 +297,18 @@ class Segment:
 
     def recover(
         self, index_interval_bytes: int, belongs: Callable[[StoredBatch], bool], take: Callable[[StoredBatch], None]
-    ) -> int:
+    ) -> Generator[int, None, int]:
         """Checks every batch's CRC, cuts what follows the last good one, and makes the indexes anew.
 
-        Asks for each whether it `belongs` to the log, and calls `take` for each good one. Returns how many bytes were
-        cut.
+        Asks for each whether it `belongs` to the log, and calls `take` for each good one. Yields after every piece of
+        about `RECOVERY_BYTES` how many bytes that were, and returns how many were cut.
         """
         self._forget()
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
-        size, valid, indexed = self.size, 0, 0
+        size, valid, indexed, told = self.size, 0, 0, 0
+        self.file.read_ahead(2 * RECOVERY_BYTES, 0)
         last_offset = self.base_offset - 1
         for batch, good in self._checked(size):
             if not good or batch.base_offset <= last_offset or not self.fits(batch.last_offset):
@@ -325,6 +326,10 @@ class Segment:
                 self.rolling_timestamp = batch.max_timestamp
             valid += batch.size
             take(batch)
+            if valid - told >= RECOVERY_BYTES:
+                self.file.read_ahead(RECOVERY_BYTES, valid + RECOVERY_BYTES)
+                yield valid - told
+                told = valid
         self.size = valid
         if valid < size:
             self.file.truncate(valid)

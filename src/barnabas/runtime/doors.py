@@ -45,6 +45,10 @@ class File(Protocol):
         """Fills `buffer` from `position`; returns the number of bytes read, fewer only at the end of the file."""
         ...
 
+    def read_ahead(self, length: int, position: int) -> None:
+        """Says that these bytes will be read soon, so that the disk may fetch them meanwhile."""
+        ...
+
     def pwrite(self, data: Bytes, position: int) -> None: ...
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
@@ -102,6 +106,12 @@ class Disk(Protocol):
     def lock(self, path: str) -> Lock:
         """Takes an exclusive advisory lock on `path` (made if missing). Raises ``BlockingIOError`` when it is held."""
         ...
+
+    def modified_ms(self, path: str) -> int:
+        """When the file's bytes changed last; wall clock, milliseconds since the epoch."""
+        ...
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
 
     def free_bytes(self, path: str) -> int: ...
 

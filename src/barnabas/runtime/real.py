@@ -59,6 +59,10 @@ class RealFile:
             got += count
         return got
 
+    def read_ahead(self, length: int, position: int) -> None:
+        if hasattr(os, "posix_fadvise"):  # not everywhere, and no more than advice
+            os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_WILLNEED)
+
     def pwrite(self, data: Bytes, position: int) -> None:
         written = os.pwrite(self._descriptor, data, position)
         if written != len(data):
@@ -178,6 +182,12 @@ class RealDisk:
 
     def lock(self, path: str) -> RealLock:
         return RealLock(path)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def free_bytes(self, path: str) -> int:
         usage = os.statvfs(path)

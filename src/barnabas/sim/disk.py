@@ -27,12 +27,14 @@ Guard = Callable[[str, str], None]
 class Inode:
     """One file's bytes: `cached` as processes see them, `durable` as the platter has them, `dirty` pages between."""
 
-    __slots__ = ("cached", "dirty", "durable")
+    __slots__ = ("cached", "dirty", "durable", "modified_ms")
 
     def __init__(self) -> None:
         self.cached = bytearray()
         self.durable = bytearray()
         self.dirty: dict[int, None] = {}
+        self.modified_ms = 0
+        """By the clock of the machine that wrote last. It is told at once and survives every loss of power."""
 
     def touch(self, start: int, end: int) -> None:
         for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
@@ -65,7 +67,10 @@ class Inode:
         image = bytearray(self.durable)
         # The size is metadata of its own: of a file that grew, any length between the two may have been written.
         durable_size, size = len(self.durable), len(cached)
-        size = chance.whole(durable_size, size) if size > durable_size else chance.one_of((durable_size, size))
+        if size <= durable_size:
+            size = chance.one_of((durable_size, size))
+        elif not (loss.size_survives and chance.happens(loss.size_survives)):
+            size = chance.whole(durable_size, size)
         image.extend(bytes(max(0, size - len(image))))
         for page in self.dirty:
             if chance.happens(loss.page_survives):
@@ -88,6 +93,8 @@ class Loss:
 
     page_survives: float = 0.5
     torn: float = 0.1
+    size_survives: float = 0.0
+    """The chance that a file has its last length, whatever is in it: holes read as zeros, as after delayed allocation."""
     name_survives: float | None = None
     """The chance of each unsynced change of a name, in any order; None: a prefix of them, as journals keep order."""
     lost_pages: int = 0
@@ -200,13 +207,14 @@ class SimLock:
 class SimFile:
     """`guard` is asked before every operation; it raises where the process is dead or the disk is to fail."""
 
-    __slots__ = ("_guard", "_inode", "_volume", "path")
+    __slots__ = ("_guard", "_inode", "_now_ms", "_volume", "path")
 
-    def __init__(self, path: str, inode: Inode, volume: Volume, guard: Guard) -> None:
+    def __init__(self, path: str, inode: Inode, volume: Volume, guard: Guard, now_ms: Callable[[], int]) -> None:
         self.path = path
         self._inode = inode
         self._volume = volume
         self._guard = guard
+        self._now_ms = now_ms
 
     def pread(self, length: int, position: int) -> bytes:
         self._guard("read", self.path)
@@ -217,8 +225,12 @@ class SimFile:
         buffer[: len(data)] = data
         return len(data)
 
+    def read_ahead(self, length: int, position: int) -> None:
+        """All of it is in memory."""
+
     def pwrite(self, data: Bytes, position: int) -> None:
         self._guard("write", self.path)
+        self._inode.modified_ms = self._now_ms()
         cached = self._inode.cached
         if self._volume.free is not None:
             data = self._as_much_as_fits(data, position)
@@ -253,6 +265,7 @@ class SimFile:
 
     def truncate(self, size: int) -> None:
         self._guard("write", self.path)
+        self._inode.modified_ms = self._now_ms()
         cached = self._inode.cached
         if size < len(cached):
             del cached[size:]
@@ -278,11 +291,12 @@ class SimFile:
 
 
 class SimDisk:
-    """One process's view of its machine's volume."""
+    """One process's view of its machine's volume. `now_ms` is the machine's wall clock, which dates files."""
 
-    def __init__(self, volume: Volume, guard: Guard) -> None:
+    def __init__(self, volume: Volume, guard: Guard, now_ms: Callable[[], int]) -> None:
         self._volume = volume
         self._guard = guard
+        self._now_ms = now_ms
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         self._guard("open", path)
@@ -292,8 +306,9 @@ class SimDisk:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self._want_directory(_parent(path))
             inode = Inode()
+            inode.modified_ms = self._now_ms()
             self._volume.link(path, inode)
-        return SimFile(path, inode, self._volume, self._guard)
+        return SimFile(path, inode, self._volume, self._guard, self._now_ms)
 
     def _want_directory(self, path: str) -> None:
         if path not in self._volume.directories:
@@ -383,6 +398,13 @@ class SimDisk:
     def lock(self, path: str) -> SimLock:
         self._guard("open", path)
         return self._volume.lock(path)
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._guard("write", path)
+        self._inode(path).modified_ms = modified_ms
 
     def free_bytes(self, path: str) -> int:
         return max(0, self._volume.capacity - self._volume.used())

@@ -135,7 +135,7 @@ class Node:
         self._network.dark.pop(self.name, None)
         runtime = Runtime(
             self.clock,
-            SimDisk(self.volume, self._guard(process)),
+            SimDisk(self.volume, self._guard(process), self.clock.now_ms),
             SimNetwork(self._network, process),
             SimEntropy(self._chance.stream(str(process.number))),
         )

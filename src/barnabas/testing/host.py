@@ -18,7 +18,7 @@ from barnabas.broker.server import Broker, BrokerStartError
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Disk, Runtime
-from barnabas.runtime.real import RealDisk, RealEntropy, uuid_from
+from barnabas.runtime.real import RealClock, RealDisk, RealEntropy, uuid_from
 from barnabas.sim.disk import SimDisk, Volume
 from barnabas.testing.disk import MortalDisk
 from barnabas.testing.history import History
@@ -291,7 +291,7 @@ class Life:
         self.process = process
         self.network = LinkNetwork(links, process)
         self.disk: MortalDisk | SimDisk
-        self.disk = MortalDisk(lambda: process.alive) if volume is None else SimDisk(volume, self._guard)
+        self.disk = MortalDisk(lambda: process.alive) if volume is None else SimDisk(volume, self._guard, clock.now_ms)
         self.runtime = Runtime(clock, self.disk, self.network, SeededEntropy(seed))
 
     def _guard(self, operation: str, path: str) -> None:
@@ -479,7 +479,7 @@ class InProcessHost(Host):
         place = self.place(broker_name(broker_id))
         if self.directory is not None:
             return RealDisk(), place
-        return SimDisk(self._volumes[broker_id], lambda operation, path: None), place
+        return SimDisk(self._volumes[broker_id], lambda operation, path: None, RealClock().now_ms), place
 
     async def complete(self) -> bool:
         images = [broker.metadata.image for broker in self._brokers.values()]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -282,4 +283,76 @@ def test_a_log_is_made_in_the_directory_that_was_asked_for(tmp_path: Path) -> No
     for partition in partitions:
         dirs.prefer(partition, str(tmp_path / "2"))
     assert {dirs.get_or_create(each).log_dir.path for each in partitions} == {str(tmp_path / "2")}
+    dirs.close()
+
+
+def test_large_logs_are_recovered_in_pieces_between_which_others_have_their_turn(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2", load=False)
+    asyncio.run(dirs.load())
+    logs = [dirs.get_or_create(each) for each in (A, B)]
+    assert logs[0].log_dir is not logs[1].log_dir
+    for log in logs:
+        for _ in range(8):
+            append(log, "x" * 900_000)
+    dirs.close(clean=False)
+
+    async def story() -> tuple[LogDirs, int]:
+        again = log_dirs(tmp_path / "1", tmp_path / "2", load=False)
+        loading = asyncio.get_running_loop().create_task(again.load())
+        turns = 0
+        while not loading.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return again, turns
+
+    again, turns = asyncio.run(story())
+    assert {partition: log.log_end_offset for partition, log in again.logs.items()} == {A: 8, B: 8}
+    assert turns >= 4, "a piece is a megabyte or two of each directory, and there are seven in each"
+    again.close()
+
+
+def test_how_far_a_recovery_is_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Slow:
+        """Each look at it is a minute later."""
+
+        def __init__(self) -> None:
+            self.minutes = 0
+
+        def now_ms(self) -> int:
+            return NOW
+
+        def monotonic_ms(self) -> int:
+            self.minutes += 1
+            return self.minutes * 60_000
+
+    dirs = log_dirs(tmp_path)
+    for partition in (A, B):
+        append(dirs.get_or_create(partition), "x")
+    dirs.close(clean=False)
+    config = broker_config({"log.dirs": str(tmp_path)})
+    dirs = LogDirs(replace(real_runtime(), clock=Slow()), config)
+    with caplog.at_level("INFO"):
+        asyncio.run(dirs.load())
+    assert f"loading {tmp_path}: 1 of 2 logs remain, 0 MB were checked" in caplog.messages
+    dirs.close()
+
+
+def test_records_without_timestamps_are_as_old_as_their_file(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path, **{"log.retention.ms": "60000"})
+    log = dirs.get_or_create(A)
+    append(log, "old", timestamp=-1)
+    log.roll(now_ms=NOW)
+    append(log, "young", timestamp=-1)
+    log.update_high_watermark(2)
+    now_ms = real_runtime().clock.now_ms()
+    assert log.delete_old_segments(now_ms=now_ms) == 0
+    DISK.set_modified_ms(log.segments[0].path, now_ms - 61_000)
+    dirs.checkpoint_high_watermarks({A: 2})
+    dirs.close()
+    dirs = log_dirs(tmp_path, **{"log.retention.ms": "60000"})
+    again = dirs.get(A)
+    assert again is not None
+    again.update_high_watermark(2)
+    assert again.delete_old_segments(now_ms=now_ms) == 1, "a restart does not make it younger"
+    assert values(again) == [(1, "young")]
     dirs.close()

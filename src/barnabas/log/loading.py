@@ -1,0 +1,91 @@
+"""Loads all logs of all directories at start, several at once and in pieces.
+
+Every directory has ``num.recovery.threads.per.data.dir`` logs in work. They take turns, piece by piece, and after each
+round the broker's other work has its turn: a session at ZooKeeper outlives the recovery of a large log. That is no
+parallel computation; what is read next is announced to the disks, so that all of them read while one piece is checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, TypeVar
+
+from barnabas.log.log_dir import LogDir, LogDirFailure
+from barnabas.runtime import Clock
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_INTERVAL_MS: Final = 5_000
+
+
+T = TypeVar("T")
+
+
+def at_once(pieces: Generator[int, None, T]) -> T:
+    """Does without a pause what would yield after each piece."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            done: T = end.value
+            return done
+
+
+class DirLoading:
+    """One directory's logs that are still to be loaded, by the names of their directories."""
+
+    def __init__(
+        self, log_dir: LogDir, names: Sequence[str], load: Callable[[str], Generator[int, None, None]]
+    ) -> None:
+        """`load` is given a name, and yields how many bytes it read, piece by piece."""
+        self.log_dir = log_dir
+        self.total = len(names)
+        self.remaining = len(names)
+        self.read_bytes = 0
+        self._waiting = list(reversed(names))
+        self._load = load
+
+    def one_after_the_other(self) -> Generator[None, None, None]:
+        """Loads logs as long as there are any that nobody else loads."""
+        while self._waiting and self.log_dir.online:
+            try:
+                for size in self._load(self._waiting.pop()):
+                    self.read_bytes += size
+                    yield
+            except LogDirFailure as failure:
+                logger.error("%s", failure)
+            except OSError as error:
+                self.log_dir.failed(error, "loading the logs")
+            self.remaining -= 1
+            yield
+
+
+async def load_all(loadings: Sequence[DirLoading], logs_at_once: int, clock: Clock) -> None:
+    """Returns when all logs are loaded, and tells now and then how far it is."""
+    workers = [loading.one_after_the_other() for loading in loadings for _ in range(logs_at_once)]
+    told_ms = clock.monotonic_ms()
+    while workers:
+        workers = [worker for worker in workers if _stepped(worker)]
+        await asyncio.sleep(0)
+        if clock.monotonic_ms() - told_ms >= PROGRESS_INTERVAL_MS:
+            told_ms = clock.monotonic_ms()
+            for loading in loadings:
+                if loading.remaining:
+                    logger.info(
+                        "loading %s: %d of %d logs remain, %d MB were checked",
+                        loading.log_dir.path,
+                        loading.remaining,
+                        loading.total,
+                        loading.read_bytes >> 20,
+                    )
+
+
+def _stepped(worker: Generator[None, None, None]) -> bool:
+    """False where nothing was left to do."""
+    try:
+        next(worker)
+    except StopIteration:
+        return False
+    return True
