@@ -141,7 +141,7 @@ class BlockingProducer:
         if partition is None:
             partition = self._choose(topic, key, count)
         elif not 0 <= partition < count:
-            raise ValueError(f"Topic {topic!r} has the partitions 0 to {count - 1}, not {partition}.")
+            self.check_partition(topic, partition)
         state = self._state(TopicPartition(topic, partition))
         size = record_bytes(key, value, headers)
         if state.records and state.bytes_counted + size > self._batch_bytes:
@@ -177,6 +177,12 @@ class BlockingProducer:
                 f"Topic {topic!r} is not there, and the brokers don't make it by themselves: create it.",
             ) from None
         return count
+
+    def check_partition(self, topic: str, partition: int) -> None:
+        """Raises ``ValueError`` for a partition that the topic doesn't have."""
+        count = self.partition_count(topic)
+        if not 0 <= partition < count:
+            raise ValueError(f"Topic {topic!r} has the partitions 0 to {count - 1}, not {partition}.")
 
     def resume(self, topic_partition: TopicPartition, next_sequence: int) -> None:
         """The partition has `next_sequence` records of this producer id and epoch: what is sent comes after them."""

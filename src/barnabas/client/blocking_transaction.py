@@ -11,24 +11,31 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self, TypeVar
 
 from barnabas.client.blocking import RETRY_BACKOFF_MAX_MS, BlockingCluster, BlockingConnection
-from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
+from barnabas.client.offsets import CommittedOffset, by_leader, offset_fetch_request, read_offset_fetch
 from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS
 from barnabas.client.transaction_requests import (
     COORDINATOR_MOVED,
     FENCED,
+    ONGOING,
     REQUEST_RETRY_MS,
     TRANSACTION_TIMEOUT_MS,
     TransactionIdentity,
+    Written,
     add_offsets_request,
     add_partitions_request,
+    describe_producers_request,
     end_request,
     errors_of,
     init_producer_id_request,
+    read_describe_producers,
+    read_describe_transactions,
     txn_offset_commit_request,
     version_for,
 )
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
@@ -104,6 +111,58 @@ class BlockingTransaction:
         request = txn_offset_commit_request(self.identity, group, offsets, generation=generation, member_id=member_id)
         self._ask(lambda: request, key=group, key_type=_GROUP)
 
+    def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Written]:
+        """What the leaders have of this producer id and epoch; partitions where there is nothing are left out.
+
+        Asks with DescribeProducers (KIP-664), for which a broker wants the permission to read the topic.
+        """
+        wanted = list(partitions)
+        found: dict[TopicPartition, Written] = {}
+        answered: set[TopicPartition] = set()
+        again = False
+
+        def attempt() -> None:
+            nonlocal again
+            missing = [each for each in wanted if each not in answered]
+            if again or any(self._cluster.metadata.leader(each) == NO_BROKER for each in missing):
+                self._cluster.refresh(sorted({each.topic for each in missing}))
+            again = True
+            trouble: KafkaError | None = None
+            for leader, group in by_leader(missing, self._cluster.metadata).items():
+                if leader == NO_BROKER:
+                    trouble = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{group[0]} has no leader")
+                    continue
+                answer = self._cluster.broker(leader).send(describe_producers_request(group))
+                for each, state in read_describe_producers(answer, self.identity).items():
+                    if isinstance(state, KafkaError):
+                        trouble = state
+                        continue
+                    answered.add(each)
+                    if state is not None:
+                        found[each] = state
+            if trouble is not None:
+                raise trouble
+
+        self._cluster.retrying(attempt)
+        return found
+
+    def partitions(self) -> list[TopicPartition]:
+        """All that were added to the transaction, by whatever process, while it is open; none if it is not, or never
+        was, or is another epoch's. A group's offsets count as the partition of ``__consumer_offsets``.
+        """
+        name = self.identity.transactional_id
+
+        def attempt() -> list[TopicPartition]:
+            coordinator = self._cluster.coordinator(name, key_type=_TRANSACTION)
+            found = read_describe_transactions(
+                coordinator.send(DescribeTransactionsRequest(transactional_ids=[name])), self.identity
+            )
+            if isinstance(found, KafkaError):
+                raise found
+            return found
+
+        return self._cluster.retrying(attempt)
+
     def end(self, *, committed: bool) -> None:
         """Commits or aborts. Returns when the coordinator has decided so; asking again after that changes nothing.
 
@@ -167,5 +226,21 @@ def committed_offsets(
         request = offset_fetch_request(group, version=version, partitions=wanted, require_stable=require_stable)
         found = read_offset_fetch(coordinator.send(request, version), group)
         return {each: found.get(each, CommittedOffset(-1)) for each in wanted}
+
+    return cluster.retrying(attempt)
+
+
+def open_transactions(cluster: BlockingCluster) -> list[str]:
+    """The transactional ids whose transaction is open, of all coordinators that answer (KIP-664)."""
+
+    def attempt() -> list[str]:
+        found: list[str] = []
+        for broker_id in cluster.refresh([]).brokers:
+            answer = cluster.broker(broker_id).send(ListTransactionsRequest(state_filters=[ONGOING]))
+            if answer.error_code:
+                code = ErrorCode(answer.error_code)
+                raise KafkaError(code, f"the transactions of broker {broker_id} can't be listed: {code.name}")
+            found += [each.transactional_id for each in answer.transaction_states]
+        return sorted(found)
 
     return cluster.retrying(attempt)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.offsets import CommittedOffset
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from barnabas.wire.messages.describe_producers import DescribeProducersRequest
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -22,6 +23,9 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 REQUEST_RETRY_MS: Final = 5
 """The first pause: the coordinator is often still completing the transaction before."""
 LAST_CLIENT_VERSION_OF_ADD_PARTITIONS: Final = 3
+
+ONGOING: Final = "Ongoing"
+"""The state of a transaction that partitions were added to and that was not ended, as brokers name it."""
 
 FENCED: Final = frozenset(
     {
@@ -44,6 +48,13 @@ class TransactionIdentity(NamedTuple):
     transactional_id: str
     producer_id: int = -1
     epoch: int = -1
+
+
+class Written(NamedTuple):
+    """A producer's state in a partition: its last sequence, and where its open transaction begins (-1: none is)."""
+
+    last_sequence: int
+    transaction_start_offset: int
 
 
 def init_producer_id_request(identity: TransactionIdentity, timeout_ms: int) -> InitProducerIdRequest:
@@ -127,3 +138,52 @@ def errors_of(response: Any) -> list[ErrorCode]:
     else:
         numbers = [response.error_code]
     return [ErrorCode(number) for number in numbers if number]
+
+
+def describe_producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return DescribeProducersRequest(
+        topics=[
+            DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers)
+            for name, numbers in topics.items()
+        ]
+    )
+
+
+def read_describe_producers(
+    response: Any, identity: TransactionIdentity
+) -> dict[TopicPartition, Written | KafkaError | None]:
+    """By partition what `identity` has written there, None where it has not."""
+    found: dict[TopicPartition, Written | KafkaError | None] = {}
+    for topic in response.topics:
+        for partition in topic.partitions:
+            each = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                code = ErrorCode(partition.error_code)
+                found[each] = KafkaError(code, f"{each}: {partition.error_message or code.name}")
+                continue
+            found[each] = next(
+                (
+                    Written(state.last_sequence, state.current_txn_start_offset)
+                    for state in partition.active_producers
+                    if (state.producer_id, state.producer_epoch) == (identity.producer_id, identity.epoch)
+                    and state.last_sequence >= 0
+                ),
+                None,
+            )
+    return found
+
+
+def read_describe_transactions(response: Any, identity: TransactionIdentity) -> list[TopicPartition] | KafkaError:
+    """The partitions of the open transaction of `identity`; none where it is not open, or another's."""
+    found = response.transaction_states[0]
+    code = ErrorCode(found.error_code)
+    if code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return []
+    if code is not ErrorCode.NONE:
+        return KafkaError(code, f"transactional id {identity.transactional_id!r}: {code.name}")
+    if found.transaction_state != ONGOING or (found.producer_id, found.producer_epoch) != identity[1:]:
+        return []
+    return [TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions]

@@ -3,3 +3,21 @@
 ``pyspark_barnabas`` makes Spark find the source by itself: ``spark.read.format("barnabas")``. What runs in an executor
 imports only `client`, `wire` and `model`, so that a Python worker starts quickly.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.spark.shuffle import by_target_partition
+
+__all__ = ["by_target_partition"]
+
+
+def __getattr__(name: str) -> Any:
+    # A worker imports this package for its modules: what only a driver wants is imported when it is asked for.
+    if name == "by_target_partition":
+        from barnabas.spark.shuffle import by_target_partition
+
+        return by_target_partition
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

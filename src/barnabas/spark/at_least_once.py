@@ -1,0 +1,41 @@
+"""Without transactions: an idempotent producer for each task. What an attempt that failed has written stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
+from barnabas.spark.sink_rows import rows_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class AtLeastOnce(Deliverer):
+    def plan(self, cluster: BlockingCluster) -> None:
+        return None
+
+    def write(
+        self,
+        cluster: BlockingCluster,
+        plan: Plan | None,
+        batches: Iterable[pyarrow.RecordBatch],
+        attempt: Attempt,
+    ) -> TaskWrote:
+        with explained(self.options, f"Task {attempt.task}"):
+            producer = self.producer(cluster, None)
+            send = producer.send
+            for batch in batches:
+                for topic, partition, key, value, headers, timestamp in rows_of(batch, self.options):
+                    send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+                attempt.reached(Step.WRITING)
+            producer.flush()
+        return TaskWrote(task=attempt.task)
+
+    def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
+        """All rows are acknowledged already."""
+
+    def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
+        """There is nothing that could take rows back."""

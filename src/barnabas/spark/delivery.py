@@ -1,0 +1,193 @@
+"""What the sink's ways of delivering have in common: a plan made on the driver, tasks that write, a commit."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.blocking_producer import BlockingProducer
+from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, committed_offsets
+from barnabas.client.transaction_requests import TransactionIdentity
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.sink_marker import Marker, SinkError
+from barnabas.spark.sink_options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Step(Enum):
+    """The steps of a micro-batch, in their order: after each of them a process may die."""
+
+    PLANNED = "planned"
+    """The driver has the sink's transactional id, and knows which batch is in."""
+    WRITING = "writing"
+    """A task has written some of its rows."""
+    WRITTEN = "written"
+    """All tasks have written; the driver begins to commit."""
+    MARKED = "marked"
+    """The marker is in the transaction."""
+    DECIDED = "decided"
+    """The transaction is committed. With a transaction for each task: theirs are not yet."""
+    ENDING = "ending"
+    """With a transaction for each task: the first of them is committed."""
+    ENDED = "ended"
+    """All is committed; Spark does not know it yet."""
+
+
+class Attempt(NamedTuple):
+    """Which task of which micro-batch is at work, and where it tells what it has reached."""
+
+    query: str
+    batch: int
+    task: int
+    number: int
+    """0 for the first attempt at a task."""
+    writer: Any
+
+    def reached(self, step: Step) -> None:
+        self.writer.reached(step, self.batch)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the driver gives the tasks of one micro-batch."""
+
+    identity: TransactionIdentity
+    marker: Marker | None
+
+
+@dataclass
+class TaskWrote(WriterCommitMessage):  # type: ignore[misc]
+    """A task's message to the commit. `counts`: rows by target partition; `is_in`: there was nothing to do."""
+
+    query: str = ""
+    task: int = 0
+    plan: Plan | None = None
+    transaction: TransactionIdentity | None = None
+    counts: dict[TopicPartition, int] = field(default_factory=dict)
+    is_in: bool = False
+
+
+class Deliverer(ABC):
+    """One way of delivering. Each method may run in a process of its own: what they share is in plans and messages."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def plan(self, cluster: BlockingCluster) -> Plan | None:
+        """On the driver, before the tasks of each micro-batch."""
+
+    @abstractmethod
+    def write(
+        self,
+        cluster: BlockingCluster,
+        plan: Plan | None,
+        batches: Iterable[pyarrow.RecordBatch],
+        attempt: Attempt,
+    ) -> TaskWrote:
+        """In a task."""
+
+    @abstractmethod
+    def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
+        """On the driver, when all tasks have written."""
+
+    @abstractmethod
+    def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
+        """On the driver, when a task has failed or `commit` has raised: undoes nothing that is decided."""
+
+    def producer(self, cluster: BlockingCluster, transaction: BlockingTransaction | None) -> BlockingProducer:
+        options = self.options
+        return BlockingProducer(
+            cluster,
+            transaction=transaction,
+            compression=options.compression,
+            batch_bytes=options.batch_bytes,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            request_timeout_ms=options.access.request_timeout_ms,
+        )
+
+    def transaction(self, cluster: BlockingCluster, identity: TransactionIdentity) -> BlockingTransaction:
+        return BlockingTransaction(cluster, identity, timeout_ms=self.options.delivery_timeout_ms)
+
+    @property
+    def marker_partition(self) -> TopicPartition:
+        return TopicPartition(self.options.marker_topic, 0)
+
+    def taken_over(self, cluster: BlockingCluster) -> Plan:
+        """Takes the sink's transactional id, so that whoever wrote before is fenced, and then reads the marker.
+
+        In this order: after it nobody else can move the marker, and what a predecessor had decided is in it.
+        """
+        options = self.options
+        transaction = BlockingTransaction.initialized(
+            cluster,
+            options.sink_id,
+            transaction_timeout_ms=options.transaction_timeout_ms,
+            timeout_ms=options.delivery_timeout_ms,
+        )
+        return Plan(transaction.identity, self.marker(cluster))
+
+    def marker(self, cluster: BlockingCluster) -> Marker | None:
+        marked = self.marker_partition
+        found = committed_offsets(cluster, self.options.marker_group, [marked])
+        return Marker.of(found[marked], self.options.sink_id)
+
+    def mark(self, cluster: BlockingCluster, identity: TransactionIdentity, marker: Marker) -> BlockingTransaction:
+        """Puts the marker into the sink's transaction, which is still to be ended."""
+        transaction = self.transaction(cluster, identity)
+        transaction.add_offsets(self.options.marker_group, {self.marker_partition: marker.committed()})
+        return transaction
+
+
+@contextlib.contextmanager
+def explained(options: SinkOptions, what: str) -> Iterator[None]:
+    """A broker's refusal as a `SinkError` that says what became of `what`, and what to do."""
+    try:
+        yield
+    except ProducerFenced as error:
+        raise SinkError(_fenced(options, what, error)) from error
+    except KafkaError as error:
+        text = _REASONS.get(error.code)
+        if error.code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE):
+            raise SinkError(_fenced(options, what, error)) from error
+        raise SinkError(f"{what} failed: {error}. {text or ''}".rstrip()) from error
+
+
+def _fenced(options: SinkOptions, what: str, error: KafkaError) -> str:
+    if error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return f"{what} failed: this user may not WRITE as transactional id {options.sink_id!r} (prefixed, for tasks)."
+    return (
+        f"{what} lost its transaction ({error}): another query uses sinkId {options.sink_id!r}, a newer run of this "
+        f"query has begun, or the batch took longer than kafka.transaction.timeout.ms={options.transaction_timeout_ms}."
+        " Nothing of it counts. Start the query again when it is the only one with this sinkId."
+    )
+
+
+_REASONS = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
+        "Two tasks write to this partition, and exactly-once delivery wants one: give the query's rows to"
+        " barnabas.spark.by_target_partition, or set delivery to exactly-once-by-task. Nothing of the batch counts."
+    ),
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "The brokers allow at most transaction.max.timeout.ms: set kafka.transaction.timeout.ms to less."
+    ),
+    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or set a smaller kafka.batch.size.",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: (
+        "The batch has more tasks than a marker can name: coalesce to fewer, or raise the brokers'"
+        " offset.metadata.max.bytes. Nothing of the batch counts."
+    ),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "The sink needs WRITE and READ on its topics: it asks what an earlier attempt has written."
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "The sink needs READ on the group barnabas-sink-SINKID, where its marker is.",
+}

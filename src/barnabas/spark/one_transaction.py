@@ -1,0 +1,264 @@
+"""Exactly once by one transaction for a micro-batch: its rows and the marker that it is in are one atomic act.
+
+The driver takes the sink's transactional id before each batch, with another epoch. All tasks write as this one
+producer, each to target partitions of its own: a partition's sequence numbers count the rows that go there. A task that
+is tried again finds what the attempt before has left in the transaction, writes only the rows that are not there, and
+reads the whole back before it reports: so an attempt that Spark gave up and that writes on does no harm either. At last
+the driver sees that every partition was written by one task, to the last row and no further, adds the marker, and ends
+the transaction.
+
+Whoever dies, and whenever: either the transaction is committed, and the next run finds the batch's marker and leaves it
+out; or it is not, and the next run's epoch aborts it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.blocking_producer import BlockingProducer
+from barnabas.client.blocking_transaction import BlockingTransaction
+from barnabas.client.offsets import LATEST
+from barnabas.client.partitioner import partition_for_key
+from barnabas.client.transaction_requests import TransactionIdentity, Written
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
+from barnabas.spark.fetching import fetched
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import OffsetRange
+from barnabas.spark.sink_marker import SinkError, is_in, successor
+from barnabas.spark.sink_options import SinkOptions
+from barnabas.spark.sink_rows import SinkRow, rows_of
+from barnabas.wire.records import Record, records_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+KEYLESS_RUN: Final = 1_000
+"""Rows without key and partition go to one partition after another, so many at a time: the same in every attempt."""
+_CONSUMER_OFFSETS: Final = "__consumer_offsets"
+_POLL_S: Final = 0.05
+
+
+class OneTransaction(Deliverer):
+    def plan(self, cluster: BlockingCluster) -> Plan:
+        with explained(self.options, "The micro-batch"):
+            return self.taken_over(cluster)
+
+    def write(
+        self,
+        cluster: BlockingCluster,
+        plan: Plan | None,
+        batches: Iterable[pyarrow.RecordBatch],
+        attempt: Attempt,
+    ) -> TaskWrote:
+        assert plan is not None
+        options = self.options
+        wrote = TaskWrote(attempt.query, attempt.task, plan)
+        wrote.is_in = is_in(
+            plan.marker, attempt.query, attempt.batch, sink_id=options.sink_id, take_over=options.take_over
+        )
+        if wrote.is_in:
+            return wrote
+        transaction = self.transaction(cluster, plan.identity)
+        producer = self.producer(cluster, transaction)
+        with explained(options, f"Batch {attempt.batch}, task {attempt.task}"):
+            _Rows(cluster, producer, transaction, options, wrote).write(batches, attempt)
+        return wrote
+
+    def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
+        counts = _counted(wrote, attempt.batch)
+        if not counts:
+            return  # the batch was in already, or had no rows
+        plan = wrote[0].plan
+        assert plan is not None
+        with explained(self.options, f"Batch {attempt.batch}"):
+            self._check(self.transaction(cluster, plan.identity), counts, attempt.batch)
+            marker = successor(plan.marker, wrote[0].query, attempt.batch)
+            transaction = self.mark(cluster, plan.identity, marker)
+            attempt.reached(Step.MARKED)
+            transaction.end(committed=True)
+        attempt.reached(Step.DECIDED)
+
+    def _check(self, transaction: BlockingTransaction, counts: dict[TopicPartition, int], batch: int) -> None:
+        """Every partition has the rows that were counted and no more; raises `SinkError`.
+
+        An attempt that failed, or that Spark has given up and that writes on, can have left what the counted attempt
+        did not write: that is so only where a query gives other rows when it computes a batch again.
+        """
+        written = transaction.written(counts)
+        for each, count in counts.items():
+            last = written[each].last_sequence if each in written else -1
+            if last != count - 1:
+                raise SinkError(
+                    f"Batch {batch} has {count} rows for {each}, and {last + 1} were written there. {_DIFFERENT_ROWS}"
+                )
+        others = sorted(
+            each for each in transaction.partitions() if each not in counts and each.topic != _CONSUMER_OFFSETS
+        )
+        if others:
+            raise SinkError(
+                f"Batch {batch} has no rows for {others[0]}, and some were written there. {_DIFFERENT_ROWS}"
+            )
+
+    def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
+        plan = next((each.plan for each in wrote if not each.is_in), None)
+        if plan is None:
+            return  # what is open is aborted by the next run, or in its time
+        with explained(self.options, "The micro-batch"):
+            self.transaction(cluster, plan.identity).end(committed=False)
+
+
+_NOTHING_COUNTS: Final = "Nothing of the batch counts; start the query again."
+_DIFFERENT_ROWS: Final = (
+    "An attempt of a task that failed had other rows: does the query use something that changes between two"
+    f" computations, such as rand() or uuid()? {_NOTHING_COUNTS}"
+)
+
+
+def _counted(wrote: list[TaskWrote], batch: int) -> dict[TopicPartition, int]:
+    """Rows by partition. Raises `SinkError` where two tasks have written to the same one."""
+    counts: dict[TopicPartition, int] = {}
+    for each in wrote:
+        shared = sorted(set(counts) & set(each.counts))
+        if shared:
+            raise SinkError(
+                f"Two tasks of batch {batch} have rows for {shared[0]}, and exactly-once delivery wants one: give the"
+                " query's rows to barnabas.spark.by_target_partition, or set delivery to exactly-once-by-task."
+                f" {_NOTHING_COUNTS}"
+            )
+        counts.update(each.counts)
+    return counts
+
+
+class _Rows:
+    """A task's rows on their way, by target partition."""
+
+    def __init__(
+        self,
+        cluster: BlockingCluster,
+        producer: BlockingProducer,
+        transaction: BlockingTransaction,
+        options: SinkOptions,
+        wrote: TaskWrote,
+    ) -> None:
+        self._cluster = cluster
+        self._producer = producer
+        self._transaction = transaction
+        self._options = options
+        self._counts = wrote.counts
+        self._keyless = 0
+        self._own: dict[TopicPartition, Counter[bytes]] = {}
+        """For an attempt that is not the first: all rows, by what they hold."""
+        self._earlier: dict[TopicPartition, Counter[bytes]] = {}
+        """And those of them that are there already."""
+
+    def write(self, batches: Iterable[pyarrow.RecordBatch], attempt: Attempt) -> None:
+        send, counts, again = self._producer.send, self._counts, attempt.number > 0
+        for batch in batches:
+            for row in rows_of(batch, self._options):
+                topic, partition, key, value, headers, timestamp = row
+                if partition is None:
+                    partition = self._choose(topic, key)
+                target = TopicPartition(topic, partition)
+                if target not in counts:
+                    self._begin(target, again=again)
+                counts[target] += 1
+                if again and self._is_there(target, row):
+                    continue
+                send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+            attempt.reached(Step.WRITING)
+        self._producer.flush()
+        for target, own in self._own.items():
+            written = self._transaction.written([target]).get(target)
+            if written is None or self._read(target, written) != own:
+                raise self._differs(target)
+
+    def _choose(self, topic: str, key: bytes | None) -> int:
+        count = self._producer.partition_count(topic)
+        if key is not None:
+            return partition_for_key(key, count)
+        self._keyless += 1
+        return (self._keyless - 1) // KEYLESS_RUN % count
+
+    def _begin(self, target: TopicPartition, *, again: bool) -> None:
+        """The first row of a partition: is anything of this micro-batch there?"""
+        self._producer.check_partition(*target)
+        self._counts[target] = 0
+        written = self._transaction.written([target]).get(target)
+        if again:
+            self._own[target] = Counter()
+            self._earlier[target] = Counter() if written is None else self._read(target, written)
+        elif written is not None:
+            # Not this task's, or that of the stage's run before, which may go on and count: writing on would mix them.
+            raise self._differs(target)
+        if written is not None:
+            self._producer.resume(target, written.last_sequence + 1)
+
+    def _read(self, target: TopicPartition, written: Written) -> Counter[bytes]:
+        found = _records(self._cluster, target, written, self._transaction.identity, self._options)
+        stamped = "timestamp" in self._options.columns
+        return Counter(
+            _held(key, value, headers, stamp if stamped else None) for _, stamp, key, value, headers in found
+        )
+
+    def _is_there(self, target: TopicPartition, row: SinkRow) -> bool:
+        held = _held(row.key, row.value, row.headers, row.timestamp)
+        self._own[target][held] += 1
+        earlier = self._earlier[target]
+        if not earlier[held]:
+            return False
+        earlier[held] -= 1
+        return True
+
+    def _differs(self, target: TopicPartition) -> SinkError:
+        return SinkError(
+            f"{target} has rows of this micro-batch that are not this task's: two tasks write to it, or Spark computes"
+            " a stage again, with other rows or beside an attempt that is still at work. For the first give the query's"
+            f" rows to barnabas.spark.by_target_partition, or set delivery to exactly-once-by-task. {_NOTHING_COUNTS}"
+        )
+
+
+def _held(key: bytes | None, value: bytes | None, headers: Sequence[Any], timestamp: int | None) -> bytes:
+    """A digest of what a row holds."""
+    return blake2b(repr((key, value, tuple(headers), timestamp)).encode(), digest_size=16).digest()
+
+
+def _records(
+    cluster: BlockingCluster,
+    target: TopicPartition,
+    written: Written,
+    identity: TransactionIdentity,
+    options: SinkOptions,
+) -> Iterator[Record]:
+    """What a partition has of the transaction, in the order of the sequences, up to `written.last_sequence`.
+
+    Raises `SinkError` where it does not become readable in time: it was not replicated, and may not stay.
+    """
+    source = replace(
+        SourceOptions.parse({"kafka.bootstrap.servers": options.access.bootstrap, "subscribe": target.topic}),
+        access=options.access,
+    )
+    position = written.transaction_start_offset
+    deadline = time.monotonic() + options.delivery_timeout_ms / 1000
+    left = written.last_sequence + 1
+    while left:
+        end = cluster.list_offsets({target: LATEST})[target].offset
+        if end <= position:
+            if time.monotonic() > deadline:
+                raise SinkError(f"{target}: {left} rows of an earlier attempt are not replicated yet. Try again.")
+            time.sleep(_POLL_S)
+            continue
+        for data, found in fetched(cluster, OffsetRange(target.topic, target.partition, position, end), source):
+            for header, start, stop in found:
+                if (header.producer_id, header.producer_epoch) == (identity.producer_id, identity.epoch):
+                    for record in records_of(data, start, stop):
+                        if record.offset >= position:
+                            left -= 1
+                            yield record
+        position = end

@@ -1,0 +1,92 @@
+"""Which micro-batch is in: the marker that a sink keeps as the committed offset of a group of its own. Pure.
+
+It is committed with the data, in the same transaction. The offset counts the micro-batches; the metadata name the query
+(Spark's id of its checkpoint) and its batch, so that a batch that is in already is not written again, and a sink that
+belongs to another query, or a checkpoint that was put back, is not taken for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
+
+from barnabas.client.offsets import CommittedOffset
+from barnabas.model.ids import NO_OFFSET
+
+_DECIDED: Final = struct.Struct(">Hqh")
+
+
+class SinkError(RuntimeError):
+    """The sink does not go on; the text says why, what became of the micro-batch, and what to do."""
+
+
+class TaskTransaction(NamedTuple):
+    """A task's transaction whose commit is decided: the transactional id is the sink's with the task's number."""
+
+    task: int
+    producer_id: int
+    epoch: int
+
+
+class Marker(NamedTuple):
+    number: int
+    query: str
+    batch: int
+    decided: tuple[TaskTransaction, ...] = ()
+    """Transactions that are to be committed, whoever comes next; empty when they are, and where there are none."""
+
+    @classmethod
+    def of(cls, committed: CommittedOffset, sink_id: str) -> Self | None:
+        """None where no batch is in. Raises `SinkError` for an offset that no sink has committed."""
+        if committed.offset == NO_OFFSET:
+            return None
+        try:
+            noted = json.loads(committed.metadata)
+            packed = base64.b64decode(noted.get("decided", ""))
+            decided = tuple(TaskTransaction(*each) for each in _DECIDED.iter_unpack(packed))
+            return cls(committed.offset, str(noted["query"]), int(noted["batch"]), decided)
+        except (ValueError, KeyError, AttributeError, struct.error):
+            raise SinkError(
+                f"The group of sink {sink_id!r} has an offset with {committed.metadata!r}, which is not what a sink "
+                "notes: choose another sinkId, or delete the group."
+            ) from None
+
+    def committed(self) -> CommittedOffset:
+        noted = {"query": self.query, "batch": self.batch}
+        packed = b"".join(_DECIDED.pack(*each) for each in self.decided)
+        return CommittedOffset(
+            self.number, json.dumps({**noted, "decided": base64.b64encode(packed).decode()} if packed else noted)
+        )
+
+
+def successor(marker: Marker | None, query: str, batch: int, decided: Sequence[TaskTransaction] = ()) -> Marker:
+    return Marker(1 if marker is None else marker.number + 1, query, batch, tuple(decided))
+
+
+def is_in(marker: Marker | None, query: str, batch: int, *, sink_id: str, take_over: bool) -> bool:
+    """Whether the micro-batch is in already. Raises `SinkError` where that cannot be told, or is not this query's."""
+    if marker is not None and marker.query == query:
+        if batch < marker.batch:
+            raise SinkError(
+                f"Sink {sink_id!r} has batch {marker.batch} of this query, and the checkpoint is at batch {batch}: it "
+                "was put back to an earlier state. Restore the newest checkpoint, or begin a fresh one with takeOver."
+            )
+        return batch == marker.batch
+    if take_over:
+        return False
+    if marker is not None:
+        raise SinkError(
+            f"Sink {sink_id!r} belongs to query {marker.query}, whose batch {marker.batch} was its last; this is query "
+            f"{query}. A fresh checkpoint makes a new query: set takeOver=true to let it go on with the sink (its "
+            "batches count anew), or give it a sinkId of its own."
+        )
+    if batch > 0:
+        raise SinkError(
+            f"Sink {sink_id!r} has no marker, and the query is at batch {batch}: whether that batch is in can't be "
+            "told. The marker is gone when the group's offsets expired (offsets.retention.minutes), its topic was made "
+            "anew, or the sinkId was changed. Set takeOver=true if the batch is not in."
+        )
+    return False

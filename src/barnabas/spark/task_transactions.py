@@ -1,0 +1,169 @@
+"""Exactly once by a transaction for each task, for queries that can't be shuffled: any task may write anywhere.
+
+Each task writes in a transaction of its own, under the sink's id with the task's number, and leaves it open. The driver
+decides by the marker: in a transaction of its own it says that the batch is in, and which tasks' transactions are to be
+committed for that; then it commits them. Whoever comes next finds the decision, and commits what is still open before
+anything else. So a batch's rows become visible task by task, all of them or none.
+
+Between the decision and the last commit a task's transaction must not time out. Before it decides, the driver sees that
+every one is open; a broker that grants it (Barnabas: ``barnabas.transaction.two.phase.commit.enable``; any: a large
+``transaction.max.timeout.ms``) lets them stay open until they are ended. Elsewhere a batch whose transaction ran out in
+that window is lost in part: the sink then says so, and does not go on before it is told to (``takeOver``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, open_transactions
+from barnabas.client.transaction_requests import TransactionIdentity
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
+from barnabas.spark.sink_marker import Marker, SinkError, TaskTransaction, is_in, successor
+from barnabas.spark.sink_rows import rows_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+NEVER_MS: Final = 2**31 - 1
+"""The timeout of a transaction that is never to time out (KIP-939)."""
+
+
+class TaskTransactions(Deliverer):
+    def plan(self, cluster: BlockingCluster) -> Plan:
+        with explained(self.options, "The micro-batch"):
+            plan = self.taken_over(cluster)
+            if plan.marker is not None and plan.marker.decided:
+                plan = self._completed(cluster, plan, plan.marker)
+            self._end_leftovers(cluster)
+        return plan
+
+    def _completed(self, cluster: BlockingCluster, plan: Plan, marker: Marker) -> Plan:
+        """Commits what a predecessor has decided and, it seems, not got to."""
+        try:
+            self._commit_tasks(cluster, marker)
+        except SinkError:
+            if not self.options.take_over:
+                raise
+        done = marker._replace(number=marker.number + 1, decided=())
+        self.mark(cluster, plan.identity, done).end(committed=True)
+        return Plan(plan.identity, done)
+
+    def _end_leftovers(self, cluster: BlockingCluster) -> None:
+        """Aborts tasks' transactions of a batch that was never decided: a later one may have fewer tasks."""
+        prefix = f"{self.options.sink_id}-"
+        for name in open_transactions(cluster):
+            if name.startswith(prefix) and name.removeprefix(prefix).isdigit():
+                self._initialized(cluster, name)
+
+    def _initialized(self, cluster: BlockingCluster, name: str) -> BlockingTransaction:
+        """With the longest time that the coordinator allows."""
+        for timeout_ms in (NEVER_MS, self.options.transaction_timeout_ms):
+            try:
+                return BlockingTransaction.initialized(
+                    cluster,
+                    name,
+                    transaction_timeout_ms=timeout_ms,
+                    timeout_ms=self.options.delivery_timeout_ms,
+                )
+            except KafkaError as error:
+                if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT or timeout_ms != NEVER_MS:
+                    raise
+        raise AssertionError("the second timeout was given or refused")
+
+    def write(
+        self,
+        cluster: BlockingCluster,
+        plan: Plan | None,
+        batches: Iterable[pyarrow.RecordBatch],
+        attempt: Attempt,
+    ) -> TaskWrote:
+        assert plan is not None
+        options = self.options
+        wrote = TaskWrote(attempt.query, attempt.task, plan)
+        wrote.is_in = is_in(
+            plan.marker, attempt.query, attempt.batch, sink_id=options.sink_id, take_over=options.take_over
+        )
+        if wrote.is_in:
+            return wrote
+        with explained(options, f"Batch {attempt.batch}, task {attempt.task}"):
+            transaction = self._initialized(cluster, self._name(attempt.task))
+            producer = self.producer(cluster, transaction)
+            for batch in batches:
+                for topic, partition, key, value, headers, timestamp in rows_of(batch, options):
+                    producer.send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+                attempt.reached(Step.WRITING)
+            producer.flush()
+        if not transaction.is_empty:
+            wrote.transaction = transaction.identity
+        return wrote
+
+    def _name(self, task: int) -> str:
+        return f"{self.options.sink_id}-{task}"
+
+    def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
+        tasks = [
+            TaskTransaction(each.task, each.transaction.producer_id, each.transaction.epoch)
+            for each in wrote
+            if each.transaction is not None
+        ]
+        if not tasks:
+            return  # the batch was in already, or had no rows
+        plan = wrote[0].plan
+        assert plan is not None
+        decided = successor(plan.marker, wrote[0].query, attempt.batch, tasks)
+        with explained(self.options, f"Batch {attempt.batch}"):
+            self._check(cluster, tasks, attempt.batch)
+            transaction = self.mark(cluster, plan.identity, decided)
+            attempt.reached(Step.MARKED)
+            transaction.end(committed=True)
+            attempt.reached(Step.DECIDED)
+            self._commit_tasks(cluster, decided, attempt)
+            if not transaction.answer_lost:
+                # The next plan would find them committed as well; so it need not ask.
+                done = decided._replace(number=decided.number + 1, decided=())
+                self.mark(cluster, plan.identity, done).end(committed=True)
+
+    def _check(self, cluster: BlockingCluster, tasks: list[TaskTransaction], batch: int) -> None:
+        """What is to be decided is open. Raises `SinkError`: nothing is decided then, and nothing lost."""
+        for each in tasks:
+            transaction = self.transaction(cluster, self._identity(each))
+            if not transaction.partitions():
+                raise SinkError(
+                    f"Batch {batch}: the transaction of task {each.task} ended before the batch was decided: it ran out"
+                    " of time, or another query uses the sinkId. Nothing of the batch counts; start the query again."
+                )
+
+    def _identity(self, each: TaskTransaction) -> TransactionIdentity:
+        return TransactionIdentity(self._name(each.task), each.producer_id, each.epoch)
+
+    def _commit_tasks(self, cluster: BlockingCluster, marker: Marker, attempt: Attempt | None = None) -> None:
+        for number, each in enumerate(marker.decided):
+            try:
+                self.transaction(cluster, self._identity(each)).end(committed=True)
+            except ProducerFenced as error:
+                raise SinkError(
+                    f"Batch {marker.batch} was decided, and the rows of its task {each.task} are lost: their"
+                    f" transaction {self._name(each.task)!r} ended before it was committed ({error}). Write the batch's"
+                    " rows again by other means, then start the query with takeOver=true, which goes on behind it."
+                ) from error
+            if number == 0 and attempt is not None:
+                attempt.reached(Step.ENDING)
+
+    def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
+        """What is not decided is aborted; what is, is left to the next run."""
+        plan = next((each.plan for each in wrote if each.plan is not None), None)
+        if plan is None:
+            return
+        with explained(self.options, "The micro-batch"):
+            # First the decision itself: after this it is made or can't be made any more. Then what it was.
+            self.transaction(cluster, plan.identity).end(committed=False)
+            if self.marker(cluster) != plan.marker:
+                return
+            for each in wrote:
+                if each.transaction is not None:
+                    with contextlib.suppress(ProducerFenced):  # it has ended already
+                        self.transaction(cluster, each.transaction).end(committed=False)

@@ -1,0 +1,120 @@
+"""The sink without Spark: a query's batches run as Spark would run them, and anybody may die at any step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
+from barnabas.spark.delivery import Attempt, Step, TaskWrote
+from barnabas.spark.sink import _DELIVERERS
+from barnabas.spark.sink_options import SinkOptions
+from barnabas.testing import KafkaCluster
+
+SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+ARROW = pyarrow.schema([("value", pyarrow.binary()), ("partition", pyarrow.int32())])
+CONFIG = {
+    "transaction.state.log.num.partitions": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+}
+
+Rows = Sequence[tuple[bytes, int]]
+
+
+class Died(Exception):
+    """A process ends here."""
+
+
+@dataclass
+class Query:
+    """One query with a checkpoint of its own. `dies` says where: the process that reaches that step ends there."""
+
+    kafka: KafkaCluster
+    topic: str
+    name: str = "query"
+    delivery: str = "exactly-once"
+    options: Mapping[str, str] = field(default_factory=dict)
+    dies: Step | None = None
+
+    def deliverer(self) -> Any:
+        given = {
+            "kafka.bootstrap.servers": self.kafka.bootstrap,
+            "topic": self.topic,
+            "sinkId": f"sink-{self.topic}",
+            "delivery": self.delivery,
+            **self.options,
+        }
+        options = SinkOptions.parse(given, SCHEMA, streaming=True)
+        return _DELIVERERS[options.delivery](options)
+
+    def reached(self, step: Step, batch: int) -> None:
+        if step is self.dies:
+            self.dies = None
+            raise Died(step)
+
+    def attempt(self, batch: int, task: int = -1, number: int = 0) -> Attempt:
+        return Attempt(self.name, batch, task, number, self)
+
+    def write(self, cluster: BlockingCluster, plan: Any, batch: int, task: int, rows: Rows, number: int = 0) -> Any:
+        # Two Arrow batches: a task that dies has written the first.
+        halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+        tables = [
+            pyarrow.RecordBatch.from_pylist([{"value": v, "partition": p} for v, p in half], schema=ARROW)
+            for half in halves
+        ]
+        deliverer = self.deliverer()
+        return deliverer.write(cluster, plan, tables, self.attempt(batch, task, number))
+
+    def batch(self, batch: int, tasks: Sequence[Rows], *, tries: int = 1) -> None:
+        """A micro-batch: a plan, its tasks, the commit. Raises `Died` where a process ended for good."""
+        with BlockingCluster(self.kafka.bootstrap) as cluster:
+            plan = self.deliverer().plan(cluster)
+            self.reached(Step.PLANNED, batch)
+            wrote: list[TaskWrote] = []
+            try:
+                for task, rows in enumerate(tasks):
+                    for number in range(tries):
+                        try:
+                            wrote.append(self.write(cluster, plan, batch, task, rows, number))
+                            break
+                        except Died:
+                            if number == tries - 1:
+                                raise
+                self.reached(Step.WRITTEN, batch)
+                self.deliverer().commit(cluster, wrote, self.attempt(batch))
+                self.reached(Step.ENDED, batch)
+            except Died:
+                raise
+            except Exception:
+                self.deliverer().abort(cluster, wrote)
+                raise
+
+
+def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
+    """What a committed read gives when no transaction is open any more."""
+
+    async def read() -> list[bytes]:
+        partitions = await kafka.partitions_of(topic)
+        while True:
+            ends = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST))
+            stable = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_COMMITTED)
+            if all(stable[each].offset == ends[each].offset for each in partitions):
+                break
+            await asyncio.sleep(0.01)
+        consumer = Consumer(kafka.client, isolation_level=READ_COMMITTED, max_wait_ms=20)
+        await consumer.assign(dict.fromkeys([each for each in partitions if ends[each].offset], EARLIEST))
+        found: list[bytes] = []
+        while any(consumer.position(each) < ends[each].offset for each in consumer.assignment):
+            found += [each.record.value or b"" for each in await consumer.poll(50)]
+        await consumer.close()
+        return sorted(found)
+
+    return kafka.run(asyncio.wait_for(read(), 30))

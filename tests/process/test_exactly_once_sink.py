@@ -1,0 +1,230 @@
+"""The sink's outcomes, without Spark: whoever dies, and wherever, a committed read gives every row once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from sink_worlds import CONFIG, Died, Query, committed
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions
+from barnabas.spark.delivery import Step
+from barnabas.spark.sink_marker import SinkError
+from barnabas.testing import KafkaCluster
+
+BOTH = pytest.mark.parametrize("delivery", ["exactly-once", "exactly-once-by-task"])
+STEPS = {
+    "exactly-once": [Step.PLANNED, Step.WRITING, Step.WRITTEN, Step.MARKED, Step.DECIDED, Step.ENDED],
+    "exactly-once-by-task": list(Step),
+}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3, config=CONFIG) as started:
+        yield started
+
+
+def rows(batch: int, partition: int, count: int = 20) -> list[tuple[bytes, int]]:
+    return [(b"%d-%d-%03d" % (batch, partition, number), partition) for number in range(count)]
+
+
+def tasks(batch: int) -> list[list[tuple[bytes, int]]]:
+    """Two tasks: one with two target partitions, one with one."""
+    return [rows(batch, 0) + rows(batch, 1), rows(batch, 2)]
+
+
+def expected(*batches: int) -> list[bytes]:
+    return sorted(value for batch in batches for task in tasks(batch) for value, _ in task)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "step"), [(delivery, step) for delivery, steps in STEPS.items() for step in steps]
+)
+def test_a_driver_that_dies_at_any_step_is_followed_by_one_that_completes_the_batch(
+    kafka: KafkaCluster, delivery: str, step: Step
+) -> None:
+    topic = f"driver-{delivery}-{step.value}"
+    kafka.create_topic(topic, partitions=3)
+    query = Query(kafka, topic, delivery=delivery)
+    query.batch(0, tasks(0))
+    query.dies = step
+    with pytest.raises(Died):
+        query.batch(1, tasks(1))
+    query.batch(1, tasks(1))
+    query.batch(2, tasks(2))
+    assert committed(kafka, topic) == expected(0, 1, 2)
+
+
+@BOTH
+def test_a_task_that_died_is_tried_again(kafka: KafkaCluster, delivery: str) -> None:
+    topic = f"task-{delivery}"
+    kafka.create_topic(topic, partitions=3)
+    query = Query(kafka, topic, delivery=delivery, options={"kafka.batch.size": "200"})
+    query.dies = Step.WRITING
+    query.batch(0, tasks(0), tries=2)
+    assert committed(kafka, topic) == expected(0)
+
+
+def test_an_attempt_in_another_order_leaves_each_row_once(kafka: KafkaCluster) -> None:
+    kafka.create_topic("reordered", partitions=3)
+    query = Query(kafka, "reordered", options={"kafka.batch.size": "200"})
+    given = rows(0, 0) + rows(0, 0)[:5]  # some rows are there twice
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        query.dies = Step.WRITING
+        with pytest.raises(Died):
+            query.write(cluster, plan, 0, 0, given)
+        wrote = query.write(cluster, plan, 0, 0, list(reversed(given)), number=1)
+        query.deliverer().commit(cluster, [wrote], query.attempt(0))
+    assert committed(kafka, "reordered") == sorted(value for value, _ in given)
+
+
+def test_an_attempt_with_other_rows_is_refused_and_the_batch_is_written_by_the_next_run(kafka: KafkaCluster) -> None:
+    kafka.create_topic("random", partitions=3)
+    query = Query(kafka, "random", options={"kafka.batch.size": "200"})
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        query.dies = Step.WRITING
+        with pytest.raises(Died):
+            query.write(cluster, plan, 0, 0, rows(7, 0))
+        with pytest.raises(SinkError, match="random-0 has rows of this micro-batch that are not this task's"):
+            query.write(cluster, plan, 0, 0, rows(0, 0), number=1)
+        # Where it has no rows for that partition at all, the driver sees it.
+        wrote = query.write(cluster, plan, 0, 0, rows(0, 1), number=1)
+        with pytest.raises(SinkError, match="has no rows for random-0, and some were written there"):
+            query.deliverer().commit(cluster, [wrote], query.attempt(0))
+    query.batch(0, tasks(0))
+    assert committed(kafka, "random") == expected(0)
+
+
+def test_tasks_that_share_a_partition_are_refused_with_the_way_out(kafka: KafkaCluster) -> None:
+    kafka.create_topic("shared-partition", partitions=3)
+    query = Query(kafka, "shared-partition")
+    with pytest.raises(SinkError, match=r"two tasks write to it.*by_target_partition"):
+        query.batch(0, [rows(0, 0), rows(1, 0)])
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        # At the same time, so that neither saw the other, with batches that the broker takes for the same one.
+        plan = query.deliverer().plan(cluster)
+        first = query.write(cluster, plan, 0, 0, rows(0, 0))
+        second = query.write(cluster, plan, 0, 1, rows(0, 1))
+        second.counts = dict(first.counts)
+        with pytest.raises(SinkError, match=r"Two tasks of batch 0 have rows for shared-partition-0.*by_target_part"):
+            query.deliverer().commit(cluster, [first, second], query.attempt(0))
+    by_task = Query(kafka, "shared-partition", delivery="exactly-once-by-task")
+    by_task.batch(0, [rows(0, 0), rows(1, 0)])
+    assert committed(kafka, "shared-partition") == sorted(value for value, _ in rows(0, 0) + rows(1, 0))
+
+
+@BOTH
+def test_a_fresh_checkpoint_does_not_get_the_sink_before_it_is_told_to(kafka: KafkaCluster, delivery: str) -> None:
+    topic = f"fresh-{delivery}"
+    kafka.create_topic(topic, partitions=3)
+    Query(kafka, topic, delivery=delivery).batch(0, tasks(0))
+    fresh = Query(kafka, topic, name="another", delivery=delivery)
+    with pytest.raises(SinkError, match=r"belongs to query query, whose batch 0 was its last.*takeOver"):
+        fresh.batch(0, tasks(1))
+    taken = Query(kafka, topic, name="another", delivery=delivery, options={"takeOver": "true"})
+    taken.batch(0, tasks(1))
+    taken.batch(0, tasks(1))  # its own batch is in
+    assert committed(kafka, topic) == expected(0, 1)
+
+
+def test_a_checkpoint_that_went_back_and_a_marker_that_is_gone_are_errors(kafka: KafkaCluster) -> None:
+    kafka.create_topic("back", partitions=3)
+    query = Query(kafka, "back")
+    with pytest.raises(SinkError, match="has no marker, and the query is at batch 3"):
+        query.batch(3, tasks(3))
+    Query(kafka, "back", options={"takeOver": "true"}).batch(3, tasks(3))
+    query.batch(4, tasks(4))
+    with pytest.raises(SinkError, match="has batch 4 of this query, and the checkpoint is at batch 3"):
+        query.batch(3, tasks(3))
+    assert committed(kafka, "back") == expected(3, 4)
+
+
+@BOTH
+def test_a_second_query_with_the_same_sink_id_fences_the_first(kafka: KafkaCluster, delivery: str) -> None:
+    topic = f"twice-{delivery}"
+    kafka.create_topic(topic, partitions=3)
+    first = Query(kafka, topic, delivery=delivery)
+    second = Query(kafka, topic, delivery=delivery)
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = first.deliverer().plan(cluster)
+        wrote = [first.write(cluster, plan, 0, task, given) for task, given in enumerate(tasks(0))]
+        second.batch(0, tasks(0))
+        with pytest.raises(SinkError):
+            first.deliverer().commit(cluster, wrote, first.attempt(0))
+        with pytest.raises(SinkError, match="another query uses sinkId"):
+            first.deliverer().abort(cluster, wrote)
+        if delivery == "exactly-once":
+            with pytest.raises(SinkError, match="another query uses sinkId"):
+                first.write(cluster, plan, 0, 0, rows(0, 0))
+    assert committed(kafka, topic) == expected(0)
+
+
+@BOTH
+def test_a_coordinator_that_moves_in_mid_batch_changes_nothing(kafka: KafkaCluster, delivery: str) -> None:
+    topic = f"moved-{delivery}"
+    kafka.create_topic(topic, partitions=3)
+    query = Query(kafka, topic, delivery=delivery)
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        wrote = [query.write(cluster, plan, 0, task, given) for task, given in enumerate(tasks(0))]
+        kafka.partition("__transaction_state", 0).leader.kill()
+        query.deliverer().commit(cluster, wrote, query.attempt(0))
+        kafka.recover()
+    query.batch(0, tasks(0))
+    query.batch(1, tasks(1))
+    assert committed(kafka, topic) == expected(0, 1)
+
+
+@BOTH
+def test_a_transaction_that_expires_before_the_decision_fails_its_batch_and_loses_nothing(
+    kafka: KafkaCluster, delivery: str
+) -> None:
+    topic = f"expired-{delivery}"
+    kafka.create_topic(topic, partitions=3)
+    query = Query(kafka, topic, delivery=delivery, options={"kafka.transaction.timeout.ms": "100"})
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        wrote = [query.write(cluster, plan, 0, task, given) for task, given in enumerate(tasks(0))]
+        _until_none_is_open(cluster)
+        with pytest.raises(SinkError, match=r"Nothing of (it|the batch) counts"):
+            query.deliverer().commit(cluster, wrote, query.attempt(0))
+    Query(kafka, topic, delivery=delivery).batch(0, tasks(0))
+    assert committed(kafka, topic) == expected(0)
+
+
+def test_a_decided_transaction_that_was_aborted_is_a_loss_that_the_query_does_not_get_past_unseen(
+    kafka: KafkaCluster,
+) -> None:
+    kafka.create_topic("lost", partitions=3)
+    query = Query(kafka, "lost", delivery="exactly-once-by-task", dies=Step.DECIDED)
+    with pytest.raises(Died):
+        query.batch(0, tasks(0))
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        BlockingTransaction.initialized(cluster, "sink-lost-0")  # aborts and raises the epoch, as an expiry does
+    restarted = Query(kafka, "lost", delivery="exactly-once-by-task")
+    for _ in range(2):
+        with pytest.raises(SinkError, match=r"Batch 0 was decided, and the rows of its task 0 are lost.*takeOver=true"):
+            restarted.batch(0, tasks(0))
+    Query(kafka, "lost", delivery="exactly-once-by-task", options={"takeOver": "true"}).batch(1, tasks(1))
+    assert committed(kafka, "lost") == expected(1)
+
+
+def test_what_a_larger_batch_that_died_left_open_is_aborted_by_the_next_run(kafka: KafkaCluster) -> None:
+    kafka.create_topic("leftover", partitions=3)
+    query = Query(kafka, "leftover", delivery="exactly-once-by-task", dies=Step.WRITTEN)
+    with pytest.raises(Died):
+        query.batch(0, [rows(0, each) for each in range(3)])
+    query.batch(0, [rows(0, 0)])
+    assert committed(kafka, "leftover") == [value for value, _ in rows(0, 0)]
+
+
+def _until_none_is_open(cluster: BlockingCluster) -> None:
+    deadline = time.monotonic() + 20
+    while open_transactions(cluster):
+        assert time.monotonic() < deadline, "the coordinator aborts what has expired"
+        BlockingTransaction.initialized(cluster, "a request that waits its turn")
