@@ -676,11 +676,19 @@ class Log:
             return len(self._segments) - 1
         return bisect_right(self._bases, offset) - 1
 
-    def read(self, offset: int, max_bytes: int, *, bound: int | None = None, min_one_batch: bool = True) -> LogRead:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        bound: int | None = None,
+        min_one_batch: bool = True,
+        incomplete: bool = False,
+    ) -> LogRead:
         """Batches from the one that holds `offset` on, none of them at or beyond the offset `bound`.
 
-        At most `max_bytes`, but the first batch whole when `min_one_batch` is set. Raises OFFSET_OUT_OF_RANGE,
-        CORRUPT_MESSAGE, `LogDirFailure`.
+        At most `max_bytes`. Of a first batch that is larger: all of it when `min_one_batch` is set, else its head when
+        `incomplete` is. Raises OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
@@ -714,10 +722,12 @@ class Log:
                 limit = segment.locate(bound)
                 end_position = segment.size if limit is None else limit[0]
             metadata = LogOffsetMetadata(offset, segment.base_offset, position)
-            incomplete = max_bytes < first_size
-            if incomplete and not min_one_batch:
-                return LogRead(b"", metadata, first_batch_incomplete=True)
-            length = min(end_position - position, first_size if incomplete else max_bytes)
+            if max_bytes < first_size:
+                if min_one_batch:
+                    max_bytes = first_size
+                elif not incomplete:
+                    return LogRead(b"", metadata, first_batch_incomplete=True)
+            length = min(end_position - position, max_bytes)
             if length <= 0:
                 return LogRead(b"", metadata)
             return LogRead(segment.file.pread(length, position), metadata)

@@ -48,7 +48,7 @@ class FetchParams:
     max_bytes: int
     isolation: FetchIsolation
     hard_max_bytes_limit: bool = False
-    """Before version 3 a batch larger than the limit was not returned at all (KIP-74)."""
+    """Before version 3 only the head of a batch larger than the limit is returned, which tells its size (KIP-74)."""
     fetch_only_leader: bool = True
     rack_id: str = ""
     """The rack of a consumer that would rather read from a replica there."""

@@ -21,9 +21,9 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
-from barnabas.replica.truncation import truncation_offset
 from barnabas.replica.partition import Partition, append_copied
 from barnabas.replica.replication_quota import ReplicationQuota
+from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime import Condition, Runtime
 
 logger = logging.getLogger(__name__)

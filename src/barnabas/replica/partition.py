@@ -547,6 +547,7 @@ class Partition:
         isolation: FetchIsolation,
         only_leader: bool,
         min_one_batch: bool,
+        incomplete: bool = False,
     ) -> ReadResult:
         """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges."""
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
@@ -576,7 +577,9 @@ class Partition:
         if not bound <= fetch_offset <= result.log_end_offset or fetch_offset < result.log_start_offset:
             # Between the bound and the log's end there is nothing to be read yet; outside of the log this raises
             # OFFSET_OUT_OF_RANGE.
-            result.records = log.read(fetch_offset, max_bytes, bound=bound, min_one_batch=min_one_batch).records
+            result.records = log.read(
+                fetch_offset, max_bytes, bound=bound, min_one_batch=min_one_batch, incomplete=incomplete
+            ).records
         return result
 
     def bound(self, isolation: FetchIsolation) -> int:

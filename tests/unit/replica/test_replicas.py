@@ -504,3 +504,26 @@ def test_high_watermarks_of_partitions_not_yet_spoken_of_stay_in_the_checkpoint(
         assert one.log_dirs.read_high_watermarks(path) == {other: 0, TOPIC_PARTITION: 1}
 
     play(tmp_path, story)
+
+
+def test_an_old_consumer_gets_the_head_of_a_batch_that_is_larger_than_its_fetch(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        await one.append(b"x" * 1000, acks=1)
+        one.partition.local_log().update_high_watermark(1)
+
+        async def fetched(*, hard: bool, size: int = 100) -> bytes:
+            params = FetchParams(
+                -1, -1, 0, 1, 1 << 20, FetchIsolation.HIGH_WATERMARK, hard_max_bytes_limit=hard, fetch_only_leader=False
+            )
+            ((_, data),) = await one.replicas.fetch(
+                params, [(KEY, FetchRequest.FetchPartition(0, 0, 0, -1, 0, partition_max_bytes=size))]
+            )
+            return bytes(data.records or b"")
+
+        whole = await fetched(hard=False)
+        assert len(whole) > 1000
+        assert await fetched(hard=True) == whole[:100], "enough to see that the message is larger"
+        assert await fetched(hard=True, size=1 << 20) == whole
+
+    play(tmp_path, story, **{"min.insync.replicas": "1"})
