@@ -11,6 +11,7 @@ from barnabas.client.blocking import REQUEST_TIMEOUT_MS, BlockingCluster
 from barnabas.client.connection import ConnectionLost
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.client.sasl import SaslLogin, login_of
+from barnabas.wire.errors import WireError
 
 RETRY_TIMEOUT_MS: Final = 60_000
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -129,7 +130,7 @@ def connected(access: ClusterAccess) -> Iterator[BlockingCluster]:
         cluster = access.made()
         try:
             cluster.any()
-        except OSError as error:
+        except (OSError, WireError) as error:  # bytes that are no answer: the listener speaks TLS, or isn't Kafka's
             cluster.close()
             raise ConnectionLost(
                 f"No broker of kafka.bootstrap.servers={access.bootstrap} can be reached with kafka.security.protocol="

@@ -1,0 +1,95 @@
+"""The blocking client logs in to Apache Kafka: SCRAM and PLAIN, over TLS and not, as the ``kafka.*`` options say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache
+import pytest
+from certificates import Authority
+
+from barnabas.client.connection import ConnectionLost
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.spark.access import ClusterAccess, connected
+
+pytestmark = pytest.mark.apache
+_LOGIN = "org.apache.kafka.common.security"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, int], Path]]:
+    """Ports by protocol, and the authority's certificate. User k has the password "p=,q" in PLAIN and SCRAM."""
+    apache.require()
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    ports = {name: apache.free_port() for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
+    config = {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.issue("broker").key_store),
+    }
+    for name in ("sasl_plaintext", "sasl_ssl"):
+        config[f"listener.name.{name}.plain.sasl.jaas.config"] = (
+            f'{_LOGIN}.plain.PlainLoginModule required user_k="p=,q";'
+        )
+        for size in (256, 512):
+            config[f"listener.name.{name}.scram-sha-{size}.sasl.jaas.config"] = (
+                f"{_LOGIN}.scram.ScramLoginModule required;"
+            )
+    cluster = apache.ApacheCluster(tmp_path_factory.mktemp("apache"), 1, config=config)
+    cluster.ports[0] = ports["PLAINTEXT"]
+    with cluster:
+        scram = {f"SCRAM-SHA-{size}": "[password=p=.q]" for size in (256, 512)}
+        apache.tool(
+            "kafka-configs", "--bootstrap-server", cluster.bootstrap, "--alter", "--entity-type", "users",
+            "--entity-name", "k", "--add-config", ",".join(f"{name}={value}" for name, value in scram.items()),
+        )  # fmt: skip
+        yield ports, authority.trust_store
+
+
+def access(
+    secured: tuple[dict[str, int], Path], protocol: str, mechanism: str = "", password: str = ""
+) -> ClusterAccess:
+    ports, trust_store = secured
+    return ClusterAccess.parse(
+        {
+            "kafka.bootstrap.servers": f"127.0.0.1:{ports[protocol]}",
+            "kafka.security.protocol": protocol,
+            "kafka.sasl.mechanism": mechanism,
+            "kafka.sasl.jaas.config": f'Module required username="k" password="{password}";',
+            "kafka.ssl.truststore.location": str(trust_store),
+        }
+    )
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_user_logs_in_by_every_mechanism_and_sees_the_cluster(
+    secured: tuple[dict[str, int], Path], protocol: str
+) -> None:
+    for mechanism, password in (("PLAIN", "p=,q"), ("SCRAM-SHA-256", "p=.q"), ("SCRAM-SHA-512", "p=.q")):
+        with connected(access(secured, protocol, mechanism, password)) as cluster:
+            assert list(cluster.refresh().brokers) == [0]
+            cluster.broker(0)
+
+
+def test_tls_alone_is_enough_where_nobody_asks_for_a_user(secured: tuple[dict[str, int], Path]) -> None:
+    with connected(access(secured, "SSL")) as cluster:
+        assert list(cluster.refresh().brokers) == [0]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_wrong_password_is_said(secured: tuple[dict[str, int], Path], mechanism: str) -> None:
+    with pytest.raises(KafkaError) as refused, connected(access(secured, "SASL_PLAINTEXT", mechanism, "wrong")):
+        pass
+    assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "wrong" not in str(refused.value)
+
+
+def test_the_other_protocols_listener_is_an_error_that_names_the_option(
+    secured: tuple[dict[str, int], Path],
+) -> None:
+    ports, _ = secured
+    plain = ClusterAccess.parse({"kafka.bootstrap.servers": f"127.0.0.1:{ports['SSL']}"})
+    with pytest.raises(ConnectionLost, match=r"kafka\.security\.protocol=PLAINTEXT"), connected(plain):
+        pass
