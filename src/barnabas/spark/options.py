@@ -187,6 +187,11 @@ class SourceOptions:
                 )
 
 
+def option_names() -> tuple[str, ...]:
+    """Every option of the source, as it is written in the documentation."""
+    return _NAMES
+
+
 def _check_names(given: Mapping[str, str]) -> None:
     unknown = sorted(set(given) - set(_KNOWN))
     if unknown:

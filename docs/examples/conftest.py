@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def spark() -> Any:
+    """A Spark session, as `barnabas.spark.session.session` makes one; the same for every example."""
+    from barnabas.spark.session import SparkUnavailable, session
+
+    try:
+        return session("examples", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+    except SparkUnavailable as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))

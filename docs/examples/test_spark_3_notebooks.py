@@ -1,0 +1,44 @@
+"""A query in the background of a notebook: its table, its lag, its error in one sentence."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import AnalysisException
+
+from barnabas.spark.lag import lag
+from barnabas.spark.reasons import reason
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_query_in_the_background(kafka_cluster, spark):
+    kafka_cluster.create_topic("clicks", partitions=2)
+    source = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", kafka_cluster.bootstrap)
+        .option("subscribe", "clicks")
+        .option("startingOffsets", "earliest")
+        .option("columns", "key,timestamp")
+    )
+
+    # One cell starts the query; it runs on while others look at its table.
+    query = source.load().writeStream.format("memory").queryName("clicks").start()
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap})
+    for number in range(200):
+        producer.produce("clicks", key=f"page {number % 5}")
+    assert producer.flush(10) == 0
+
+    deadline = time.monotonic() + 60
+    while spark.table("clicks").count() < 200:
+        assert query.isActive
+        assert time.monotonic() < deadline
+    assert lag(query).keys() == {("clicks", 0), ("clicks", 1)}  # records behind, by partition
+    query.stop()
+
+    # What went wrong, without the stack traces around it.
+    with pytest.raises(AnalysisException) as failed:
+        spark.read.format("barnabas").option("kafka.bootstrap.servers", kafka_cluster.bootstrap).option(
+            "subscribe", "clics"
+        ).load().count()
+    assert reason(failed.value).startswith("Topic 'clics' does not exist")
