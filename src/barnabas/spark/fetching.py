@@ -75,7 +75,7 @@ class _Fetching:
             try:
                 posted = posted or self._post(self._cluster.leader(self._wanted.topic_partition))
                 answer = self._answer(posted)
-            except ConnectionLost:
+            except OSError:
                 posted = None
                 self._wait("its leader cannot be reached")
                 continue
