@@ -20,8 +20,7 @@ from struct import Struct
 from typing import Any, Final
 
 from barnabas.zk.acl import digest_of
-from barnabas.zk.errors import ErrorCode
-from barnabas.zk.ops import (
+from barnabas.zk.data import (
     ACL,
     AUTH_XID,
     CREATOR_ALL_ACL,
@@ -29,13 +28,12 @@ from barnabas.zk.ops import (
     OPEN_ACL_UNSAFE,
     PING_XID,
     SET_WATCHES_XID,
-    AddWatch,
-    Auth,
+    Stat,
+)
+from barnabas.zk.errors import ErrorCode
+from barnabas.zk.frames import ConnectRequest, ConnectResponse, WatchEvent, encode_request, framed
+from barnabas.zk.ops import (
     Check,
-    CheckWatches,
-    CloseSession,
-    ConnectRequest,
-    ConnectResponse,
     Create,
     Delete,
     Exists,
@@ -48,18 +46,11 @@ from barnabas.zk.ops import (
     Multi,
     MultiRead,
     Operation,
-    Ping,
-    RemoveWatches,
     SetACL,
     SetData,
-    SetWatches,
-    Stat,
     Sync,
-    WatchEvent,
-    WhoAmI,
-    encode_request,
-    framed,
 )
+from barnabas.zk.session_ops import AddWatch, Auth, CheckWatches, CloseSession, Ping, RemoveWatches, SetWatches, WhoAmI
 
 SESSIONS: Final = 5
 SESSION_TIMEOUT_MS: Final = 40_000

@@ -24,19 +24,10 @@ from coordinator_differential import Conversation
 
 from barnabas.cli.apache_zookeeper import KAFKAS_VERSION, NEWER_VERSION, ZooKeeperEnsemble
 from barnabas.zk.acl import digest_of
-from barnabas.zk.ops import (
-    NOTIFICATION_XID,
-    PING_XID,
-    ConnectRequest,
-    ConnectResponse,
-    GetChildren,
-    GetData,
-    Operation,
-    Ping,
-    decode_reply_header,
-    encode_request,
-    framed,
-)
+from barnabas.zk.data import NOTIFICATION_XID, PING_XID
+from barnabas.zk.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
+from barnabas.zk.ops import GetChildren, GetData, Operation
+from barnabas.zk.session_ops import Ping
 
 OPERATIONS = int(os.environ.get("BARNABAS_DIFFERENTIAL_OPERATIONS", "10000"))
 SEED = int(os.environ.get("BARNABAS_DIFFERENTIAL_SEED", "1"))

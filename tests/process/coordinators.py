@@ -12,7 +12,8 @@ from kazoo.client import KazooClient
 from processes import Process, eventually
 
 from barnabas.cli.apache import free_port
-from barnabas.zk.ops import ConnectRequest, ConnectResponse, Operation, decode_reply_header, encode_request, framed
+from barnabas.zk.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
+from barnabas.zk.ops import Operation
 
 
 class Coordinator(Process):

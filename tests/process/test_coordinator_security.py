@@ -22,8 +22,10 @@ from barnabas.runtime.tls import Store, client_context
 from barnabas.zk.acl import digest_of
 from barnabas.zk.client import ZooKeeperClient
 from barnabas.zk.connection import ClientSecurity
+from barnabas.zk.data import ACL, AUTH_XID
 from barnabas.zk.errors import ErrorCode, NoAuth
-from barnabas.zk.ops import ACL, AUTH_XID, Auth, Create, GetData, Ping, Sasl, SetData, WhoAmI
+from barnabas.zk.ops import Create, GetData, SetData
+from barnabas.zk.session_ops import Auth, Ping, Sasl, WhoAmI
 
 
 @pytest.fixture(scope="module")

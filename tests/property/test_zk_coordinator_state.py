@@ -11,10 +11,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.runtime.real import RealDisk
+from barnabas.zk.data import ACL, OpCode
 from barnabas.zk.errors import ZooKeeperError
 from barnabas.zk.jute import INT, encode_buffer
-from barnabas.zk.ops import ACL, Check, CloseSession, Create, Delete, Multi, OpCode, Operation, SetACL, SetData
+from barnabas.zk.ops import Check, Create, Delete, Multi, Operation, SetACL, SetData
 from barnabas.zk.recovery import logged_record, recover
+from barnabas.zk.session_ops import CloseSession
 from barnabas.zk.sessions import Sessions
 from barnabas.zk.snapshot import encode_snapshot
 from barnabas.zk.tree import DataTree

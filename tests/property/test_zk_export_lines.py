@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.zk.ops import ACL, OPEN_ACL_UNSAFE
+from barnabas.zk.data import ACL, OPEN_ACL_UNSAFE
 from barnabas.zk.transfer import (
     ExportedZNode,
     acl_text,

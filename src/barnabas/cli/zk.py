@@ -25,9 +25,10 @@ from barnabas.cli.zookeeper import (
     with_zookeeper,
 )
 from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.data import ACL, ANY_VERSION, OPEN_ACL_UNSAFE, Stat
 from barnabas.zk.errors import NodeExists, NoNode, NotEmpty
 from barnabas.zk.image import joined, read_tree
-from barnabas.zk.ops import ACL, ANY_VERSION, OPEN_ACL_UNSAFE, Create, Delete, GetACL, GetData, Stat
+from barnabas.zk.ops import Create, Delete, GetACL, GetData
 from barnabas.zk.transfer import acl_text, parse_acl
 
 app = typer.Typer(

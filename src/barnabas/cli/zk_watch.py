@@ -27,8 +27,9 @@ from barnabas.cli.zookeeper import (
 )
 from barnabas.runtime import Condition
 from barnabas.zk.client import ConnectionState, StateChangeHandler, ZooKeeperClient
+from barnabas.zk.data import EventType, Stat
 from barnabas.zk.errors import NoAuth, NoNode, SessionExpired, Unimplemented
-from barnabas.zk.ops import EventType, Stat, WatchEvent
+from barnabas.zk.frames import WatchEvent
 
 EVENTS_MAX: Final = 100_000
 """Events that may wait to be printed."""

@@ -17,8 +17,8 @@ from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.acl import Identity, digest_of
 from barnabas.zk.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient, ZooKeeperTimeout
+from barnabas.zk.data import Stat
 from barnabas.zk.errors import ErrorCode, NoNode, ZooKeeperError
-from barnabas.zk.ops import Stat
 from barnabas.zk.server import CoordinatorServer
 from barnabas.zk.tree import is_valid_path
 from barnabas.zk.znodes import ClusterIdZNode

@@ -17,7 +17,8 @@ import time
 from typing import Final
 
 from barnabas.zk.errors import ErrorCode
-from barnabas.zk.ops import ConnectRequest, Create, GetData, Operation, SetData, encode_request, framed
+from barnabas.zk.frames import ConnectRequest, encode_request, framed
+from barnabas.zk.ops import Create, GetData, Operation, SetData
 
 ZNODES: Final = 1000
 DATA: Final = bytes(range(100))

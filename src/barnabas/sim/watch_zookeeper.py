@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.world import World, broker_name
-from barnabas.zk.ops import Check, CloseSession, Create, Delete, Multi, SetData
+from barnabas.zk.ops import Check, Create, Delete, Multi, SetData
+from barnabas.zk.session_ops import CloseSession
 
 _TOPICS: Final = "/brokers/topics/"
 _IDS: Final = "/brokers/ids/"

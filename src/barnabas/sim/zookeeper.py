@@ -17,15 +17,10 @@ from typing import Any, Final
 
 from barnabas.runtime.doors import Listener, Network, Runtime
 from barnabas.zk.acl import Identity
+from barnabas.zk.data import AUTH_XID, NOTIFICATION_XID, OpCode
 from barnabas.zk.errors import ErrorCode
-from barnabas.zk.ops import (
-    AUTH_XID,
-    NOTIFICATION_XID,
-    OpCode,
-    Operation,
-    decode_request_header,
-    encode_reply,
-)
+from barnabas.zk.frames import decode_request_header, encode_reply
+from barnabas.zk.ops import Operation
 from barnabas.zk.server import Connection, CoordinatorServer
 from barnabas.zk.sessions import Session
 from barnabas.zk.tree import DataTree

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from barnabas.zk.data import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
 from barnabas.zk.errors import InvalidACL, NoAuth
-from barnabas.zk.ops import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
 
 Identity: TypeAlias = tuple[str, str]
 """A scheme, and who it is under that scheme."""

@@ -6,17 +6,8 @@ import copy
 from typing import Any, TypeVar
 
 from barnabas.zk.errors import ErrorCode, NoNode, ZooKeeperError, error_of
-from barnabas.zk.ops import (
-    REPLY_HEADER_SIZE,
-    Create,
-    Exists,
-    GetChildren,
-    GetEphemerals,
-    Multi,
-    MultiRead,
-    Operation,
-    Sync,
-)
+from barnabas.zk.frames import REPLY_HEADER_SIZE
+from barnabas.zk.ops import Create, Exists, GetChildren, GetEphemerals, Multi, MultiRead, Operation, Sync
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741
 

@@ -35,6 +35,7 @@ from barnabas.runtime import Condition, Runtime, Tasks, ended, within
 from barnabas.zk.chroot import absolute, outcome, relative
 from barnabas.zk.connect_string import parse_connect
 from barnabas.zk.connection import ClientConnection, ClientSecurity, Phase, Request
+from barnabas.zk.data import OPEN_ACL_UNSAFE, ACLs, AddWatchMode, EventType, KeeperState, WatcherType
 from barnabas.zk.errors import (
     AuthFailed,
     ConnectionLoss,
@@ -43,6 +44,7 @@ from barnabas.zk.errors import (
     SessionMoved,
     ZooKeeperError,
 )
+from barnabas.zk.frames import WatchEvent
 from barnabas.zk.handlers import (
     Hook,
     PersistentWatcher,
@@ -51,22 +53,9 @@ from barnabas.zk.handlers import (
     ZNodeChildChangeHandler,
 )
 from barnabas.zk.operations import ZooKeeperOperations
-from barnabas.zk.ops import (
-    OPEN_ACL_UNSAFE,
-    ACLs,
-    AddWatch,
-    AddWatchMode,
-    CloseSession,
-    Create,
-    EventType,
-    Exists,
-    KeeperState,
-    Operation,
-    RemoveWatches,
-    WatcherType,
-    WatchEvent,
-)
+from barnabas.zk.ops import Create, Exists, Operation
 from barnabas.zk.session import ClientSession
+from barnabas.zk.session_ops import AddWatch, CloseSession, RemoveWatches
 
 __all__ = [
     "ClientSecurity",

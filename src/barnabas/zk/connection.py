@@ -22,30 +22,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas.runtime import Clock
 from barnabas.zk.chroot import below
+from barnabas.zk.data import AUTH_XID, NOTIFICATION_XID, PING_XID, SET_WATCHES_XID
 from barnabas.zk.errors import ErrorCode
-from barnabas.zk.jute import JuteError
-from barnabas.zk.ops import (
-    AUTH_XID,
-    NOTIFICATION_XID,
-    PING_XID,
+from barnabas.zk.frames import (
     REPLY_HEADER_SIZE,
-    SET_WATCHES_XID,
-    Auth,
     ConnectRequest,
     ConnectResponse,
-    Exists,
-    GetChildren,
-    GetChildrenWithoutStat,
-    GetData,
-    Operation,
-    Ping,
-    Sasl,
     WatchEvent,
     decode_reply_header,
     encode_request,
     framed,
 )
+from barnabas.zk.jute import JuteError
+from barnabas.zk.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, Operation
 from barnabas.zk.session import ClientSession
+from barnabas.zk.session_ops import Auth, Ping, Sasl
 
 if TYPE_CHECKING:
     from barnabas.zk.digest_md5 import DigestMd5Client  # imported where it is needed: a process starts sooner

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas import __version__
-from barnabas.zk.ops import OpCode
+from barnabas.zk.data import OpCode
 
 if TYPE_CHECKING:
     from barnabas.zk.server import CoordinatorServer

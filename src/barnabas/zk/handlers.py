@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from barnabas.zk.ops import WatchEvent
+from barnabas.zk.frames import WatchEvent
 
 Hook: TypeAlias = Callable[[], "Awaitable[None] | None"]
 PersistentWatcher: TypeAlias = Callable[[WatchEvent], None]

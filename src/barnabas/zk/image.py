@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.data import ACLs, Stat
 from barnabas.zk.errors import NoNode, ZooKeeperError
-from barnabas.zk.ops import ACLs, GetACL, GetChildren, GetData, Operation, Stat
+from barnabas.zk.ops import GetACL, GetChildren, GetData, Operation
 
 BATCH_MAX: Final = 128
 """Znodes read at a time: what is in memory of a large tree, besides names that are still to be read."""

@@ -11,23 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from barnabas.runtime import Runtime
 from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, ACLs, Stat
 from barnabas.zk.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.ops import (
-    CREATOR_ALL_ACL,
-    OPEN_ACL_UNSAFE,
-    READ_ACL_UNSAFE,
-    ACLs,
-    Check,
-    Create,
-    Delete,
-    Exists,
-    GetChildren,
-    GetData,
-    Multi,
-    Operation,
-    SetData,
-    Stat,
-)
+from barnabas.zk.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Operation, SetData
 from barnabas.zk.znodes import MATCH_ANY_VERSION, SENSITIVE_ROOT_PATHS, UNKNOWN_VERSION, ControllerEpochZNode
 
 K = TypeVar("K")

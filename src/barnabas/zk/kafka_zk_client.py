@@ -17,10 +17,11 @@ from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.data import Stat
 from barnabas.zk.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.kafka_requests import ControllerMoved, Write
 from barnabas.zk.kafka_zk_security import KafkaZkSecurity
-from barnabas.zk.ops import Check, Create, Exists, GetChildren, GetData, Multi, SetData, Stat
+from barnabas.zk.ops import Check, Create, Exists, GetChildren, GetData, Multi, SetData
 from barnabas.zk.znodes import (
     INITIAL_CONTROLLER_EPOCH,
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,

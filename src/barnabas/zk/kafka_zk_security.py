@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from barnabas.zk.data import ACLs
 from barnabas.zk.delegation_tokens import TokenInformation
 from barnabas.zk.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.kafka_requests import KafkaRequests
-from barnabas.zk.ops import ACLs, Delete, GetACL, SetACL, SetData
+from barnabas.zk.ops import Delete, GetACL, SetACL, SetData
 from barnabas.zk.znodes import (
     UNKNOWN_VERSION,
     AclChangeZNode,

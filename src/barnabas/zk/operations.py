@@ -7,9 +7,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from barnabas.zk.data import OPEN_ACL_UNSAFE, ACLs, Stat
 from barnabas.zk.ops import (
-    OPEN_ACL_UNSAFE,
-    ACLs,
     Check,
     Create,
     Delete,
@@ -24,10 +23,9 @@ from barnabas.zk.ops import (
     Operation,
     SetACL,
     SetData,
-    Stat,
     Sync,
-    WhoAmI,
 )
+from barnabas.zk.session_ops import WhoAmI
 
 
 class ZooKeeperOperations:

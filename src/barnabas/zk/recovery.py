@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from barnabas.zk.acl import SUPER, Identity, resolved
+from barnabas.zk.data import OPEN_ACL_UNSAFE, OpCode
+from barnabas.zk.frames import decode_operation
 from barnabas.zk.jute import read_buffer, read_int
-from barnabas.zk.ops import OPEN_ACL_UNSAFE, Create, Multi, OpCode, Operation, SetACL, decode_operation
+from barnabas.zk.ops import Create, Multi, Operation, SetACL
 from barnabas.zk.sessions import Sessions
 from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.tree import DataTree

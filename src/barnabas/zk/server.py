@@ -22,21 +22,21 @@ from typing import Any, Final, cast
 
 from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
 from barnabas.zk.acl import permits
-from barnabas.zk.errors import ErrorCode, MarshallingError, NoWatcher, ZooKeeperError
-from barnabas.zk.four_letter_words import WORDS, answer
-from barnabas.zk.jute import INT, JuteError, encode_buffer
-from barnabas.zk.ops import (
+from barnabas.zk.data import (
     AUTH_XID,
     NOTIFICATION_XID,
     OPEN_ACL_UNSAFE,
     PING_XID,
-    AddWatch,
     AddWatchMode,
-    Auth,
-    CheckWatches,
-    CloseSession,
-    ConnectRequest,
-    ConnectResponse,
+    OpCode,
+    Permission,
+    WatcherType,
+)
+from barnabas.zk.errors import ErrorCode, MarshallingError, NoWatcher, ZooKeeperError
+from barnabas.zk.four_letter_words import WORDS, answer
+from barnabas.zk.frames import ConnectRequest, ConnectResponse, WatchEvent, decode_operation, encode_reply, framed
+from barnabas.zk.jute import INT, JuteError, encode_buffer
+from barnabas.zk.ops import (
     DeleteContainer,
     Exists,
     GetACL,
@@ -46,24 +46,14 @@ from barnabas.zk.ops import (
     GetData,
     GetEphemerals,
     MultiRead,
-    OpCode,
     Operation,
-    Permission,
-    RemoveWatches,
-    Sasl,
-    SetWatches,
     Sync,
-    WatcherType,
-    WatchEvent,
-    WhoAmI,
-    decode_operation,
-    encode_reply,
-    framed,
 )
 from barnabas.zk.recovery import logged_record, recover
 from barnabas.zk.server_auth import Authentication
 from barnabas.zk.server_config import CoordinatorConfig
 from barnabas.zk.server_connection import Connection, Latency
+from barnabas.zk.session_ops import AddWatch, Auth, CheckWatches, CloseSession, RemoveWatches, Sasl, SetWatches, WhoAmI
 from barnabas.zk.sessions import Session, Sessions
 from barnabas.zk.snapshot import encode_snapshot
 from barnabas.zk.tree import DataTree

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.zk.acl import SUPER, Identity, digest_of
-from barnabas.zk.ops import Auth
 from barnabas.zk.server_config import CoordinatorConfig
+from barnabas.zk.session_ops import Auth
 
 if TYPE_CHECKING:
     from barnabas.zk.digest_md5 import DigestMd5Server

@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from barnabas.zk.ops import (
-    AddWatch,
-    AddWatchMode,
-    EventType,
-    GetChildren,
-    GetChildrenWithoutStat,
-    Operation,
-    RemoveWatches,
-    SetWatches,
-    WatcherType,
-)
+from barnabas.zk.data import AddWatchMode, EventType, WatcherType
+from barnabas.zk.ops import GetChildren, GetChildrenWithoutStat, Operation
+from barnabas.zk.session_ops import AddWatch, RemoveWatches, SetWatches
 from barnabas.zk.watches import ancestors
 
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024

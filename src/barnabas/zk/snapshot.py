@@ -5,8 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
+from barnabas.zk.data import ACLs, encode_acls, read_acls
 from barnabas.zk.jute import INT, StructError, encode_buffer, encode_string, read_buffer, read_int, read_string
-from barnabas.zk.ops import ACLs, encode_acls, read_acls
 from barnabas.zk.sessions import Sessions
 from barnabas.zk.tree import CONTAINER_OWNER, DataTree, Znode
 from barnabas.zk.watches import parent_of

@@ -28,22 +28,10 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.zk.acl import Identity, digest_of, permits
 from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.data import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
 from barnabas.zk.errors import NoNode, ZooKeeperError
 from barnabas.zk.image import BATCH_MAX, ReadZNode, creations_of, joined
-from barnabas.zk.ops import (
-    ACL,
-    OPEN_ACL_UNSAFE,
-    ACLs,
-    Create,
-    Delete,
-    GetACL,
-    GetData,
-    Multi,
-    Operation,
-    Permission,
-    SetACL,
-    SetData,
-)
+from barnabas.zk.ops import Create, Delete, GetACL, GetData, Multi, Operation, SetACL, SetData
 from barnabas.zk.tree import CONTAINER_OWNER, is_valid_path
 
 FORMAT: Final = "barnabas znodes"

@@ -17,6 +17,16 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from barnabas.zk import acl as acls
 from barnabas.zk.acl import Identity
+from barnabas.zk.data import (
+    ANY_VERSION,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    ACLs,
+    EventType,
+    KeeperState,
+    Permission,
+    Stat,
+)
 from barnabas.zk.errors import (
     BadArguments,
     BadVersion,
@@ -29,27 +39,9 @@ from barnabas.zk.errors import (
     Unimplemented,
     ZooKeeperError,
 )
-from barnabas.zk.ops import (
-    ANY_VERSION,
-    OPEN_ACL_UNSAFE,
-    READ_ACL_UNSAFE,
-    ACLs,
-    Check,
-    CloseSession,
-    Create,
-    Delete,
-    DeleteContainer,
-    EventType,
-    KeeperState,
-    Multi,
-    Operation,
-    Permission,
-    SetACL,
-    SetData,
-    SetWatches,
-    Stat,
-    WatchEvent,
-)
+from barnabas.zk.frames import WatchEvent
+from barnabas.zk.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
+from barnabas.zk.session_ops import CloseSession, SetWatches
 from barnabas.zk.watches import Fired, Watches, parent_of
 
 W = TypeVar("W", bound=Hashable)

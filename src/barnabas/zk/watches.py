@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from barnabas.zk.ops import ACLs, EventType, KeeperState, WatcherType, WatchEvent
+from barnabas.zk.data import ACLs, EventType, KeeperState, WatcherType
+from barnabas.zk.frames import WatchEvent
 
 W = TypeVar("W", bound=Hashable)
 _Table: TypeAlias = "dict[str, dict[W, None]]"

@@ -10,10 +10,11 @@ import pytest
 from zk_plays import connected, until
 
 from barnabas.zk.client import ConnectionState, ZooKeeperClient
+from barnabas.zk.data import EventType
 from barnabas.zk.errors import ConnectionLoss
 from barnabas.zk.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.ops import EventType, SetData
+from barnabas.zk.ops import SetData
 
 pytestmark = pytest.mark.apache
 

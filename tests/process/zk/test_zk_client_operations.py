@@ -9,6 +9,7 @@ import pytest
 from zk_plays import Run, connected, cut, expire, until
 
 from barnabas.zk.acl import digest_of
+from barnabas.zk.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, Permission
 from barnabas.zk.errors import (
     InvalidACL,
     NoAuth,
@@ -19,20 +20,9 @@ from barnabas.zk.errors import (
     Unimplemented,
     ZooKeeperError,
 )
+from barnabas.zk.frames import WatchEvent
 from barnabas.zk.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.ops import (
-    ACL,
-    CREATOR_ALL_ACL,
-    OPEN_ACL_UNSAFE,
-    READ_ACL_UNSAFE,
-    Create,
-    EventType,
-    Exists,
-    GetChildrenWithoutStat,
-    GetData,
-    Permission,
-    WatchEvent,
-)
+from barnabas.zk.ops import Create, Exists, GetChildrenWithoutStat, GetData
 
 
 def test_znodes_of_every_kind_are_made(run: Run) -> None:

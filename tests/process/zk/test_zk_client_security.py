@@ -22,9 +22,9 @@ from barnabas.zk.client import (
     ZooKeeperTimeout,
 )
 from barnabas.zk.client_config import client_of
+from barnabas.zk.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, Permission
 from barnabas.zk.errors import AuthFailed, NoAuth
 from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.ops import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, Permission
 
 
 def _tls(authority: Authority, name: str | None = None) -> ClientSecurity:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.zk.check import RULES, Finding, check, lasting
+from barnabas.zk.data import Stat
 from barnabas.zk.image import ReadZNode, TreeImage
-from barnabas.zk.ops import Stat
 from barnabas.zk.znodes import PERSISTENT_ZK_PATHS
 
 NOW_MS = 1_800_000_000_000

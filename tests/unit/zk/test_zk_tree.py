@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from barnabas.zk.acl import digest_of
+from barnabas.zk.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, EventType, WatcherType
 from barnabas.zk.errors import (
     BadArguments,
     BadVersion,
@@ -18,22 +19,8 @@ from barnabas.zk.errors import (
     Unimplemented,
     ZooKeeperError,
 )
-from barnabas.zk.ops import (
-    ACL,
-    CREATOR_ALL_ACL,
-    OPEN_ACL_UNSAFE,
-    Check,
-    CloseSession,
-    Create,
-    Delete,
-    EventType,
-    Multi,
-    Operation,
-    SetACL,
-    SetData,
-    SetWatches,
-    WatcherType,
-)
+from barnabas.zk.ops import Check, Create, Delete, Multi, Operation, SetACL, SetData
+from barnabas.zk.session_ops import CloseSession, SetWatches
 from barnabas.zk.tree import CONTAINER_OWNER, DataTree, is_valid_path
 
 SESSION = 7

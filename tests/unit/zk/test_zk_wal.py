@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.runtime.real import RealDisk
-from barnabas.zk.ops import ACL, Create, OpCode
+from barnabas.zk.data import ACL, OpCode
+from barnabas.zk.ops import Create
 from barnabas.zk.sessions import Sessions
 from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.tree import DataTree

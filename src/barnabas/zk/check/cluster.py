@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition
 from barnabas.zk.check.finding import Finding
+from barnabas.zk.data import Stat
 from barnabas.zk.image import ReadZNode, TreeImage, joined
-from barnabas.zk.ops import Stat
 from barnabas.zk.znodes import (
     BrokerIdsZNode,
     BrokerIdZNode,
