@@ -1,0 +1,89 @@
+"""What a broker must not believe while leaders change: three of Kafka's old bugs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replica_worlds import Node
+from test_replicas import TOPIC_PARTITION, Peer, play
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.list_offsets import ListOffsetsRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+
+def test_b19_a_leader_that_is_not_known_yet_is_followed_when_the_request_comes_again(tmp_path: Path) -> None:
+    """KAFKA-9769: with the epoch taken at the first attempt, the second would count as old news."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert two.leads(9, 1, (9,), (2, 9)) is ErrorCode.NONE
+        assert two.replicas.fetchers.state(TOPIC_PARTITION) is None
+        alive = [
+            UpdateMetadataRequest.UpdateMetadataBroker(
+                each, endpoints=[UpdateMetadataRequest.UpdateMetadataEndpoint(1, "here", "PLAINTEXT")]
+            )
+            for each in (2, 9)
+        ]
+        two.metadata.update(UpdateMetadataRequest(live_brokers=alive))
+        assert two.leads(9, 1, (9,), (2, 9)) is ErrorCode.NONE
+        following = two.replicas.fetchers.state(TOPIC_PARTITION)
+        assert following is not None
+        assert following.current_leader_epoch == 1
+
+    play(tmp_path, story)
+
+
+def test_b20_a_replica_that_is_assigned_no_more_counts_no_more(tmp_path: Path) -> None:
+    """KAFKA-9672: fetching on, it would come back into the ISR, or hold the high watermark back."""
+    node = Node(1, tmp_path)
+    node.lead(0, (1, 2, 3), (1, 2, 3))
+    node.append(b"x")
+    node.lead(1, (1, 2), (1, 2))
+    assert set(node.partition.progress) == {2}
+    with pytest.raises(KafkaError) as refused:
+        node.partition.follower(3, 1)
+    assert refused.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+    node.fetched_by(2, 1)
+    assert node.log.high_watermark == 1
+
+
+class Hesitant(Peer):
+    """Keeps the first question for offsets to itself until it is told to answer."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def answer(self, request: Any, version: int) -> Any:
+        answered = await super().answer(request, version)
+        if isinstance(request, ListOffsetsRequest):
+            self.asked.set()
+            await self.answers.wait()
+        return answered
+
+
+def test_b21_a_late_answer_cuts_nothing_of_what_this_broker_leads_by_now(tmp_path: Path) -> None:
+    """KAFKA-10371: the follower asks where its leader's log begins; before it hears that, it is the leader itself."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert isinstance(one, Hesitant)
+        one.leads(1, 0, (1,))
+        for _ in range(4):
+            await one.append(b"x", acks=1)
+        await one.replicas.delete_records([(TOPIC_PARTITION, 4)], 1)
+        two.leads(1, 0, (1,))
+        await one.asked.wait()
+        two.leads(2, 1, (2,))
+        for _ in range(2):
+            await two.append(b"own", acks=1)
+        one.answers.set()
+        for _ in range(50):  # whatever would be done with the answers is done by then
+            await asyncio.sleep(0)
+        log = two.partition.local_log()
+        assert (log.log_start_offset, log.log_end_offset) == (0, 2)
+
+    play(tmp_path, story, Hesitant)
