@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions mixed
+.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once mixed
 
 setup: $(STAMP)
 
@@ -91,6 +91,12 @@ mixed: setup
 transactions: setup
 	TRANSACTION_SEEDS=$(SEEDS) BANK_SECONDS=300 $(PYTEST) --timeout 0 tests/simulation/test_sim_transactions.py \
 		tests/process/test_bank_transfers.py tests/process/mixed_transactions.py
+
+# Records through Spark exactly once while executors, drivers and brokers are killed; CLUSTER=apache for Apache Kafka,
+# SPARK=standalone for a Spark cluster of processes, DELIVERY=exactly-once-by-task for the other design.
+exactly-once: setup
+	$(BIN)/python tests/exactly_once/exactly_once.py --records $(or $(RECORDS),1000000) \
+		--cluster $(or $(CLUSTER),barnabas) --spark $(or $(SPARK),local) --delivery $(or $(DELIVERY),exactly-once)
 
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py

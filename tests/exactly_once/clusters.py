@@ -1,0 +1,138 @@
+"""What the exactly-once run breaks: three brokers, of Barnabas or Apache Kafka, and a Spark standalone cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache
+import pyspark
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.session import java_home
+from barnabas.testing import KafkaCluster
+
+
+class Brokers:
+    """Kills the broker that has a task, and starts it again."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self._dead: list[int] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self._cluster.bootstrap)
+
+    def which(self, task: str) -> int:
+        """The broker that is ``leader`` of out-0, ``controller``, or ``coordinator`` of the sink's transactions."""
+        with BlockingCluster(self.bootstrap) as client:
+            if task == "controller":
+                return client.refresh([]).controller_id
+            if task == "leader":
+                client.leader(TopicPartition("out", 0))
+                return client.metadata.leader(TopicPartition("out", 0))
+            port = client.coordinator("exactly-once", key_type=1).port
+            return next(each.broker_id for each in client.refresh([]).brokers.values() if each.port == port)
+
+    def kill(self, task: str) -> int:
+        """``kill -9``; the one that was killed before is back by then."""
+        self.recover()
+        broker = self.which(task)
+        if isinstance(self._cluster, KafkaCluster):
+            self._cluster.broker(broker).kill()
+        else:
+            self._cluster.kill(broker)
+        self._dead.append(broker)
+        return broker
+
+    def recover(self) -> None:
+        for broker in self._dead:
+            if isinstance(self._cluster, KafkaCluster):
+                self._cluster.broker(broker).start()
+            else:
+                self._cluster.start(broker)
+        self._dead.clear()
+
+
+@contextlib.contextmanager
+def brokers(kind: str, directory: Path) -> Iterator[Brokers]:
+    """Three of them, of ``barnabas`` or ``apache``, with minimum in-sync replicas of 2."""
+    config = {"min.insync.replicas": "2", "offsets.topic.num.partitions": "5"}
+    config |= {"transaction.state.log.num.partitions": "5", "default.replication.factor": "3"}
+    if kind == "barnabas":
+        with KafkaCluster(3, processes=True, directory=directory, config=config) as cluster:
+            yield Brokers(cluster)
+    else:
+        with apache.ApacheCluster(directory, 3, config=config | {"zookeeper.session.timeout.ms": "6000"}) as real:
+            yield Brokers(real)
+
+
+@contextlib.contextmanager
+def standalone(directory: Path, environment: dict[str, str]) -> Iterator[str]:
+    """A Spark standalone cluster, one master and two workers of one core each; gives the master's URL."""
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        **environment,
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
+    }
+    port, processes = _free_port(), []
+
+    def launch(name: str, *arguments: str) -> None:
+        with open(directory / f"{name}.log", "wb") as log:
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
+            processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True))
+
+    try:
+        launch("master", "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+        _until(lambda: _listens(port), "the master listens", 120)
+        url = f"spark://127.0.0.1:{port}"
+        for number in range(2):
+            work = directory / f"worker-{number}"
+            launch(
+                *(f"worker-{number}", "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"),
+                *("--cores", "1", "--memory", "1g", "--work-dir", str(work), url),
+            )
+        registered = "Successfully registered with master"
+        for number in range(2):
+            log = directory / f"worker-{number}.log"
+            _until(lambda log=log: registered in log.read_text(errors="replace"), "a worker registers", 120)  # type: ignore[misc]
+        yield url
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def _until(fact: Any, what: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not fact():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.05)
