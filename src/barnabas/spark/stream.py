@@ -86,9 +86,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             now = ends(cluster, topic_ids, self._options)
             self._latest = _by_topic(now, topic_ids)
             starts = self._starts(begun, topic_ids)
-            reachable = now if self._target is None else self._until_target(now, starts)
-            reachable = {each: max(end, starts[each]) for each, end in reachable.items()}
-            chosen = self._admitted(cluster, starts, reachable, limit)
+            resumed = self._not_beyond(now, starts)
+            reachable = now if self._target is None else self._until_target(now, resumed)
+            reachable = {each: max(end, resumed[each]) for each, end in reachable.items()}
+            chosen = self._admitted(cluster, resumed, reachable, limit)
         if chosen == starts and set(begun) == {each.topic for each in chosen} and not _renewed(begun, topic_ids):
             return start
         self._last_batch = time.monotonic()
@@ -122,6 +123,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             else begun[each.topic].next_offsets.get(each.partition, 0)
             for each in topic_ids
         }
+
+    def _not_beyond(
+        self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Where to go on; `DataLoss` where a partition ends before what was read of it."""
+        shrunk = sorted(each for each in now if now[each] < starts[each])
+        if shrunk and self._options.fail_on_data_loss:
+            each = shrunk[0]
+            raise DataLoss(
+                f"{each} ends at offset {now[each]} now, and was read up to {starts[each]}: it was truncated (an "
+                "unclean leader election) or made anew. Set failOnDataLoss=false to go on at its end."
+            )
+        return {each: min(starts[each], now[each]) for each in now}
 
     def _until_target(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
@@ -174,7 +188,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         options = self._options
-        ranges = list(_ranges(offsets_from_json(start), offsets_from_json(end)))
+        ranges = [each for each in _ranges(offsets_from_json(start), offsets_from_json(end)) if each.size]
         if ranges:
             with connected(options.access) as cluster:
                 low = cluster.list_offsets(dict.fromkeys((each.topic_partition for each in ranges), EARLIEST))

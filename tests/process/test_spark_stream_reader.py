@@ -1,0 +1,133 @@
+"""The stream reader by itself, as Spark's runner calls it: offsets, limits, the first batch again, what has changed."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from barnabas.spark.fetching import DataLoss
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.stream import TopicStreamReader
+
+ALL = ReadAllAvailable()
+
+
+class Names:
+    """A schema, as far as reading offsets goes."""
+
+    names = ("offset",)
+
+
+def reader(bootstrap: str, **given: str) -> TopicStreamReader:
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": "s.*", "columns": "offset", **given}
+    return TopicStreamReader(SourceOptions.parse(options), Names())
+
+
+def send(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def offsets(end: dict[str, Any]) -> dict[str, dict[str, int]]:
+    return {name: topic["offsets"] for name, topic in end.items()}
+
+
+def planned(source: TopicStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [each.offset_range[:4] for each in source.partitions(start, end)]
+
+
+def read(source: TopicStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    found = []
+    for each in source.partitions(start, end):
+        for batch in pickle.loads(pickle.dumps(source)).read(pickle.loads(pickle.dumps(each))):
+            found += batch["offset"].to_pylist()
+    return found
+
+
+def test_the_first_batch_covers_the_same_when_it_is_repeated_after_more_has_come(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    send(bootstrap, "s", 5)
+    source = reader(bootstrap, commitOffsets="false")  # a stream begins at the end
+    start = source.initialOffset()
+    assert source.latestOffset(start, ALL) == start
+    send(bootstrap, "s", 3)
+    end = source.latestOffset(start, ALL)
+    assert planned(source, start, end) == [("s", 0, 5, 8)]
+    # A crash before the batch is committed: Spark asks for the initial offset again, and gets a later one.
+    send(bootstrap, "s", 10)
+    again = reader(bootstrap, commitOffsets="false")
+    assert offsets(again.initialOffset()) == {"s": {"0": 18}}
+    assert planned(again, again.initialOffset(), end) == [("s", 0, 5, 8)]
+    assert read(again, again.initialOffset(), end) == [5, 6, 7]
+    later = again.latestOffset(end, ALL)
+    assert planned(again, end, later) == [("s", 0, 8, 18)]
+    assert "first" not in later["s"]
+
+
+def test_new_partitions_and_topics_are_read_from_their_first_record(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    source = reader(bootstrap)
+    start = source.initialOffset()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions("s", 2)])["s"].result(30)
+    kafka_cluster.create_topic("sother", partitions=1)
+    kafka_cluster.create_topic("unwanted", partitions=1)
+    send(bootstrap, "s", 4, partition=1)
+    send(bootstrap, "sother", 2)
+    end = source.latestOffset(start, ALL)
+    assert planned(source, start, end) == [("s", 1, 0, 4), ("sother", 0, 0, 2)]
+    assert read(source, start, end) == [0, 1, 2, 3, 0, 1]
+
+
+def test_limits_are_respected_and_a_minimum_is_waited_for(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    source = reader(bootstrap, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    start = source.initialOffset()
+    assert source.getDefaultReadLimit() == ReadMinRows(10)
+    send(bootstrap, "s", 9)
+    assert source.latestOffset(start, ReadMinRows(10)) == start
+    assert offsets(source.latestOffset(start, ALL)) == {"s": {"0": 9}}
+    send(bootstrap, "s", 1)
+    assert offsets(source.latestOffset(start, ReadMinRows(10))) == {"s": {"0": 10}}
+    assert offsets(source.latestOffset(start, ReadMaxRows(4))) == {"s": {"0": 4}}
+    assert source.reportLatestOffset() is not None
+    source.prepareForTriggerAvailableNow()
+    send(bootstrap, "s", 5)
+    end = source.latestOffset(start, ALL)
+    assert offsets(end) == {"s": {"0": 10}}
+    assert source.latestOffset(end, ALL) == end
+
+
+def test_a_partition_that_ends_before_what_was_read_of_it_is_data_loss(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    send(bootstrap, "s", 5)
+    source = reader(bootstrap, startingOffsets="earliest")
+    beyond = source.latestOffset(source.initialOffset(), ALL)
+    beyond["s"]["offsets"]["0"] = 8
+    with pytest.raises(DataLoss, match=r"s-0 ends at offset 5 now, and was read up to 8"):
+        source.latestOffset(beyond, ALL)
+    lenient = reader(bootstrap, failOnDataLoss="false")
+    resumed = lenient.latestOffset(beyond, ALL)
+    assert offsets(resumed) == {"s": {"0": 5}}
+    assert planned(lenient, beyond, resumed) == []
+
+
+def test_no_socket_goes_along_when_the_reader_is_sent(kafka_cluster: Any) -> None:
+    kafka_cluster.create_topic("s", partitions=1)
+    source = reader(kafka_cluster.bootstrap)
+    source.latestOffset(source.initialOffset(), ALL)
+    assert len(pickle.dumps(source)) < 4000
