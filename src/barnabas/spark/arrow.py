@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -61,13 +60,17 @@ class Columns(NamedTuple):
         )
 
 
-def compiled_available() -> bool:
-    return _numba_is_there()
-
-
-@cache
-def _numba_is_there() -> bool:
-    return importlib.util.find_spec("numba") is not None
+def takes_compiled(decoder: str, records: int) -> bool:
+    """Whether the compiled decoder takes `records`, by the option ``decoder``. Raises ``ValueError`` without numba."""
+    if decoder == "python":
+        return False
+    numba_is_there = importlib.util.find_spec("numba") is not None
+    if decoder == "compiled" and not numba_is_there:
+        raise ValueError(
+            "Option decoder=compiled needs numba, which this executor's Python does not have: install barnabas[spark] "
+            "there, or set decoder=auto."
+        )
+    return decoder == "compiled" or (numba_is_there and records >= COMPILED_RECORDS_MIN)
 
 
 def record_batches(

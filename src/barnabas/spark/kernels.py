@@ -233,5 +233,12 @@ def _headers_py(
     return number
 
 
-decode = njit(cache=True, nogil=True)(_decode_py)
-decode_headers = njit(cache=True, nogil=True)(_headers_py)
+def _compiled(function: Any) -> Any:
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no directory that can be written: every process compiles for itself
+        return njit(nogil=True)(function)
+
+
+decode = _compiled(_decode_py)
+decode_headers = _compiled(_headers_py)

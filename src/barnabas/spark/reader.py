@@ -90,13 +90,11 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     if not isinstance(partition, RangePartition):
         return
     # Not at the top: the planner's processes need none of it.
-    from barnabas.spark.arrow import COMPILED_RECORDS_MIN, Columns, compiled_available, record_batches
+    from barnabas.spark.arrow import Columns, record_batches, takes_compiled
     from barnabas.spark.fetching import fetched
 
     wanted = partition.offset_range
-    compiled = options.decoder == "compiled" or (
-        options.decoder == "auto" and wanted.size >= COMPILED_RECORDS_MIN and compiled_available()
-    )
+    compiled = takes_compiled(options.decoder, wanted.size)
     columns = Columns(tuple(schema.names))
     if "value" in columns.names and options.value.kind != "raw":
         from pyspark.sql.pandas.types import to_arrow_type

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow
 import pytest
 
+from barnabas.spark.arrow import COMPILED_RECORDS_MIN, takes_compiled
 from barnabas.spark.avro import AvroError, AvroSchema
 from barnabas.spark.reasons import reason
 from barnabas.spark.values import ValueFormat, ValueUnfit
@@ -169,3 +170,14 @@ def test_a_reason_is_found_under_the_stack_traces() -> None:
     )
     assert reason(RuntimeError(wrapped + "\tat org.apache.spark.Thing(Thing.scala:1)")) == "It is wrong."
     assert reason(RuntimeError("[OTHER] said\nmore")) == "[OTHER] said"
+
+
+def test_short_ranges_and_machines_without_numba_are_decoded_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert takes_compiled("auto", COMPILED_RECORDS_MIN)
+    assert not takes_compiled("auto", COMPILED_RECORDS_MIN - 1)
+    assert takes_compiled("compiled", 1)
+    assert not takes_compiled("python", COMPILED_RECORDS_MIN)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not takes_compiled("auto", COMPILED_RECORDS_MIN)
+    with pytest.raises(ValueError, match="needs numba"):
+        takes_compiled("compiled", 1)
