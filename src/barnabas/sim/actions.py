@@ -1,4 +1,4 @@
-"""The names an action of a plan may have, and what each means: faults of 36 kinds, clients, and administrators.
+"""The names an action of a plan may have, and what each means: faults of 37 kinds, clients, and administrators.
 
 Where an argument is a `node`, it is a node's name (``broker-1``, ``zookeeper``) or a role that is looked up when the
 action begins: ``controller``, ``leader:topic-0``, ``follower:topic-0`` (the first of the ISR that does not lead).
@@ -30,6 +30,7 @@ FAULTS: Final[dict[str, str]] = {
     "clog": "links, wave_ns. Cut and healed in waves",
     "refuse": "links. New connections are refused",
     "lose-reply": "node, api, count. The next replies to that API that leave node are lost with their connection",
+    "bit-flip": "links, count. A bit of the next records that pass is another",
     # disks
     "eio-read": "node. Reads of log files fail",
     "eio-write": "node, after. Writes fail from the n-th on",
@@ -53,9 +54,10 @@ FAULTS: Final[dict[str, str]] = {
 }
 
 CLIENTS: Final[dict[str, str]] = {
-    "produce": "client, topic, records, acks, idempotent. Distinct values over the action's duration",
+    "produce": "client, topic, records, acks, idempotent, sequence. Distinct values over its duration",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
+    "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
     "group": "client, group, topics. A member of a consumer group that commits what it has read",
 }
 

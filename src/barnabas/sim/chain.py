@@ -89,7 +89,7 @@ def whole_batches(durable: dict[str, bytes], links: list[Link]) -> int:
         data, at = durable[path], 0
         while at + 61 <= len(data) and count < len(links):
             size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-            if at + size > len(data) or int.from_bytes(data[at : at + 8], "big") != links[count].base:
+            if size < 61 or at + size > len(data) or int.from_bytes(data[at : at + 8], "big") != links[count].base:
                 return count
             try:
                 check_crc(memoryview(data), at, at + size)

@@ -66,6 +66,7 @@ class Checkers:
     def _sweep(self) -> None:
         """Ten times a second."""
         self.logs.stand()
+        self.cluster.look_at_groups()
         self.world.loop.call_later(0.1, self._sweep)
 
     def _up(self, name: str, broker: Broker) -> None:

@@ -94,7 +94,7 @@ class Loss:
     page_survives: float = 0.5
     torn: float = 0.1
     size_survives: float = 0.0
-    """The chance that a file has its last length, whatever is in it: holes read as zeros, as after delayed allocation."""
+    """The chance that a file has its last length, whatever is in it: what is missing reads as zeros."""
     name_survives: float | None = None
     """The chance of each unsynced change of a name, in any order; None: a prefix of them, as journals keep order."""
     lost_pages: int = 0

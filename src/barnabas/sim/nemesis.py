@@ -67,6 +67,7 @@ class Nemesis:
             "zk-stale": self._zk_stale,
             "zk-late": self._zk_late,
             "zk-auth-fail": self._zk_auth_fail,
+            "bit-flip": self._bit_flip,
             "stranger": self._stranger,
         }
 
@@ -172,9 +173,9 @@ class Nemesis:
         if action.name == "torn-sector":
             loss.page_survives, loss.torn = 0.9, 0.6
         elif action.name == "lost-pages":
-            loss.page_survives, loss.torn = chance.share() * 0.5, 0.0
+            loss.page_survives, loss.torn, loss.size_survives = chance.share() * 0.5, 0.0, 0.5
         elif action.name == "lost-rename":
-            loss.name_survives = 0.0 if chance.happens(0.5) else 0.5
+            loss.name_survives, loss.size_survives = 0.0 if chance.happens(0.5) else 0.5, 0.5
         outcome = self.world.lose_power(node, loss, chance) if node else None
         if outcome is None:
             return None
@@ -394,6 +395,18 @@ class Nemesis:
         def undo() -> None:
             armed.pop((node, api), None)
             self.world.struck("lose-reply", min(1, network.lost_replies - before))
+
+        return undo
+
+    def _bit_flip(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        network, before = self.world.network, self.world.network.flipped
+        links = self._links(action)
+        network.flips.update(dict.fromkeys(links, _number(action, "count", 1)))
+
+        def undo() -> None:
+            for link in links:
+                network.flips.pop(link, None)
+            self.world.struck("bit-flip", min(1, network.flipped - before))
 
         return undo
 

@@ -34,6 +34,10 @@ class LinkQuality:
     piece: float = 0.05
 
 
+VALUES_BEGIN: Final = b"producer"
+"""So do the values of the simulated producers."""
+
+
 class Link:
     """What is wrong with the way from one node to another."""
 
@@ -251,6 +255,9 @@ class SimulatedNetwork:
         self.dark: dict[str, None] = {}
         """Machines without power, whose peers hear nothing at all."""
         self.replies_to_lose: dict[tuple[str, str], int] = {}
+        self.flips: dict[tuple[str, str], int] = {}
+        """By link: of so many of the next records a bit is to be another."""
+        self.flipped = 0
         """By node and the name of a request: so many answers will be lost."""
         self.lost_replies = 0
         self.refused = 0
@@ -452,6 +459,8 @@ class SimulatedNetwork:
             self._carry_piece(sender, data)
             return
         assert sender.peer is not None
+        if self.flips:
+            data = self._flipped(data, (sender.owner.name, sender.peer.owner.name))
         if self.link(sender.owner.name, sender.peer.owner.name).fragment:
             cuts = sorted({self._chance.whole(1, len(data) - 1) for _ in range(min(len(data) // 3, 12))})
             self.fragments += len(cuts)
@@ -463,6 +472,15 @@ class SimulatedNetwork:
             self._carry_piece(sender, data[at:])
         else:
             self._carry_piece(sender, data)
+
+    def _flipped(self, data: bytes, link: tuple[str, str]) -> bytes:
+        """Another bit in the value of a record, of all that passes: what its batch's checksum is there for."""
+        at = data.find(VALUES_BEGIN)
+        if at < 0 or self.flips.get(link, 0) <= 0:
+            return data
+        self.flips[link] -= 1
+        self.flipped += 1
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
     def _carry_piece(self, sender: SimTransport, data: bytes | None, then: Callable[[], None] | None = None) -> None:
         receiver = sender.peer

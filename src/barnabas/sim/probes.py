@@ -6,6 +6,7 @@ The product knows nothing of it, and a copy of the product with a bug put back i
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 from barnabas.sim.loop import current_incarnation
@@ -17,10 +18,10 @@ class Probes:
     """Wraps methods from `install` on until `remove`."""
 
     def __init__(self) -> None:
-        self._originals: list[tuple[type, str, Any]] = []
+        self._originals: list[tuple[type | ModuleType, str, Any]] = []
 
-    def around(self, owner: type, name: str, wrap: Callable[[Around], Around]) -> None:
-        """Replaces the method by what `wrap` makes of it; a classmethod is handed over bound to `owner`."""
+    def around(self, owner: type | ModuleType, name: str, wrap: Callable[[Around], Around]) -> None:
+        """Replaces the method or function by what `wrap` makes of it; a classmethod is handed over bound to `owner`."""
         original = owner.__dict__[name]
         self._originals.append((owner, name, original))
         if isinstance(original, classmethod):
@@ -29,7 +30,7 @@ class Probes:
         else:
             setattr(owner, name, wrap(original))
 
-    def after(self, owner: type, name: str, told: Callable[..., None]) -> None:
+    def after(self, owner: type | ModuleType, name: str, told: Callable[..., None]) -> None:
         """`told(result, instance, *arguments)` is called when the method has returned."""
 
         def wrap(original: Around) -> Around:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+from barnabas.broker.handlers import produce
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember
 from barnabas.controller.controller import KafkaController
+from barnabas.coordinator.groups import GroupState
+from barnabas.log.checkpoints import HIGH_WATERMARKS
+from barnabas.log.log_dirs import LogDirs
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.replicas import Replicas
+from barnabas.sim.disk import Inode
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History
 from barnabas.sim.world import World
+
+_LATE_MS: Final = 2_000
 
 
 class ClusterWatch:
@@ -25,12 +32,16 @@ class ClusterWatch:
         self.ensemble = ensemble
         self._controller_epochs: dict[tuple[str, int], int] = {}
         self._producer_ids: dict[int, str] = {}
+        self._awaiting_sync: dict[tuple[str, str, int], int] = {}
+        """By node, group and generation: since when members are waited for that have not asked for their share."""
         self.generations_may_begin_anew: Callable[[], bool] = lambda: False
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
         probes.around(Broker, "update_metadata", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
+        probes.around(produce, "response", self._around_produce_response)
+        probes.around(LogDirs, "checkpoint_high_watermarks", self._around_checkpoint)
         probes.around(Connection, "send_nowait", self._around_send)
         probes.around(GroupMember, "_join", self._around_join)
 
@@ -98,6 +109,44 @@ class ClusterWatch:
 
         return next_producer_id
 
+    # R8
+
+    def _around_produce_response(self, original: Any) -> Any:
+        def response(broker: Any, request: Any, appended: Any, context: Any) -> Any:
+            answer = original(broker, request, appended, context)
+            if request.acks == 0:
+                self.world.check("R8")
+                failed = [each for results in appended for each in results if each.error_code]
+                if failed:
+                    self.world.violated(
+                        "R8",
+                        f"{node()} keeps the connection of a producer with acks=0 that failed: {failed}",
+                        node=node(),
+                    )
+            return answer
+
+        return response
+
+    # R5
+
+    def _around_checkpoint(self, original: Any) -> Any:
+        """A replica that is there does not leave the checkpoint of high watermarks (KAFKA-769)."""
+
+        def checkpoint_high_watermarks(log_dirs: Any, offsets: Any) -> None:
+            names = self.world.nodes[node()].volume.names
+            before = {path: _checkpointed(names, path) for path in log_dirs.online_paths}
+            original(log_dirs, offsets)
+            self.world.check("R5")
+            for path, known in before.items():
+                there = log_dirs.logs_in(path)
+                lost = [each for each in known if each in map(str, there) and each not in _checkpointed(names, path)]
+                if lost and path in log_dirs.online_paths:
+                    self.world.violated(
+                        "R5", f"{node()} forgets the high watermarks of {lost} in {path}", lost[0], node()
+                    )
+
+        return checkpoint_high_watermarks
+
     # What is sent
 
     def _around_send(self, original: Any) -> Any:
@@ -115,6 +164,25 @@ class ClusterWatch:
             return future
 
         return send_nowait
+
+    def look_at_groups(self) -> None:
+        """L1: a generation begins without the members that do not sync within its rebalance timeout (KAFKA-12890)."""
+        world, waiting = self.world, {}
+        for name, broker in world.brokers.items():
+            for partition in broker.groups._partitions.values():
+                for group_id, group in partition.groups.items():
+                    if group.state is not GroupState.COMPLETING_REBALANCE or world.disturbed(name):
+                        continue
+                    key = name, group_id, group.generation_id
+                    since_ns = waiting[key] = self._awaiting_sync.get(key, world.loop.now_ns)
+                    world.check("L1")
+                    longest_ms = max(member.rebalance_timeout_ms for member in group.members.values())
+                    if world.loop.now_ns - since_ns > (longest_ms + _LATE_MS) * 1_000_000:
+                        world.violated(
+                            "L1", f"group {group_id} waits for members to sync for {longest_ms + _LATE_MS} ms in "
+                            f"generation {group.generation_id}", node=name,
+                        )  # fmt: skip
+        self._awaiting_sync = waiting
 
     # G2, G3
 
@@ -141,3 +209,10 @@ class ClusterWatch:
                     "G3", f"{owner} and {member._member_id} both own {each} in generation {generation} of {group}",
                     str(each),
                 )  # fmt: skip
+
+
+def _checkpointed(names: Mapping[str, Inode], path: str) -> dict[str, int]:
+    """The high watermarks in a directory's checkpoint: a version, a count, then topic, partition and offset."""
+    inode = names.get(f"{path}/{HIGH_WATERMARKS}")
+    lines = [] if inode is None else bytes(inode.cached).decode().splitlines()[2:]
+    return {f"{topic}-{number}": int(offset) for topic, number, offset in map(str.split, lines)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.log.log import Log
-from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
+from barnabas.model.errors import ErrorCode
+from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.sim.chain import Chain, Committed
 from barnabas.sim.probes import Probes, node
@@ -33,6 +34,8 @@ class LeaderWatch:
         probes.after(Partition, "read", self._read)
         probes.after(Partition, "offset_for_timestamp", self._listed)
         probes.after(Partition, "_propose", self._proposed)
+        probes.after(Partition, "isr_altered", self._altered)
+        probes.after(Partition, "maybe_shrink_isr", self._shrunk)
 
     def _around_update_high_watermark(self, original: Any) -> Any:
         def update_high_watermark(log: Log, high_watermark: int) -> Any:
@@ -66,6 +69,7 @@ class LeaderWatch:
 
     def _high_watermark_raised(self, raised: bool, partition: Partition, now_ms: int) -> None:
         """A leader's high watermark rose: R4, R5, R6, and what lies below it is committed."""
+        self._nothing_holds_it_back(partition, now_ms)
         log = partition.log
         if not raised or log is None:
             return
@@ -97,6 +101,56 @@ class LeaderWatch:
         self._leader_high[key] = high
         self._commit(chain, high)
         self._on_every_member(chain, high, partition.assigned_replicas)
+
+    def _nothing_holds_it_back(self, partition: Partition, now_ms: int) -> None:
+        """R6: it is as high as the maximal ISR allows, and live followers that are caught up (KAFKA-13091, 15021)."""
+        log, broker = partition.log, self.world.brokers.get(node())
+        if log is None or broker is None or not partition.is_leader:
+            return
+        state = partition.isr_state
+        if partition.progress and len(state.isr) < partition.effective_min_isr:
+            return
+        self.world.check("R6")
+        alive, lag_max_ms = broker.metadata.image.brokers, broker.replicas.replica_lag_time_max_ms
+        end = log.log_end_offset
+        counted = [
+            each.log_end_offset
+            for member, each in partition.progress.items()
+            if member in state.maximal_isr
+            or (member in alive and (each.log_end_offset == end or now_ms - each.last_caught_up_ms <= lag_max_ms))
+        ]
+        possible = min([end, *counted])
+        if possible > log.high_watermark:
+            self.world.violated(
+                "R6", f"{node()} leaves the high watermark of {partition.topic_partition} at {log.high_watermark}, and "
+                f"{possible} is on all of {sorted(state.maximal_isr)}", str(partition.topic_partition), node(),
+            )  # fmt: skip
+
+    def _altered(
+        self, _: object, partition: Partition, proposed: object, outcome: LeaderAndIsr | ErrorCode, now_ms: int
+    ) -> None:
+        state = partition.isr_state
+        if not isinstance(outcome, LeaderAndIsr) or not isinstance(state, CommittedIsr):
+            return
+        if state.partition_epoch == outcome.partition_epoch:
+            self._nothing_holds_it_back(partition, now_ms)
+
+    def _shrunk(self, proposed: bool, partition: Partition, now_ms: int) -> None:
+        """R12: who was caught up within ``replica.lag.time.max.ms`` stays in the ISR (KAFKA-4485)."""
+        pending, log, broker = partition.isr_state, partition.log, self.world.brokers.get(node())
+        if not proposed or log is None or broker is None or not isinstance(pending, PendingShrinkIsr):
+            return
+        self.world.check("R12")
+        for member in sorted(pending.out_of_sync):
+            progress = partition.progress.get(member)
+            if progress is None:
+                continue
+            behind_ms = now_ms - progress.last_caught_up_ms
+            if progress.log_end_offset == log.log_end_offset or behind_ms <= broker.replicas.replica_lag_time_max_ms:
+                self.world.violated(
+                    "R12", f"{node()} proposes the ISR of {partition.topic_partition} without {member}, which was "
+                    f"caught up {behind_ms} ms ago", str(partition.topic_partition), node(),
+                )  # fmt: skip
 
     def _commit(self, chain: Chain, high: int) -> None:
         committed = self.logs.committed.setdefault((chain.partition, chain.topic_id), Committed())
@@ -155,6 +209,14 @@ class LeaderWatch:
             world.violated("C5", f"{chain.node} went from epoch {before[0]} to {state.leader_epoch}", name, chain.node)
         if state.leader_epoch == before[0] and before[1] == broker_number(chain.node):
             return
+        self.logs.restarts.leads_again(chain, state.leader_epoch)
+        world.check("R13")
+        entries = log.leader_epochs.entries
+        if not entries or entries[-1].epoch != state.leader_epoch:
+            world.violated(
+                "R13", f"{chain.node} leads {name} in epoch {state.leader_epoch}, and the last epoch of its log is "
+                f"{entries[-1:]}", name, chain.node,
+            )  # fmt: skip
         self._leader_complete(log, chain, state)
         if name.startswith(OFFSETS_TOPIC):
             self._loads(chain)

@@ -11,6 +11,7 @@ committed before is forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, Final
 
 from barnabas.log.log import Log
@@ -23,7 +24,7 @@ from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
 from barnabas.sim.watch_restarts import RestartWatch
 from barnabas.sim.world import World, broker_name, broker_number
-from barnabas.wire.records import batches
+from barnabas.wire.records import batches, check_crc
 
 _CLIENTS_AHEAD_MS: Final = 1_000
 
@@ -47,7 +48,7 @@ class LogWatch:
         """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
         self.restarts = RestartWatch(world, self)
-        probes.after(Log, "open", self._opened)
+        probes.around(Log, "opening", self._around_opening)
         probes.around(Log, "append_as_leader", self._around_append_as_leader)
         probes.around(Log, "append_as_follower", self._around_append_as_follower)
         probes.around(Log, "truncate_to", self._around_truncate)
@@ -108,7 +109,15 @@ class LogWatch:
             chain.topic_id = str(log.topic_id)
         return chain
 
-    def _opened(self, log: Log, *_: object, **named: object) -> None:
+    def _around_opening(self, original: Any) -> Any:
+        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
+            log: Log = yield from original(*arguments, **named)
+            self._opened(log)
+            return log
+
+        return opening
+
+    def _opened(self, log: Log) -> None:
         name = node()
         if name not in self.world.nodes or "twin" in name:
             return
@@ -118,11 +127,23 @@ class LogWatch:
         for segment in log.segments:
             for batch in segment.batches():
                 data = memoryview(segment.read_batch(batch))
+                self._is_whole(chain, data)
                 self._add(chain, data)
                 self._sequence(chain, chain.links[-1], judged=False)
         self.chains[log] = chain
         self.of[name, partition] = log
         self.restarts.restarted(log, chain)
+
+    def _is_whole(self, chain: Chain, data: memoryview) -> None:
+        """R15: recovery leaves no batch in a log whose bytes are not those that were written."""
+        self.world.check("R15")
+        try:
+            check_crc(data, 0, len(data))
+        except ValueError as error:
+            self.world.violated(
+                "R15", f"{chain.partition} on {chain.node} was opened with a batch that is damaged: {error}",
+                chain.partition, chain.node,
+            )  # fmt: skip
 
     def disk_failed(self, name: str, operation: str, path: str) -> None:
         """R16 begins: from the first failed write or sync on, nothing is appended in that directory."""
@@ -138,6 +159,11 @@ class LogWatch:
         if chain is not None:
             self.of.pop((chain.node, chain.partition), None)
             self.restarts.wiped.pop((chain.node, chain.partition), None)
+
+    def forget(self, chain: Chain, links: list[Link]) -> None:
+        """No copy has these any more: others may come in their place."""
+        for link in links:
+            self._known.pop((chain.partition, chain.topic_id, link.base, link.epoch), None)
 
     # Appending
 
@@ -311,6 +337,7 @@ class LogWatch:
             self._nothing_committed_is_cut(chain, offset)
             chain.log_start = log.log_start_offset
             chain.cut(offset)
+            self._offsets_in_order(log, chain)
             self.world.trace.tell(
                 chain.node, Happening.TRUNCATED, f"cuts {chain.partition} from {end} to {offset}",
                 partition=chain.partition, from_offset=end, to_offset=offset,
@@ -340,6 +367,7 @@ class LogWatch:
             if chain is not None:
                 chain.cut(-1)
                 chain.log_start = new_offset
+                self._offsets_in_order(log, chain)
                 self.world.trace.tell(
                     chain.node, Happening.TRUNCATED, f"begins {chain.partition} anew at {new_offset}",
                     partition=chain.partition, from_offset=end, to_offset=new_offset,
@@ -372,6 +400,8 @@ class LogWatch:
             chain = self.chain_of(log)
             if chain is not None and log.log_start_offset > before:
                 self._retained(log, chain, before)
+            if chain is not None:
+                self._old_are_gone(log, chain, now_ms)
             return deleted
 
         return delete_old_segments
@@ -399,6 +429,24 @@ class LogWatch:
 
     # At the end
 
+    def _old_are_gone(self, log: Log, chain: Chain, now_ms: int) -> None:
+        """R17: after retention looked at it, no log begins with a segment whose records are all too old."""
+        segments, retention_ms = log.segments, log.settings.retention_ms
+        if (
+            not log.settings.delete
+            or retention_ms < 0
+            or len(segments) < 2
+            or segments[1].base_offset > log.high_watermark
+        ):
+            return
+        self.world.check("R17")
+        of_first = [link for link in chain.links if segments[0].base_offset <= link.base < segments[1].base_offset]
+        if of_first and now_ms - EPOCH_MS - max(link.timestamp_ms for link in of_first) > retention_ms:
+            self.world.violated(
+                "R17", f"{chain.node} keeps {of_first[0].base} to {of_first[-1].last} of {chain.partition}, older than "
+                f"retention.ms {retention_ms}", chain.partition, chain.node,
+            )  # fmt: skip
+
     def judge(self) -> None:
         """R1, R2, R13: all replicas of a partition hold the same, now that they are in sync."""
         world = self.world
@@ -422,10 +470,13 @@ class LogWatch:
 
     def stand(self) -> None:
         """R11, of every replica, now."""
-        for (name, partition), log in self.of.items():
-            self.world.check("R11")
-            if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
-                self.world.violated(
-                    "R11", f"{partition} on {name}: start {log.log_start_offset}, high watermark {log.high_watermark}, "
-                    f"end {log.log_end_offset}", partition, name,
-                )  # fmt: skip
+        for log in self.of.values():
+            self._offsets_in_order(log, self.chains[log])
+
+    def _offsets_in_order(self, log: Log, chain: Chain) -> None:
+        self.world.check("R11")
+        if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
+            self.world.violated(
+                "R11", f"{chain.partition} on {chain.node}: start {log.log_start_offset}, high watermark "
+                f"{log.high_watermark}, end {log.log_end_offset}", chain.partition, chain.node,
+            )  # fmt: skip

@@ -38,6 +38,8 @@ class RestartWatch:
         self.logs = logs
         self.wiped: dict[tuple[str, str], int] = {}
         """Node and partition whose copy lost something, and when."""
+        self._lost: dict[tuple[str, str], list[Link]] = {}
+        """What copies lost with a disk and have not been given again, as far as is known."""
         self._before_loss: dict[tuple[str, str], tuple[str, list[Link], int]] = {}
         self._dead: dict[tuple[str, str], Dead] = {}
         self._damaged: dict[tuple[str, str], None] = {}
@@ -74,6 +76,7 @@ class RestartWatch:
                 f"what was written: {was[at : at + 1]}", chain.partition, chain.node,
             )  # fmt: skip
         elif len(same) < len(was):
+            self._lost.setdefault(key, []).extend(before[len(same) :])
             if not damaged:
                 world.violated(
                     "R15", f"after {how}, {chain.partition} on {chain.node} ends at {log.log_end_offset}, "
@@ -167,6 +170,27 @@ class RestartWatch:
             if path in self.world.nodes[name].volume.directories:
                 return path
         return None
+
+    def leads_again(self, chain: Chain, leader_epoch: int) -> None:
+        """A leader that lost records of its own epoch goes on in it: Kafka's ZooKeeper mode has nothing against that.
+
+        It writes others in their place. A follower that has the lost ones cannot tell, and will keep them.
+        """
+        lost = self._lost.pop((chain.node, chain.partition), [])
+        mine = [link for link in lost if link.epoch == leader_epoch]
+        if not mine:
+            return
+        copies = [
+            (each.topic_id, each.links) for each in self.logs.chains.values() if each.partition == chain.partition
+        ]
+        copies += [
+            (dead.topic_id, dead.links) for (_, partition), dead in self._dead.items() if partition == chain.partition
+        ]
+        elsewhere = {link.hash for topic_id, links in copies if topic_id == chain.topic_id for link in links}
+        if any(link.hash in elsewhere for link in mine):
+            self.logs.excuse(chain.partition, f"leader {chain.node} goes on in an epoch of which others have more")
+        else:
+            self.logs.forget(chain, mine)
 
     def is_wiped(self, name: str, partition: str) -> bool:
         lost_ns = self.wiped.get((name, partition))

@@ -21,6 +21,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
 from barnabas.sim.plan import Action
+from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.trace import Happening
 from barnabas.sim.world import World
 
@@ -80,6 +81,7 @@ class Workload:
             "produce": self._produce,
             "consume": self._consume,
             "group": self._group,
+            "silent-member": self._silent_member,
         }
 
     def knows(self, name: str) -> bool:
@@ -102,12 +104,16 @@ class Workload:
         idempotent = bool(action.arguments.get("idempotent", acks == -1))
         records = _number(action, "records", 100)
         padding = b"." * _number(action, "bytes", 0)
+        sequence = _number(action, "sequence", 0)
         chance = Chance(world.seed, f"action/{action.number}")
         ends_ns = loop.now_ns + action.duration_ns
         pause_ns = max(1, action.duration_ns // max(1, records))
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
-            producer = Producer(cluster, acks=acks, idempotent=idempotent, linger_ms=2)
+            kind = _FromSequence if sequence else Producer
+            producer = kind(cluster, acks=acks, idempotent=idempotent, linger_ms=2)
+            if isinstance(producer, _FromSequence):
+                producer.first_sequence = sequence
             pending: list[tuple[Sent, asyncio.Future[Any]]] = []
             for number in range(records):
                 if loop.now_ns > ends_ns or self.stopping:
@@ -186,6 +192,19 @@ class Workload:
                     await asyncio.sleep(0.5)
 
         self.consumers.append(self.world.client(story, client))
+
+    def _silent_member(self, action: Action) -> None:
+        group, topic = str(action.arguments["group"]), str(action.arguments["topic"])
+        ends_ns = self.world.loop.now_ns + action.duration_ns
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            while not self.stopping and self.world.loop.now_ns < ends_ns:
+                try:
+                    await SilentMember(cluster, group, topic).stay(lambda: self.world.loop.now_ns >= ends_ns)
+                except (KafkaError, OSError):
+                    await asyncio.sleep(0.5)
+
+        self.consumers.append(self.world.client(story, str(action.arguments["client"])))
 
     async def _read_and_commit(self, consumer: Consumer, group: str, ends_ns: int) -> None:
         loop, due_ns = self.world.loop, 0
@@ -302,6 +321,18 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "delete-records": Workload.delete_records,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }
+
+
+class _FromSequence(Producer):
+    """As one that has written very much already."""
+
+    first_sequence = 0
+
+    async def _prepare(self, ready: list[Any]) -> None:
+        fresh = [each for each in ready if each.producer_id < 0]
+        await super()._prepare(ready)
+        for each in fresh:
+            each.base_sequence = self.first_sequence
 
 
 def _settle(sent: Sent, future: asyncio.Future[Any], now_ns: int) -> None:
