@@ -44,9 +44,19 @@ def _own(bug: str, plan: Plan) -> tuple[str, Scenario]:
     return bug, Scenario(bug, f"provokes {bug}", "", plan, _nothing_more)
 
 
-def _plan(*steps: Step, length: float, brokers: int = 3, min_isr: int = 2, **config: str) -> Plan:
+_OF_THE_TOPIC: Final = {
+    "segment_bytes": "segment.bytes",
+    "retention_ms": "retention.ms",
+    "unclean": "unclean.leader.election.enable",
+}
+
+
+def _plan(*steps: Step, length: float, brokers: int = 3, min_isr: int = 2, **config: Any) -> Plan:
     configs = {"min.insync.replicas": str(min_isr)}
-    own = {key.replace("_", "."): value for key, value in config.items()}
+    for name, key in _OF_THE_TOPIC.items():
+        if name in config:
+            configs[key] = str(config.pop(name))
+    own = {key.replace("_", "."): str(value) for key, value in config.items()}
     return plan(*steps, length=length, brokers=brokers, configs=configs, config=own)
 
 
@@ -165,18 +175,164 @@ OWN: Final = dict(
             ),
         ),
         _own("B39", _plan(produce(20, 400), at(3, "kill", 12, node=_FOLLOWER), length=20)),
-        # A clean stop, then the loss of what was not synced.
-        *(
-            _own(
-                bug,
-                _plan(
-                    produce(24, 400),
-                    at(3, "shutdown", 2, node="broker-1"),
-                    at(12, loss, 2, node="broker-1"),
-                    length=26,
+        # A clean stop, then again and again half a page of what was not synced.
+        _own(
+            "B52",
+            _plan(
+                at(0, "produce", 40, client="producer", topic="orders", records=1_500, bytes=200),
+                at(1, "shutdown", 1, node="broker-1"),
+                *(at(seconds, "lost-pages", 0.5, node="broker-1") for seconds in (7, 17, 27)),
+                length=42,
+                segment_bytes=8_000,
+            ),
+        ),
+        # Leadership moves on, and nobody tells the producer.
+        _own(
+            "B47",
+            _plan(
+                produce(30, 1_500, acks=0),
+                at(3, "reassign", topic="orders", partition=0, replicas=[1, 2, 0]),
+                at(10, "reassign", topic="orders", partition=0, replicas=[2, 0, 1]),
+                *(at(seconds, "elect", topic="orders", unclean=False) for seconds in (5, 12)),
+                length=32,
+            ),
+        ),
+        # Segments are rolled, and the pages of some are lost.
+        _own(
+            "B53",
+            _plan(
+                at(0, "produce", 40, client="producer", topic="orders", records=1_500, bytes=200),
+                *(at(seconds, "lost-pages", 0.5, node="broker-1") for seconds in (5, 15, 25)),
+                length=42,
+                segment_bytes=8_000,
+            ),
+        ),
+        # A clean stop; the names go with the next loss of power, and half a page.
+        _own(
+            "B54",
+            _plan(
+                at(0, "produce", 40, client="producer", topic="orders", records=1_500, bytes=200),
+                *(
+                    step
+                    for begins in (1, 11, 21)
+                    for step in (
+                        at(begins, "shutdown", 1, node="broker-1"),
+                        at(begins + 2.8, "lost-rename", 0.5, node="broker-1"),
+                    )
                 ),
-            )
-            for bug, loss in (("B52", "lost-pages"), ("B53", "lost-pages"), ("B54", "lost-rename"))
+                length=42,
+            ),
+        ),
+        # Who comes back has to wait for its old session, and for the first word of a controller.
+        _own(
+            "B40",
+            _plan(produce(20), at(3, "bounce", 0.1, node="broker-1"), at(7, "kill", 1, node="broker-1"), length=20),
+        ),
+        # The only one that is left knows of nothing: the others cut their logs to where they began.
+        _own(
+            "B56",
+            _plan(
+                produce(40, 300, acks=1),
+                at(0.05, "kill", 14, node="broker-1"),
+                at(12, "kill", 12, node="broker-0"),
+                at(12, "kill", 12, node="broker-2"),
+                length=42,
+                min_isr=1,
+                segment_bytes=400,
+                unclean="true",
+            ),
+        ),
+        # Topics go while the disk is slow, in the middle of what is done for all logs in turn.
+        _own(
+            "B57",
+            _plan(
+                produce(30, 600),
+                *(
+                    at(2 * n + 1, "create-topic", topic=f"new-{n}", partitions=4, replication_factor=3)
+                    for n in range(6)
+                ),
+                *(
+                    at(2 * n + 1.3, "produce", 8, client=f"other-{n}", topic=f"new-{n}", records=300, acks=1)
+                    for n in range(6)
+                ),
+                *(at(6, "slow-fsync", 22, node=node, takes_ns=150_000_000) for node in _BROKERS),
+                *(at(2 * n + 8.2, "delete-topic", topic=f"new-{n}") for n in range(6)),
+                length=32,
+            ),
+        ),
+        # A leader sends its follower a batch of which a bit is another.
+        _own(
+            "B49",
+            _plan(
+                produce(24, 400),
+                at(3, "bit-flip", 10, links=["broker-0>broker-1", "broker-0>broker-2", "broker-1>broker-2"], count=2),
+                length=26,
+            ),
+        ),
+        # A record of the group is larger than what is read at once, and then another broker coordinates.
+        _own(
+            "B71",
+            _plan(
+                produce(30),
+                at(1, "group", 26, client="member", group="readers", topic="orders"),
+                at(8, "kill", 4, node="leader:__consumer_offsets-1"),
+                length=30,
+                offsets_load_buffer_size="100",
+            ),
+        ),
+        # Whoever coordinates stands still, another takes over and gives it back.
+        _own(
+            "B70",
+            _plan(
+                produce(40),
+                at(1, "group", 38, client="member", group="readers", topic="orders"),
+                at(4, "pause", 9, node="leader:__consumer_offsets-1"),
+                at(22, "elect", topic="__consumer_offsets", unclean=False),
+                length=40,
+            ),
+        ),
+        # A member that is never heard of again except by its heartbeat.
+        _own(
+            "B73",
+            _plan(
+                produce(40),
+                at(1, "group", 36, client="member", group="readers", topic="orders"),
+                at(6, "silent-member", 30, client="silent", group="readers", topic="orders"),
+                length=40,
+            ),
+        ),
+        # The last sequence numbers that there are.
+        _own(
+            "B83",
+            _plan(
+                at(
+                    0,
+                    "produce",
+                    10,
+                    client="producer",
+                    topic="orders",
+                    records=60,
+                    acks=-1,
+                    idempotent=True,
+                    sequence=2**31 - 20,
+                ),
+                length=12,
+            ),
+        ),
+        # All that a producer wrote has gone by age when another replica, that is new, begins to lead.
+        _own(
+            "B84",
+            _plan(
+                at(0, "produce", 60, client="producer", topic="orders", records=10, acks=-1, idempotent=True),
+                *(
+                    at(10 * n + 10, "reassign", topic="orders", partition=0, replicas=replicas)
+                    for n, replicas in enumerate(([3, 4], [0, 1], [2, 3], [4, 0]))
+                ),
+                length=62,
+                brokers=5,
+                retention_ms="2000",
+                log_retention_check_interval_ms="1000",
+            ),
         ),
         # Offsets are looked at for expiry while the group is at work.
         _own(

@@ -381,7 +381,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B35", "KAFKA-9491", "the high watermark stays where it was when the log is truncated",
-        "LDRx2 CLK", "R5 R11",
+        "UNCLEAN", "R5 R11",
         (
             "log/log.py",
             "            if self.high_watermark >= target_offset:\n                self.update_high_watermark(target_offset)\n",
@@ -427,11 +427,11 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B40", "KAFKA-769", "the high watermark checkpoint forgets replicas that were not spoken of yet",
-        "BNC KILL", "R5 R7",
+        "BNC", "R5 R7",
         (
             "replica/replicas.py",
-            "        for path in self._log_dirs.online_paths:\n            offsets.update(\n",
-            "        for path in self._log_dirs.online_paths[:0]:\n            offsets.update(\n",
+            "        for path in self._log_dirs.online_paths:\n            # By directory",
+            "        for path in self._log_dirs.online_paths[:0]:\n            # By directory",
         ),
         (
             "replica/replicas.py",
@@ -477,11 +477,13 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B49", "KAFKA-4384", "one bad batch ends the fetcher for all its partitions",
-        "PWR EIO", "L1 S4",
+        "DLY", "L1 S4",
         (
             "replica/fetchers.py",
-            "            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):\n",
-            "            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):\n                raise\n",
+            "                self._pause(state)\n            else:\n                self._failed(state, error)\n",
+            "                for each in list(self.states.values()):\n"
+            "                    self._failed(each, error)\n"
+            "            else:\n                self._failed(state, error)\n",
         ),
     ),
     # Log and storage
@@ -517,17 +519,8 @@ MUTANTS: Final = (
     ),
     _mutant(
         "B57", "KAFKA-15391", "background work goes on with logs that were deleted meanwhile",
-        "ADMIN", "R16 L1",
-        (
-            "log/log_dirs.py",
-            "        for index, partition in enumerate(list(self._logs)):\n            log = self._logs.get(partition)\n",
-            "        for index, (partition, log) in enumerate(list(self._logs.items())):\n",
-        ),
-        (
-            "log/log_dirs.py",
-            "            if log is None:\n                continue\n            try:\n                worked",
-            "            try:\n                worked",
-        ),
+        "ADMIN", "R16 L1 S4",
+        ("log/upkeep.py", "            if log.closed:\n                continue\n", ""),
     ),
     _mutant(
         "B58", "KAFKA-3802", "retention goes by when a segment was made or loaded",
