@@ -27,10 +27,16 @@ async def handle(broker: Broker, request: AlterConfigsRequest, context: RequestC
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not authorized_cluster(context, Operation.ALTER_CONFIGS):
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            names = {each.name for each in resource.configs}
+            if len(names) < len(resource.configs):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+            nulls = [each.name for each in resource.configs if each.value is None]
+            if nulls:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
             await broker.config_changes.replace(
                 resource.resource_type,
                 resource.resource_name,
-                {each.name: each.value for each in resource.configs if each.value is not None},
+                {each.name: each.value or "" for each in resource.configs},
                 validate_only=request.validate_only,
             )
         except KafkaError as error:

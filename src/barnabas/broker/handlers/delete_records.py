@@ -20,17 +20,19 @@ TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     allowed = authorized_topics(context, Operation.DELETE, [topic.name for topic in request.topics])
     topics: dict[str, TopicResult] = {}
-    offsets = []
+    offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
-        result = topics.setdefault(topic.name, TopicResult(topic.name))
         for each in topic.partitions:
             if topic.name in allowed:
-                offsets.append((TopicPartition(topic.name, each.partition_index), each.offset))
+                offsets[TopicPartition(topic.name, each.partition_index)] = each.offset
             else:
+                result = topics.setdefault(topic.name, TopicResult(topic.name))
                 result.partitions.append(Result(each.partition_index, NO_OFFSET, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    for deleted in await broker.replicas.delete_records(offsets, request.timeout_ms):
+    for deleted in await broker.replicas.delete_records([*offsets.items()], request.timeout_ms):
         name, index = deleted.topic_partition
-        topics[name].partitions.append(Result(index, deleted.low_watermark, deleted.error))
+        topics.setdefault(name, TopicResult(name)).partitions.append(
+            Result(index, deleted.low_watermark, deleted.error)
+        )
     return DeleteRecordsResponse(topics=list(topics.values()))
 
 

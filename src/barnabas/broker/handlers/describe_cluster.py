@@ -20,7 +20,7 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
     if request.endpoint_type != _BROKERS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            if request.endpoint_type not in (0, _BROKERS, 2)
+            if request.endpoint_type not in (_BROKERS, 2)
             else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of the wrong type: this is a broker.",
         )

@@ -34,6 +34,8 @@ _FIRST_VERSION_FROM_FOLLOWERS: Final = 11
 _FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 
+_NOT_READ: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
 Answers = list[tuple[TopicIdPartition, FetchResponse.PartitionData]]
 
 
@@ -94,6 +96,9 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
             offsets = {key: asked.fetch_offset for key, asked in interesting}
             answers = [_as_old_clients_understand(broker, key, data, version, offsets[key]) for key, data in answers]
+    for _, data in answers:
+        if data.error_code not in _NOT_READ:
+            data.aborted_transactions = None  # as a read that failed has it; what was not read has none
     answers.extend(erroneous)
     response = session.response(answers)
     if version >= _FIRST_VERSION_WITH_LEADERS:

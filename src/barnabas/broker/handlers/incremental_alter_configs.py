@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
@@ -23,6 +24,7 @@ async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     results = []
+    named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         results.append(result)
@@ -32,6 +34,8 @@ async def handle(
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not authorized_cluster(context, Operation.ALTER_CONFIGS):
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            if named[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await broker.config_changes.change(
                 resource.resource_type,
                 resource.resource_name,

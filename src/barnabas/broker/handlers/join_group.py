@@ -38,7 +38,7 @@ async def handle(broker: Broker, request: JoinGroupRequest, context: RequestCont
         error_code=result.error,
         generation_id=result.generation_id,
         protocol_type=result.protocol_type,
-        protocol_name=(result.protocol_name or "") if version < 7 else result.protocol_name,
+        protocol_name=(result.protocol_name or "") if version < 7 else result.protocol_name or None,
         leader=result.leader,
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,

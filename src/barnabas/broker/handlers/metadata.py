@@ -35,12 +35,14 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
             if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
                 topics.append(_existing(image, topic, context))
     else:
-        for asked in request.topics or ():
+        # Each once, however often it was named.
+        once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+        for asked in once.values():
             topics.append(_asked_for(broker, image, asked, request, context))
         await _create_missing(broker, request, context, topics)
     if version >= 8 and request.include_topic_authorized_operations:
         for described in topics:
-            if described.name is not None and not described.error_code:
+            if described.name is not None and described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 described.topic_authorized_operations = operations_bits(context, ResourceType.TOPIC, described.name)
     response = MetadataResponse(
         brokers=[

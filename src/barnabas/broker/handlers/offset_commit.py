@@ -92,18 +92,21 @@ def failed(request: OffsetCommitRequest, error: KafkaError, context: RequestCont
 
 
 def _response(request: OffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
+    """Each partition once, however often it was named, and no topic without one (``OffsetCommitResponse.Builder``)."""
+    topics: dict[str, dict[int, ErrorCode]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            topics.setdefault(key.topic, {})[key.partition] = outcome[key]
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.OffsetCommitResponseTopic(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    OffsetCommitResponse.OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=outcome[TopicPartition(topic.name, partition.partition_index)],
-                    )
-                    for partition in topic.partitions
+                    OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=index, error_code=code)
+                    for index, code in partitions.items()
                 ],
             )
-            for topic in request.topics
+            for name, partitions in topics.items()
         ]
     )

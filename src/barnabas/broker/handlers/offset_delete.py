@@ -31,18 +31,20 @@ async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestC
             else:
                 wanted.append(key)
     outcome.update(await broker.groups.delete_offsets(request.group_id, wanted))
+    topics: dict[str, dict[int, ErrorCode]] = {}  # each partition once, and no topic without one
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            topics.setdefault(key.topic, {})[key.partition] = outcome[key]
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponse.OffsetDeleteResponseTopic(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    OffsetDeleteResponse.OffsetDeleteResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=outcome[TopicPartition(topic.name, partition.partition_index)],
-                    )
-                    for partition in topic.partitions
+                    OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                    for index, code in partitions.items()
                 ],
             )
-            for topic in request.topics
+            for name, partitions in topics.items()
         ]
     )

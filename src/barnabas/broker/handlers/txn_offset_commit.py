@@ -93,18 +93,20 @@ def _response(
             return ErrorCode.COORDINATOR_NOT_AVAILABLE  # the other one ended old producers (KAFKA-7296)
         return found
 
+    topics: dict[str, dict[int, ErrorCode]] = {}  # each partition once, and no topic without one
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            topics.setdefault(key.topic, {})[key.partition] = code(key)
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=code(TopicPartition(topic.name, partition.partition_index)),
-                    )
-                    for partition in topic.partitions
+                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition_index=index, error_code=found)
+                    for index, found in partitions.items()
                 ],
             )
-            for topic in request.topics
+            for name, partitions in topics.items()
         ]
     )
