@@ -31,6 +31,10 @@ logger = logging.getLogger(__name__)
 FLUSH_BYTES: Final = 8 << 20
 """A future log is flushed every so often, so that little is left to be flushed when it takes the other's place."""
 
+_FUTURE_SUFFIX: Final = len("-." + "0" * 32 + "-future")
+"""What a future log's directory is called besides topic and partition."""
+_FILE_NAME_MAX: Final = 255
+
 
 class LogDirMoves:
     """`run` is the story; `partition_or_error` is the broker's."""
@@ -58,9 +62,12 @@ class LogDirMoves:
     def alter(self, topic_partition: TopicPartition, path: str) -> None:
         """Moves the replica to `path`; to the directory that it is in: ends a move. Returns before it is there.
 
-        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and REPLICA_NOT_AVAILABLE where the
-        broker has no such replica: when it is given one, that is made at `path`.
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION of a name too long for a move,
+        UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE where the broker has
+        no such replica: when it is given one, that is made at `path`.
         """
+        if len(topic_partition.topic) + len(str(topic_partition.partition)) + _FUTURE_SUFFIX > _FILE_NAME_MAX:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         if not self._log_dirs.is_online(path):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         found = self._partition_or_error(topic_partition)
@@ -74,6 +81,8 @@ class LogDirMoves:
             self._log_dirs.checkpoint_deletions()
             future = None
         self._log_dirs.prefer(topic_partition, path)
+        if found is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(found, f"There is no {topic_partition}")
         if isinstance(found, ErrorCode) or found.log is None:
             raise KafkaError(
                 ErrorCode.REPLICA_NOT_AVAILABLE, f"There is no replica of {topic_partition} on this broker yet"

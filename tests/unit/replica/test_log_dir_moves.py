@@ -156,7 +156,7 @@ def test_a_replica_that_comes_later_is_made_where_it_was_asked_for(tmp_path: Pat
         broker = Broker(tmp_path)
         await broker.log_dirs.load()
         broker.replicas.startup()
-        assert broker.alter(broker.b) is ErrorCode.REPLICA_NOT_AVAILABLE
+        assert broker.alter(broker.b) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         broker.lead(0)
         assert broker.path == broker.b
         await broker.stop()

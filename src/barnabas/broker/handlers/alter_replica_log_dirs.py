@@ -47,12 +47,15 @@ def failed(
 def _answered(
     request: AlterReplicaLogDirsRequest, answer: Callable[[TopicPartition, str], ErrorCode]
 ) -> AlterReplicaLogDirsResponse:
-    """A topic may be named below several directories, and is answered once."""
+    """Each partition once, however often and below however many directories it was named; the last one counts."""
+    paths = {
+        TopicPartition(topic.name, number): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for number in topic.partitions
+    }
     results: dict[str, TopicResult] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            result = results.setdefault(topic.name, TopicResult(topic.name))
-            for number in topic.partitions:
-                code = answer(TopicPartition(topic.name, number), directory.path)
-                result.partitions.append(PartitionResult(number, code))
+    for key, path in paths.items():
+        result = results.setdefault(key.topic, TopicResult(key.topic))
+        result.partitions.append(PartitionResult(key.partition, answer(key, path)))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
