@@ -15,6 +15,7 @@ from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
@@ -360,6 +361,11 @@ def incremental_alter_configs(topic: str) -> IncrementalAlterConfigsRequest:
             )
         ]
     )
+
+
+def alter_replica_log_dirs(topic: str, path: str) -> AlterReplicaLogDirsRequest:
+    moved = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=[0])
+    return AlterReplicaLogDirsRequest([AlterReplicaLogDirsRequest.AlterReplicaLogDir(path, [moved])])
 
 
 def create_partitions(topic: str) -> CreatePartitionsRequest:

@@ -19,6 +19,7 @@ from answers.requests import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     commits_offsets_in_transaction,
     controlled_shutdown,
@@ -148,6 +149,8 @@ SENSIBLE: dict[ApiKey, Builder] = {
         OK,
     ),
     ApiKey.ALTER_CONFIGS: lambda world, version: (alter_configs(world.scratch), OK),
+    # To where it is already.
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda world, version: (alter_replica_log_dirs(world.data, world.log_dir), OK),
     ApiKey.DESCRIBE_LOG_DIRS: lambda world, version: (DescribeLogDirsRequest(topics=None), OK),
     ApiKey.CREATE_PARTITIONS: lambda world, version: (create_partitions(world.topic()), OK),
     ApiKey.DELETE_GROUPS: lambda world, version: (DeleteGroupsRequest(groups_names=[world.group_with_offsets()]), OK),
@@ -258,6 +261,10 @@ REFUSED: dict[ApiKey, Builder] = {
         UNKNOWN_TOPIC,
     ),
     ApiKey.ALTER_CONFIGS: lambda world, version: (alter_configs(ABSENT), UNKNOWN_TOPIC),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda world, version: (
+        alter_replica_log_dirs(world.data, "/no/such/directory"),
+        codes(ErrorCode.LOG_DIR_NOT_FOUND),
+    ),
     ApiKey.CREATE_PARTITIONS: lambda world, version: (create_partitions(ABSENT), UNKNOWN_TOPIC),
     ApiKey.DELETE_GROUPS: lambda world, version: (
         DeleteGroupsRequest(groups_names=[world.group()]),

@@ -23,6 +23,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
+from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.metadata import MetadataRequest
@@ -38,13 +39,17 @@ class World:
         self.is_apache = is_apache
         self.home: int = until(lambda: cluster_view("127.0.0.1", ports[0])[1] + 1, "a controller") - 1
         self.port = ports[self.home]
-        self.other_port = ports[1 - self.home]
+        self.other = 1 - self.home
+        self.other_port = ports[self.other]
         self._connection = BlockingConnection("127.0.0.1", self.port, "every-version")
         self.offered = dict(self._connection.versions)
         self._names = 0
-        self.data = self.topic()
-        self.scratch = self.topic()
+        for internal in ("__consumer_offsets", "__transaction_state"):
+            self.topic(internal, {"cleanup.policy": "compact"})
+        self.data = self.topic("data")
+        self.scratch = self.topic("scratch")
         self.data_id = self.topic_id(self.data)
+        self.log_dir: str = self.ask(DescribeLogDirsRequest(topics=None), 1).results[0].log_dir
         produced = self.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=produce_data(self.data, batch())), 9)
         assert errors_in(produced) == OK
 
@@ -55,6 +60,7 @@ class World:
         until(lambda: errors_in(self.ask(transaction, 3)) == OK, "a transaction coordinator")
         described = DescribeTransactionsRequest(transactional_ids=[self.transactional_id()])
         until(lambda: errors_in(self.ask(described, 0)) == NO_TRANSACTION, "the coordinator's transactions")
+        self._names = 1000  # however many it took until here
 
     def close(self) -> None:
         self._connection.close()
@@ -66,28 +72,27 @@ class World:
         self._names += 1
         return f"{kind}-{self._names}"
 
-    def topic(self) -> str:
-        name = self.name("topic")
+    def topic(self, name: str = "", config: Mapping[str, str] | None = None) -> str:
+        """The name of a new topic of one partition on the home broker."""
+        name = name or self.name("topic")
         at_home = CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[self.home])
         topic = CreateTopicsRequest.CreatableTopic(
-            name=name, num_partitions=-1, replication_factor=-1, assignments=[at_home]
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[at_home],
+            configs=[CreateTopicsRequest.CreatableTopicConfig(key, value) for key, value in (config or {}).items()],
         )
         assert errors_in(self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5)) == OK
         return name
 
     def group(self) -> str:
-        """The name of a group that the home broker coordinates."""
-        while True:
-            name = self.name("group")
-            if self.ask(FindCoordinatorRequest(key=name), 3).node_id == self.home:
-                return name
+        """The name of a new group; the home broker coordinates them all."""
+        return self.name("group")
 
     def transactional_id(self) -> str:
-        """One that the home broker coordinates."""
-        while True:
-            name = self.name("transaction")
-            if self.ask(FindCoordinatorRequest(key=name, key_type=1), 3).node_id == self.home:
-                return name
+        """A new one; the home broker coordinates them all."""
+        return self.name("transaction")
 
     def transaction(self) -> tuple[str, int, int]:
         """A transactional id, with the producer id and epoch that it was given."""

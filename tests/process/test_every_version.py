@@ -8,16 +8,15 @@ refusal has to fit its version as well. What is expected is what Kafka 3.9.1 ans
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import apache
 import pytest
+from answers.beside import apaches, ours
 from answers.requests import OK, errors_in, fetch, leader_and_isr, list_offsets, produce
 from answers.tables import ELSEWHERE, NOT_CONTROLLER, REFUSED, SENSIBLE, Builder
 from answers.world import World
-from cluster import running
 
 from barnabas.broker.router import HANDLED
 from barnabas.client.blocking import BlockingConnection
@@ -29,22 +28,14 @@ from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.records import batches, records_of
 
-CONFIG = {"group.initial.rebalance.delay.ms": "0"}
-
 
 @pytest.fixture(scope="module", params=["barnabas", pytest.param("apache", marks=pytest.mark.apache)])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     directory = tmp_path_factory.mktemp("versions")
-    with contextlib.ExitStack() as stack:
-        if request.param == "apache":
-            apache.require()
-            ports = stack.enter_context(apache.ApacheCluster(directory, 2, config=CONFIG)).ports
-        else:
-            cluster = stack.enter_context(running(directory, 2, *(f"{key}={value}" for key, value in CONFIG.items())))
-            ports = {each["id"]: each["port"] for each in cluster.state["brokers"]}
-        made = World(ports, is_apache=request.param == "apache")
-        stack.callback(made.close)
-        yield made
+    if request.param == "apache":
+        apache.require()
+    with (apaches if request.param == "apache" else ours)(directory) as asked:
+        yield asked.world
 
 
 def every_version(table: dict[ApiKey, Builder]) -> list[Any]:

@@ -1,0 +1,112 @@
+"""Where an answer differs from Apache Kafka's, and why it may."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from answers.asking import CLOSED, SILENCE
+from answers.cases import Case
+
+
+class Difference(NamedTuple):
+    apis: str
+    cases: str
+    """A pattern of `Case.name`."""
+    reason: str
+    newest: int = 32_767
+    """The last version that differs."""
+
+    def covers(self, case: Case) -> bool:
+        named = case.key.name in self.apis.split() and fnmatchcase(case.name, self.cases)
+        return named and case.version <= self.newest
+
+
+EXCEPTION = (
+    "Apache's handler fails with an exception that it does not expect: it says UNKNOWN_SERVER_ERROR, closes the "
+    "connection or never answers. Ours says what is wrong, or answers what can be answered."
+)
+
+DIFFERENCES = [
+    Difference(
+        "PRODUCE FETCH LIST_OFFSETS OFFSET_COMMIT CREATE_TOPICS ALTER_CLIENT_QUOTAS ADD_PARTITIONS_TO_TXN",
+        "*=twice",
+        "What is named twice in one request, which no client does: Apache collects some requests in a map, where the "
+        "last one wins, and ours answers each as it stands there.",
+    ),
+    Difference(
+        "PRODUCE WRITE_TXN_MARKERS ADD_PARTITIONS_TO_TXN",
+        "*=[[]]",
+        "A topic without partitions is named again in one answer and left out in the other; nothing is said of it.",
+    ),
+    Difference(
+        "PRODUCE",
+        "topic_data.partition_data.records=*",
+        "Bytes that hold no whole batch are refused in every version. Apache takes them, in versions 0 to 2, for a "
+        "message set without messages and acknowledges that; its error code for a few bytes of garbage is another.",
+    ),
+    Difference(
+        "LIST_OFFSETS",
+        "*",
+        "Version 0, of clients before 0.10.1, may ask for several offsets: Apache answers where segments begin, by the "
+        "times of their files. Ours answers one offset, and finds it by the records' own times.",
+        newest=0,
+    ),
+    Difference(
+        "FETCH",
+        "topics.partitions.current_leader_epoch=-2",
+        "A leader epoch below -1 is taken for an old one, as in the other requests that have it; Apache's Fetch takes "
+        "it for none.",
+    ),
+    Difference(
+        "FETCH",
+        "topics.topic_id=no id",
+        "Without a topic id no topic is asked for: UNKNOWN_TOPIC_OR_PARTITION in place of UNKNOWN_TOPIC_ID.",
+    ),
+    Difference(
+        "OFFSET_FETCH",
+        "to the other broker",
+        "Apache answers version 1 without any partition, from which a client learns nothing; ours says NOT_COORDINATOR "
+        "with each.",
+    ),
+    Difference(
+        "DELETE_TOPICS",
+        "topics.topic_id=no id",
+        "Neither a name nor an id: UNKNOWN_TOPIC_ID, where Apache says TOPIC_AUTHORIZATION_FAILED of a topic without "
+        "a name.",
+    ),
+    Difference(
+        "ALTER_CLIENT_QUOTAS",
+        "entries.ops.value=nan",
+        "NaN is no rate. Apache stores it, and its brokers then throttle nobody.",
+    ),
+    Difference(
+        "WRITE_TXN_MARKERS",
+        "markers.producer_*=-2",
+        "No producer has such an id or epoch, and no marker is written for it; Apache takes -1 alone for none.",
+    ),
+    Difference(
+        "DESCRIBE_CONFIGS",
+        "*",
+        "Version 0 says of each value whether it is the default one; Apache 3.9 has forgotten to, and says of none "
+        "that it is.",
+        newest=0,
+    ),
+    Difference(
+        "DESCRIBE_CONFIGS",
+        "resources.resource_type=*",
+        "A resource of an unknown type is refused alone; Apache refuses the others of the request with it.",
+    ),
+]
+
+
+def reason(case: Case, ours: Any, apaches: Any) -> str | None:
+    """Why the answers to `case` may differ; None where they may not."""
+    if apaches in (SILENCE, CLOSED) and ours not in (SILENCE, CLOSED):
+        return EXCEPTION
+    if "'error_code': -1" in repr(apaches) and "'error_code': -1" not in repr(ours):
+        return EXCEPTION
+    for each in DIFFERENCES:
+        if each.covers(case):
+            return each.reason
+    return None

@@ -1,0 +1,74 @@
+"""``docs/conformance.md``, from what a run found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from barnabas.wire.api import SUPPORTED, ApiKey
+
+
+class Row(NamedTuple):
+    key: ApiKey
+    version: int
+    asked: int
+    same: int
+    reasons: Counter[str]
+
+
+HEAD = """# Conformance
+
+Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.1 in ZooKeeper mode
+are asked the same requests in the same order, in every version of every API that ApiVersions offers: one that makes
+sense; one for what does not exist; one to a broker that is neither leader nor coordinator nor controller; one a byte
+short, and one seven bytes too long; and then for each field of the request one in which that field holds something
+else (an empty, absent, invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records).
+Answers are equal when all their fields are, but for ids, times, ports, disk sizes and the wording of error messages.
+
+"""
+
+NOT_OFFERED = {
+    "SASL_HANDSHAKE SASL_AUTHENTICATE": "listeners with SASL come with security",
+    "DESCRIBE_ACLS CREATE_ACLS DELETE_ACLS": "ACLs come with security",
+    "CREATE_DELEGATION_TOKEN RENEW_DELEGATION_TOKEN EXPIRE_DELEGATION_TOKEN DESCRIBE_DELEGATION_TOKEN": (
+        "delegation tokens come with security"
+    ),
+    "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol: with ZooKeeper, Apache refuses it too",
+    "ENVELOPE": "a KRaft broker forwards with it; ZooKeeper's brokers only have it for a migration",
+}
+
+
+def write(path: Path, rows: Sequence[Row], wrong: Sequence[str], apaches: Mapping[int, tuple[int, int]]) -> None:
+    """`apaches` are the versions that Apache Kafka offers."""
+    reasons = list(dict.fromkeys(why for row in rows for why in row.reasons))
+    lines = ["| API | key | versions | requests | equal | differ on purpose |", "| --- | --- | --- | --- | --- | --- |"]
+    for key, of_key in groupby(rows, lambda row: row.key):
+        group = list(of_key)
+        found = sum((row.reasons for row in group), Counter())
+        notes = ", ".join(f"{count} ({reasons.index(why) + 1})" for why, count in found.items())
+        versions = f"{group[0].version} to {group[-1].version}" if len(group) > 1 else str(group[0].version)
+        name = "".join(word.capitalize() for word in key.name.split("_"))
+        asked, same = sum(row.asked for row in group), sum(row.same for row in group)
+        lines.append(f"| {name} | {int(key)} | {versions} | {asked} | {same} | {notes} |")
+    asked, same = sum(row.asked for row in rows), sum(row.same for row in rows)
+    lines.append(f"| all | {len({row.key for row in rows})} | {len(rows)} | {asked} | {same} | {asked - same} |")
+    text = HEAD + "\n".join(lines) + "\n\n## Differences on purpose\n\n"
+    text += "".join(f"{number}. {why}\n" for number, why in enumerate(reasons, 1))
+    if wrong:
+        text += "\n## Differences for no reason\n\n" + "".join(f"- {each}\n" for each in wrong)
+    missing = sorted(set(apaches) - {int(row.key) for row in rows})
+    text += "\n## What Apache Kafka 3.9.1 offers and Barnabas does not\n\n"
+    for names, why in NOT_OFFERED.items():
+        keys = [ApiKey[name] for name in names.split()]
+        here = [f"{key.name} ({int(key)})" for key in keys if int(key) in missing]
+        if here:
+            text += f"- {', '.join(here)}: {why}.\n"
+    known = {int(ApiKey[name]) for names in NOT_OFFERED for name in names.split()}
+    rest = [f"{ApiKey(key).name} ({key})" for key in missing if key not in known]
+    text += f"- {', '.join(rest)}.\n" if rest else ""
+    others = [key.name for key in {row.key: None for row in rows} if apaches[int(key)] != SUPPORTED[key]]
+    text += f"\nOf the others the versions differ of: {', '.join(others) or 'none'}.\n"
+    path.write_text(text)
