@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from sink_worlds import CONFIG, Died, Query, committed
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions
+from barnabas.model.ids import TopicPartition
 from barnabas.spark.delivery import Step
 from barnabas.spark.sink_marker import SinkError
 from barnabas.testing import KafkaCluster
@@ -180,21 +181,33 @@ def test_a_coordinator_that_moves_in_mid_batch_changes_nothing(kafka: KafkaClust
     assert committed(kafka, topic) == expected(0, 1)
 
 
-@BOTH
-def test_a_transaction_that_expires_before_the_decision_fails_its_batch_and_loses_nothing(
-    kafka: KafkaCluster, delivery: str
+def test_a_transaction_that_expires_fails_its_batch_and_loses_nothing(kafka: KafkaCluster) -> None:
+    kafka.create_topic("expired", partitions=3)
+    query = Query(kafka, "expired", options={"kafka.transaction.timeout.ms": "1000"})
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        wrote = query.write(cluster, plan, 0, 0, rows(0, 0))
+        _until(lambda: not open_transactions(cluster))
+        with pytest.raises(SinkError, match=r"Nothing of (it|the batch) counts"):
+            query.deliverer().commit(cluster, [wrote], query.attempt(0))
+    Query(kafka, "expired").batch(0, tasks(0))
+    assert committed(kafka, "expired") == expected(0)
+
+
+def test_a_task_transaction_that_ended_before_the_decision_fails_its_batch_and_loses_nothing(
+    kafka: KafkaCluster,
 ) -> None:
-    topic = f"expired-{delivery}"
-    kafka.create_topic(topic, partitions=3)
-    query = Query(kafka, topic, delivery=delivery, options={"kafka.transaction.timeout.ms": "100"})
+    kafka.create_topic("undecided", partitions=3)
+    query = Query(kafka, "undecided", delivery="exactly-once-by-task")
     with BlockingCluster(kafka.bootstrap) as cluster:
         plan = query.deliverer().plan(cluster)
         wrote = [query.write(cluster, plan, 0, task, given) for task, given in enumerate(tasks(0))]
-        _until_none_is_open(cluster)
-        with pytest.raises(SinkError, match=r"Nothing of (it|the batch) counts"):
+        BlockingTransaction.initialized(cluster, "sink-undecided-1")  # aborts and raises the epoch, as an expiry does
+        with pytest.raises(SinkError, match="the transaction of task 1 ended before the batch was decided"):
             query.deliverer().commit(cluster, wrote, query.attempt(0))
-    Query(kafka, topic, delivery=delivery).batch(0, tasks(0))
-    assert committed(kafka, topic) == expected(0)
+        query.deliverer().abort(cluster, wrote)
+    query.batch(0, tasks(0))
+    assert committed(kafka, "undecided") == expected(0)
 
 
 def test_a_decided_transaction_that_was_aborted_is_a_loss_that_the_query_does_not_get_past_unseen(
@@ -214,6 +227,23 @@ def test_a_decided_transaction_that_was_aborted_is_a_loss_that_the_query_does_no
     assert committed(kafka, "lost") == expected(1)
 
 
+def test_a_decided_transaction_does_not_expire_where_the_brokers_let_it_wait(kafka: KafkaCluster) -> None:
+    kafka.create_topic("waits", partitions=3)
+    short = {"kafka.transaction.timeout.ms": "1"}
+    query = Query(kafka, "waits", delivery="exactly-once-by-task", options=short, dies=Step.WRITTEN)
+    with pytest.raises(Died):
+        query.batch(0, tasks(0))
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        assert open_transactions(cluster) == ["sink-waits-0", "sink-waits-1"]
+        # What is to expire has: the tasks' transactions are still there.
+        expired = BlockingTransaction.initialized(cluster, "expires", transaction_timeout_ms=1)
+        expired.add([TopicPartition("waits", 0)])
+        _until(lambda: "expires" not in open_transactions(cluster))
+        assert open_transactions(cluster) == ["sink-waits-0", "sink-waits-1"]
+    Query(kafka, "waits", delivery="exactly-once-by-task").batch(0, tasks(0))
+    assert committed(kafka, "waits") == expected(0)
+
+
 def test_what_a_larger_batch_that_died_left_open_is_aborted_by_the_next_run(kafka: KafkaCluster) -> None:
     kafka.create_topic("leftover", partitions=3)
     query = Query(kafka, "leftover", delivery="exactly-once-by-task", dies=Step.WRITTEN)
@@ -223,8 +253,7 @@ def test_what_a_larger_batch_that_died_left_open_is_aborted_by_the_next_run(kafk
     assert committed(kafka, "leftover") == [value for value, _ in rows(0, 0)]
 
 
-def _until_none_is_open(cluster: BlockingCluster) -> None:
+def _until(fact: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
-    while open_transactions(cluster):
-        assert time.monotonic() < deadline, "the coordinator aborts what has expired"
-        BlockingTransaction.initialized(cluster, "a request that waits its turn")
+    while not fact():
+        assert time.monotonic() < deadline

@@ -47,6 +47,7 @@ ACKS_ALL: Final = -1
 TOMBSTONE_BATCH_BYTES: Final = 16_384
 TOMBSTONE_OVERHEAD_BYTES: Final = 16
 COMPLETION_RETRY_MS: Final = 100
+TWO_PHASE_TIMEOUT_MS: Final = (1 << 31) - 1
 
 
 class TransactionListing(NamedTuple):
@@ -224,7 +225,7 @@ class TransactionCoordinator:
         """The id and epoch under which a producer may write from now on; its predecessors may not any more."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if not 0 < timeout_ms <= self._config.number("transaction.max.timeout.ms"):
+        if not self._allows_timeout(timeout_ms):
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         fresh: int | None = None
         while True:
@@ -344,7 +345,8 @@ class TransactionCoordinator:
     ) -> None:
         try:
             record = transaction_record(transaction.transactional_id, metadata)
-            await self._append(partition, [record], metadata.timeout_ms)
+            timeout_ms = min(metadata.timeout_ms, self._config.number("transaction.max.timeout.ms"))
+            await self._append(partition, [record], timeout_ms)
         except KafkaError as error:
             transaction.not_written()
             logger.info("%r did not become %s: %s", transaction.transactional_id, metadata.state.title, error)
@@ -355,6 +357,12 @@ class TransactionCoordinator:
         transaction.written(metadata)
         if metadata.state in PREPARED:
             self._send_markers(partition, transaction)
+
+    def _allows_timeout(self, timeout_ms: int) -> bool:
+        """Within ``transaction.max.timeout.ms``, or that of a transaction that others decide on (KIP-939)."""
+        if timeout_ms == TWO_PHASE_TIMEOUT_MS and self._config.flag("barnabas.transaction.two.phase.commit.enable"):
+            return True
+        return 0 < timeout_ms <= self._config.number("transaction.max.timeout.ms")
 
     async def _append(self, partition: TransactionPartition, records: Sequence[KeyValue], timeout_ms: int) -> None:
         timestamp_ms = self._clock.now_ms()

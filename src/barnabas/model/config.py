@@ -151,6 +151,12 @@ _OWN_BROKER_KEYS: Final = (
         "[0,...]",
     ),
     _own(
+        "barnabas.transaction.two.phase.commit.enable",
+        "boolean",
+        "true",
+        "Whether a transaction may ask for the timeout 2147483647: it waits for whoever decides on it (KIP-939).",
+    ),
+    _own(
         "barnabas.admin.listener",
         "string",
         "",

@@ -8,7 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from clocks import ManualClock
 
-from barnabas.coordinator.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
+from barnabas.coordinator.transaction_coordinator import (
+    TRANSACTION_TOPIC,
+    TWO_PHASE_TIMEOUT_MS,
+    TransactionCoordinator,
+)
 from barnabas.coordinator.transaction_markers import TransactionMarkers
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.coordinator.transactions import LAST_GIVEN_EPOCH, ProducerIdAndEpoch
@@ -506,6 +510,24 @@ def test_ids_that_nobody_uses_are_forgotten_and_their_tombstones_written() -> No
         with refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
             scene.coordinator.describe("old")
         await scene.coordinator.end("id", *producer, True)
+
+    play(story)
+
+
+def test_a_transaction_that_others_decide_on_does_not_time_out() -> None:
+    """KIP-939's timeout; anything else above transaction.max.timeout.ms is refused, and this too where it is off."""
+
+    async def story(scene: Play) -> None:
+        producer = await scene.coordinator.init_producer_id("id", TWO_PHASE_TIMEOUT_MS, None)
+        await scene.coordinator.add_partitions("id", *producer, [T0])
+        scene.clock.ms += 7 * 24 * 3_600_000
+        scene.coordinator.abort_timed_out()
+        await scene.coordinator.end("id", *producer, True)
+        with refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT):
+            await scene.coordinator.init_producer_id("id", TWO_PHASE_TIMEOUT_MS - 1, None)
+        scene.coordinator._config = broker_config(CONFIG | {"barnabas.transaction.two.phase.commit.enable": "false"})
+        with refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT):
+            await scene.coordinator.init_producer_id("id", TWO_PHASE_TIMEOUT_MS, None)
 
     play(story)
 
