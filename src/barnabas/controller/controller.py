@@ -27,6 +27,7 @@ from barnabas.controller import (
     replica_election,
     requests,
     status,
+    token_expiry,
     topics,
 )
 from barnabas.controller.channels import Connect
@@ -81,6 +82,7 @@ _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaita
     events.ReplicaLeaderElection: replica_election.process_replica_leader_election,
     events.ZkReplicaLeaderElection: replica_election.process_zk_replica_leader_election,
     events.AutoPreferredReplicaLeaderElection: replica_election.process_auto_preferred_replica_leader_election,
+    events.DelegationTokenExpiry: token_expiry.process_delegation_token_expiry,
     events.ZkPartitionReassignment: failover.process_zk_partition_reassignment,
     events.ApiPartitionReassignment: reassignment.process_api_partition_reassignment,
     events.ListPartitionReassignments: reassignment.process_list_partition_reassignments,

@@ -193,6 +193,13 @@ class AutoPreferredReplicaLeaderElection(ControllerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class DelegationTokenExpiry(ControllerEvent):
+    """Time to look for delegation tokens that are over; Apache Kafka does it beside its events."""
+
+    state = ControllerState.Idle
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable(ControllerEvent):
     state = ControllerState.UncleanLeaderElectionEnable
 

@@ -1,0 +1,46 @@
+"""Delegation tokens whose time is up are removed by the controller, on time (``DelegationTokenManager.expireTokens``).
+
+It looks at its election and every ``delegation.token.expiry.check.interval.ms`` from then on, where the brokers have a
+``delegation.token.secret.key``; the other brokers hear of each removal by a notification.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from barnabas.controller import events
+from barnabas.controller.reign import Reign
+from barnabas.model.config import Config
+from barnabas.zk.errors import SessionExpired, ZooKeeperError
+from barnabas.zk.znodes import DelegationTokensZNode, ZNodeError
+
+logger = logging.getLogger(__name__)
+
+
+def token_auth_enabled(config: Config) -> bool:
+    return bool(config.text("delegation.token.secret.key") or config.text("delegation.token.master.key"))
+
+
+async def process_delegation_token_expiry(reign: Reign, event: events.DelegationTokenExpiry) -> None:
+    reign.schedule(event, reign.config().number("delegation.token.expiry.check.interval.ms"))
+    try:
+        for token_id in await reign.zk.get_children(DelegationTokensZNode.path):
+            await _expire(reign, token_id)
+    except SessionExpired:
+        raise
+    except ZooKeeperError as error:
+        # Tokens that stay a while longer are no reason to give up the reign: whoever uses one is refused by its time.
+        logger.warning("expired delegation tokens are not removed, trying again later: %s", error)
+
+
+async def _expire(reign: Reign, token_id: str) -> None:
+    try:
+        token = await reign.zk.get_delegation_token_info(token_id)
+    except ZNodeError as error:
+        logger.warning("a delegation token can not be read, and stays: %s", error)
+        return
+    now_ms = reign.runtime.clock.now_ms()
+    if token is not None and min(token.max_timestamp, token.expiry_timestamp) < now_ms:
+        logger.info("delegation token %s of %s expired", token_id, token.owner)
+        await reign.zk.delete_delegation_token(token_id)
+        await reign.zk.create_token_change_notification(token_id)

@@ -1,0 +1,78 @@
+"""The controller removes delegation tokens whose time is up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from controller_world import World, world
+
+from barnabas.zk.delegation_tokens import TokenInformation
+from barnabas.zk.znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
+
+Play = Callable[[World], Awaitable[None]]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Play], None]:
+    async def run(story: Play) -> None:
+        async with world(tmp_path) as made:
+            made.config["delegation.token.expiry.check.interval.ms"] = "20"
+            async with asyncio.timeout(60):
+                await story(made)
+
+    return lambda story: asyncio.run(run(story))
+
+
+def token(made: World, token_id: str, *, expires_ms: int, ends_ms: int = 600_000) -> TokenInformation:
+    now_ms = made.runtime.clock.now_ms()
+    return TokenInformation(token_id, "User:bob", "User:bob", (), now_ms, now_ms + ends_ms, now_ms + expires_ms)
+
+
+async def tokens(made: World) -> list[str]:
+    return sorted(await (await made.zk()).get_children(DelegationTokensZNode.path))
+
+
+def test_tokens_go_when_they_expire_or_reach_their_greatest_age(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        zk = await made.zk()
+        await zk.create_delegation_token_paths()
+        await zk.set_or_create_delegation_token(token(made, "lives", expires_ms=60_000))
+        await zk.set_or_create_delegation_token(token(made, "expired", expires_ms=-1))
+        await zk.set_or_create_delegation_token(token(made, "old", expires_ms=60_000, ends_ms=-1))
+        await zk.create_recursive(f"{DelegationTokensZNode.path}/garbage", b"{")
+        made.config["delegation.token.secret.key"] = "secret"
+        await made.start(1)
+        await made.until(lambda: _are(made, "garbage", "lives"), "the tokens of a failover")
+        # From then on it looks every 20 ms.
+        await zk.set_or_create_delegation_token(token(made, "later", expires_ms=-1))
+        await made.until(lambda: _are(made, "garbage", "lives"), "the token that came later")
+        await made.until(lambda: _told(made, b"expired", b"later", b"old"), "each removal is told")
+        assert made.controller.is_active
+
+    play(story)
+
+
+async def _are(made: World, *names: str) -> bool:
+    return await tokens(made) == list(names)
+
+
+async def _told(made: World, *token_ids: bytes) -> bool:
+    zk = await made.zk()
+    path = DelegationTokenChangeNotificationZNode.path
+    found = [(await zk.get_data_and_version(f"{path}/{name}"))[0] for name in await zk.get_children(path)]
+    return sorted(filter(None, found)) == list(token_ids)
+
+
+def test_without_a_secret_key_nobody_looks(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        zk = await made.zk()
+        await zk.create_delegation_token_paths()
+        await zk.set_or_create_delegation_token(token(made, "expired", expires_ms=-1))
+        await made.start(1)
+        await made.settled()
+        assert await tokens(made) == ["expired"]
+
+    play(story)
