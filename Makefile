@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once mixed
+.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once mixed mutants-by-test controller-scale
 
 setup: $(STAMP)
 
@@ -53,6 +53,10 @@ check: setup
 bench: setup
 	$(BIN)/barnabas bench all
 
+# What one partition costs its controller, in time and memory, as there are more of them (two minutes).
+controller-scale: setup
+	$(BIN)/python bench/controller_scale.py 10000 30000 100000
+
 # The Spark source beside the official connector, in interleaved pairs; wants a quiet machine.
 bench-spark: setup
 	$(BIN)/barnabas bench spark
@@ -67,6 +71,10 @@ sim: setup
 # Historical bugs, put back one by one, and whether the simulator finds them; ONLY=B20,B27 for a share. See docs/recall.md.
 mutants: setup
 	$(BIN)/python tests/mutants --only "$(ONLY)"
+
+# Tests that hold one of those bugs each, tried on the bug put back.
+mutants-by-test: setup
+	$(BIN)/python tests/mutants/named_tests.py --only "$(ONLY)"
 
 # A cluster of processes that is broken every 20 seconds, and judged at the end. As root, with links and disks as well.
 chaos: setup

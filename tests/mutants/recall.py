@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from mutants.named_tests import NAMED_TESTS
 from mutants.table import ABSENT, MUTANTS
 
 CPU_SECONDS = 600
@@ -69,6 +70,19 @@ def write_recall(results: dict[str, dict[str, Any]]) -> None:
             else:
                 checker = "**not caught**" if is_missed(result) else "not caught yet"
         lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
+    lines += [
+        "",
+        "## Held by a test",
+        "",
+        "A test fails on each of these mutants, whatever the simulator finds; `make mutants-by-test` tries it.",
+        "",
+        "| bug | test |",
+        "| --- | --- |",
+    ]
+    lines += [
+        f"| {bug} | `{test.partition('::')[2]}` in `{test.partition('::')[0]}` |"
+        for bug, test in sorted(NAMED_TESTS.items())
+    ]
     lines += ["", "## Not mutated", "", "| bug | why |", "| --- | --- |"]
     lines += [f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())]
     RECALL.write_text("\n".join(lines) + "\n")

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replica_worlds import Node
+from replica_worlds import TOPIC_ID, Node, state
 from test_replicas import TOPIC_PARTITION, Peer, play
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
@@ -66,6 +67,14 @@ class Hesitant(Peer):
         return answered
 
 
+def follows_another_partition(peer: Peer) -> None:
+    """Broker 1 leads it; so the fetcher from there goes on when the first partition leaves it."""
+    other = state(1, 0, (1,), (1, 2), 0)
+    other.partition_index = 1
+    topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(TOPIC_PARTITION.topic, TOPIC_ID, [other])
+    peer.replicas.become_leader_or_follower(LeaderAndIsrRequest(1, controller_epoch=1, topic_states=[topic]))
+
+
 def test_b21_a_late_answer_cuts_nothing_of_what_this_broker_leads_by_now(tmp_path: Path) -> None:
     """KAFKA-10371: the follower asks where its leader's log begins; before it hears that, it is the leader itself."""
 
@@ -75,6 +84,7 @@ def test_b21_a_late_answer_cuts_nothing_of_what_this_broker_leads_by_now(tmp_pat
         for _ in range(4):
             await one.append(b"x", acks=1)
         await one.replicas.delete_records([(TOPIC_PARTITION, 4)], 1)
+        follows_another_partition(two)
         two.leads(1, 0, (1,))
         await one.asked.wait()
         two.leads(2, 1, (2,))

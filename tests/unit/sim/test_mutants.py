@@ -7,6 +7,7 @@ import types
 
 import pytest
 from mutants.copies import edited
+from mutants.named_tests import NAMED_TESTS, ROOT
 from mutants.table import ABSENT, MUTANTS, Mutant
 
 
@@ -28,3 +29,10 @@ def test_a_mutant_applies_and_imports(mutant: Mutant) -> None:
 def test_every_one_of_the_92_bugs_is_a_mutant_or_has_a_reason() -> None:
     mutated = [mutant.bug for mutant in MUTANTS]
     assert sorted([*mutated, *ABSENT]) == [f"B{number:02d}" for number in range(1, 93)]
+
+
+@pytest.mark.parametrize("bug", NAMED_TESTS)
+def test_a_test_that_holds_a_bug_is_there(bug: str) -> None:
+    path, _, name = NAMED_TESTS[bug].partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text()
+    assert any(mutant.bug == bug for mutant in MUTANTS)
