@@ -327,6 +327,44 @@ def lag(
 
 
 @app.command()
+def mirror(
+    topics: Topics,
+    to: Annotated[str, typer.Option("--to", metavar="H:P,..", help="The target cluster's bootstrap servers.")],
+    checkpoint: Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="Where the next run goes on from.")],
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", metavar="GROUP", help="Translate its offsets; may be repeated.")
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, a batch each so often.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Copy topics into another cluster, exactly once, partitions and order kept; then translate groups' offsets."""
+    from barnabas.spark.jobs import mirror as job
+
+    servers, _ = reach(bootstrap, topics)
+    target, _ = reach(to, topics)
+    with spark_session("mirror", master, conf) as spark:
+        query = job.mirror(spark, servers, target, topics, checkpoint=checkpoint, every_s=every)
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+        records = sum(progress["numInputRows"] for progress in query.recentProgress)
+        translated = job.translate(servers, target, topics, groups or [])
+        job.commit_translated(target, translated)
+    if output is Format.json:
+        print_json({"records": records, "groups": [each._asdict() for each in translated]})
+        return
+    print(f"{records:,} records into {target}")
+    if translated:
+        print_table(["group", "topic", "partition", "source", "target"], translated)
+
+
+@app.command()
 def profile(
     topics: Topics,
     picture: Annotated[Path | None, typer.Option("--picture", metavar="FILE.png", help="Draw it, too.")] = None,
@@ -401,3 +439,42 @@ def profile(
 
 def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
+
+
+@app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory that is new or empty.")],
+    bootstrap: Bootstrap = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Make an example project for spark-pipelines: topic, streaming table, materialized view, topic."""
+    from barnabas.cli.connect import bootstrap_from
+    from barnabas.spark.jobs import JobError
+    from barnabas.spark.jobs.project import make_project
+
+    try:
+        files = make_project(directory, bootstrap_from(bootstrap, {}))
+    except JobError as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
+    if output is Format.json:
+        print_json({"directory": str(directory), "files": [str(file) for file in files]})
+    else:
+        print(*files, sep="\n")
+        print(f"Run it as {directory / 'README.md'} says.")
+
+
+@app.command()
+def run(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A project with a spark-pipeline.yml.")],
+    master: Master = "local[*]",
+) -> None:
+    """Run a project of declarative pipelines (spark-pipelines), with Barnabas' Java and Python."""
+    from barnabas.spark.jobs import JobError
+    from barnabas.spark.jobs.project import run_project
+    from barnabas.spark.session import SparkUnavailable
+
+    try:
+        code = run_project(directory, master)
+    except (JobError, SparkUnavailable) as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
+    raise typer.Exit(1 if code else 0)

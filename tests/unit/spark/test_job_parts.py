@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from barnabas.cli.spark_run import cause_of
+from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.audit import columns_of
+from barnabas.spark.jobs.mirror import first_at_or_after
 from barnabas.spark.jobs.profile import batched, shares
+from barnabas.spark.jobs.project import make_project
 from barnabas.wire.records import Record
 
 WORKER = """An exception was thrown from the Python worker.
@@ -38,3 +45,28 @@ def test_codecs_are_tried_on_batches_of_a_producers_size() -> None:
     tried = shares(groups)
     assert set(tried) == {"gzip", "snappy", "lz4", "zstd"}
     assert all(0 < share < 0.7 for share in tried.values())
+
+
+def test_a_groups_offset_is_found_in_the_mirror_by_its_origin() -> None:
+    # Target offset -> source offset; 3 and 7 are transaction markers, source offsets 12 and 13 were compacted away.
+    origins = {0: 10, 1: 11, 2: 14, 4: 15, 5: 16, 6: 17}
+
+    def origin_from(at: int) -> int | None:
+        return next((origins[offset] for offset in range(at, 8) if offset in origins), None)
+
+    found = {offset: first_at_or_after(offset, 0, 8, origin_from) for offset in (5, 10, 11, 12, 14, 15, 17, 18, 99)}
+    assert found == {5: 0, 10: 0, 11: 1, 12: 2, 14: 2, 15: 3, 17: 6, 18: 7, 99: 7}
+
+
+def test_an_example_project_is_made_in_an_empty_directory_only(tmp_path: Path) -> None:
+    files = make_project(tmp_path / "p", "127.0.0.1:1")
+    assert [str(file.relative_to(tmp_path / "p")) for file in files] == [
+        "spark-pipeline.yml",
+        "transformations/orders.py",
+        "fill.py",
+        "README.md",
+    ]
+    compile(files[1].read_text(), "orders.py", "exec")
+    assert '"127.0.0.1:1"' in files[1].read_text()
+    with pytest.raises(JobError, match="not empty"):
+        make_project(tmp_path / "p", "127.0.0.1:1")

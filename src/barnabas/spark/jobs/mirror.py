@@ -1,0 +1,168 @@
+"""``mirror``: topics of one cluster into another, exactly once, and the groups' offsets translated.
+
+A streaming query reads with read_committed and writes each micro-batch in one transaction of the target cluster, into
+the same partitions and in the same order. Offsets differ there: transactions take offsets for their markers, and the
+source may have lost some to compaction. So each record is given a header, `SOURCE_OFFSET`, with its offset in the
+source. It grows with the target's offset, and a group's offset is translated by a binary search for it: no table of
+offsets has to be kept, and any reader can tell where a record came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
+from barnabas.model.ids import TopicPartition
+from barnabas.spark.fetching import fetched
+from barnabas.spark.groups import commit_offsets
+from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.lag import committed_offsets
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import OffsetRange
+from barnabas.spark.shuffle import by_target_partition
+from barnabas.wire.records import records_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+SOURCE_OFFSET: Final = "barnabas-source-offset"
+"""The header's name; its value is the offset in decimal digits."""
+
+
+class Translated(NamedTuple):
+    """A group's offset in the source, and where that is in the target."""
+
+    group: str
+    topic: str
+    partition: int
+    source: int
+    target: int
+
+
+def mirror(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    topics: Sequence[str],
+    *,
+    checkpoint: str,
+    sink_id: str | None = None,
+    every_s: float | None = None,
+) -> StreamingQuery:
+    """Starts the query: up to what is there now, or (`every_s`) on and on. `checkpoint` is where it goes on from.
+
+    The topics must exist in the target with as many partitions. `sink_id` names the mirror in the target; by default
+    it is made of the source cluster's id. Raises `JobError`.
+    """
+    from pyspark.sql import functions as sql
+
+    with BlockingCluster(source, "barnabas-mirror") as cluster, BlockingCluster(target, "barnabas-mirror") as other:
+        here, there = cluster.refresh(topics), other.refresh(topics)
+    if here.cluster_id == there.cluster_id:
+        raise JobError(f"Source and target are the same cluster, {here.cluster_id}: name another by --to")
+    for topic in topics:
+        wanted, found = len(here.partitions(topic)), len(there.partitions(topic))
+        if found < wanted:
+            what = f"has {found} partitions" if found else "is not there"
+            raise JobError(f"Topic {topic} {what} in the target and has {wanted} in the source: make it there first")
+    options = {
+        "kafka.bootstrap.servers": target,
+        "delivery": "exactly-once",
+        "sinkId": sink_id or f"mirror-{here.cluster_id}",
+        "markerTopic": topics[0],
+    }
+    origin = sql.struct(
+        sql.lit(SOURCE_OFFSET).alias("key"), sql.col("offset").cast("string").cast("binary").alias("value")
+    )
+    no_headers = sql.array().cast("array<struct<key:string,value:binary>>")
+    records = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", source)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+        .option("kafka.isolation.level", "read_committed")
+        .option("includeHeaders", "true")
+        .load()
+        .withColumn("headers", sql.concat(sql.coalesce("headers", no_headers), sql.array(origin)))
+        .select("topic", "partition", "key", "value", "headers", "timestamp")
+    )
+    writer = (
+        by_target_partition(records, options, topics=topics)
+        .writeStream.format("barnabas")
+        .options(**options)
+        .option("checkpointLocation", checkpoint)
+    )
+    once = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
+    return writer.trigger(**once).start()
+
+
+def translate(source: str, target: str, topics: Sequence[str], groups: Sequence[str]) -> list[Translated]:
+    """Where the offsets that `groups` committed in the source are in the target; nothing is committed."""
+    found = []
+    with BlockingCluster(source, "barnabas-mirror") as here, BlockingCluster(target, "barnabas-mirror") as there:
+        there.refresh(topics)
+        for group in groups:
+            committed = {each: at for each, at in committed_offsets(here, group).items() if each.topic in topics}
+            if not committed:
+                continue
+            low = there.list_offsets(dict.fromkeys(committed, EARLIEST))
+            high = there.list_offsets(dict.fromkeys(committed, LATEST), isolation_level=READ_COMMITTED)
+            for each, offset in sorted(committed.items()):
+
+                def origin_from(at: int, each: TopicPartition = each, end: int = high[each].offset) -> int | None:
+                    return _origin_from(there, target, each, at, end)
+
+                place = first_at_or_after(offset, low[each].offset, high[each].offset, origin_from)
+                found.append(Translated(group, *each, offset, place))
+    return found
+
+
+def commit_translated(target: str, translated: Sequence[Translated]) -> None:
+    """Commits them in the target, for groups without members there. Raises `KafkaError`."""
+    by_group: dict[str, dict[TopicPartition, int]] = {}
+    for each in translated:
+        by_group.setdefault(each.group, {})[TopicPartition(each.topic, each.partition)] = each.target
+    with BlockingCluster(target, "barnabas-mirror") as cluster:
+        for group, offsets in by_group.items():
+            commit_offsets(cluster, group, offsets)
+
+
+def first_at_or_after(offset: int, low: int, high: int, origin_from: Callable[[int], int | None]) -> int:
+    """The smallest target offset in [`low`, `high`] with no record before it that the group still has to read.
+
+    `origin_from` gives the source offset of the first record at or after a target offset, None where there is none.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        origin = origin_from(middle)
+        if origin is None or origin >= offset:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _origin_from(cluster: BlockingCluster, target: str, place: TopicPartition, at: int, end: int) -> int | None:
+    options = SourceOptions.parse(
+        {
+            "kafka.bootstrap.servers": target,
+            "subscribe": place.topic,
+            "kafka.isolation.level": "read_committed",
+            "kafka.fetch.max.bytes": "65536",
+        }
+    )
+    for part in fetched(cluster, OffsetRange(place.topic, place.partition, at, end), options):
+        for header, begin, stop in part.batches:
+            if header.is_control:
+                continue
+            for record in records_of(part.data, begin, stop):
+                if record.offset < at:
+                    continue
+                for name, value in reversed(record.headers):
+                    if name == SOURCE_OFFSET and value is not None:
+                        return int(value)
+                raise JobError(f"{place} has a record at offset {record.offset} that no mirror wrote: it has no header")
+    return None
