@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once mixed mutants-by-test controller-scale
+.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once mixed mutants-by-test controller-scale disks
 
 setup: $(STAMP)
 
@@ -84,6 +84,10 @@ chaos: setup
 differential: setup
 	BARNABAS_DIFFERENTIAL_OPERATIONS=1000000 $(PYTEST) -m apache -k same_operations \
 		tests/conformance/test_coordinator_beside_zookeeper.py
+
+# Log directories that are moved, throttled, full and damaged, with processes and Kafka's tools (two minutes).
+disks: setup
+	BARNABAS_DISKS=1 $(PYTEST) tests/process/test_log_dirs.py tests/process/test_bad_disks.py
 
 # The coordinator on disks that fail, 2,000 plays.
 power-loss: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import Cluster, eventually
 
-pytestmark = pytest.mark.apache
+pytestmark = [
+    pytest.mark.apache,
+    pytest.mark.skipif(not os.environ.get("BARNABAS_DISKS"), reason="many tools of Apache Kafka: make disks"),
+]
 
 RECORDS = 400
 
