@@ -1,4 +1,4 @@
-"""Transactional requests, good and bad, to Barnabas and to Apache Kafka 3.9.1: the same answers, field by field.
+"""Requests of transactions and of groups' offsets, good and bad, to ours and to Apache Kafka 3.9.1: the same answers.
 
 A case is a story of requests. What it tells are the answers, in which producer ids and times are masked; the first run
 is ours, and the second, Apache's, has to tell the same.
@@ -27,11 +27,16 @@ from barnabas.wire.messages.describe_transactions import DescribeTransactionsReq
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
+from barnabas.wire.messages.join_group import JoinGroupRequest
+from barnabas.wire.messages.leave_group import LeaveGroupRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.messages.sync_group import SyncGroupRequest
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.wire.records import Record, build_batch
@@ -324,6 +329,41 @@ def offsets_in_transactions(scene: Scene) -> None:
     scene.tell(OffsetFetchRequest(groups=[stable], require_stable=True), 8)
 
 
+def offsets_of_a_group(scene: Scene) -> None:
+    """Each refusal leaves the offset that was committed before it."""
+    topic, group = scene.topic(), "group-i"
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", b"")
+    joined = scene.ask(JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [protocol]), 3)
+    member, generation = joined.member_id, joined.generation_id
+    assert joined.error_code == 0
+    mine = SyncGroupRequest.SyncGroupRequestAssignment(member, b"all")
+    scene.tell(SyncGroupRequest(group, generation, member, assignments=[mine]), 3)
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
+
+    def commit(
+        version: int, of: int, who: str, *, name: str = topic, partition: int = 0, offset: int = 9, metadata: str = ""
+    ) -> None:
+        committed = OffsetCommitRequest.OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
+        named = OffsetCommitRequest.OffsetCommitRequestTopic(name, [committed])
+        scene.tell(OffsetCommitRequest(group, of, who, topics=[named]), version)
+        scene.tell(OffsetFetchRequest(groups=[asked]), 8)
+
+    commit(8, generation, member, offset=5, metadata="m" * 4096)
+    for version in (1, 2, 5, 7, 9):
+        commit(version, generation + 1, member)
+        commit(version, generation - 1, member)
+        commit(version, generation, "stranger")
+        commit(version, -1, "")  # as one who is in no group
+        commit(version, generation, member, metadata="m" * 4097)
+        commit(version, generation, member, name="absent")
+        commit(version, generation, member, partition=9)
+    for of, who in ((generation + 1, member), (generation, "stranger")):
+        scene.tell(HeartbeatRequest(group, of, who), 3)
+        scene.tell(SyncGroupRequest(group, of, who), 3)
+    scene.tell(LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.MemberIdentity("stranger")]), 4)
+    scene.tell(HeartbeatRequest(group, generation, member), 3)  # it is still in the group
+
+
 def end_markers(scene: Scene) -> None:
     topic, gone = scene.topic(), scene.topic()
     scene.begin("f")
@@ -385,6 +425,7 @@ STORIES: list[Callable[[Scene], None]] = [
     ends,
     batches_in_and_out_of_transactions,
     offsets_in_transactions,
+    offsets_of_a_group,
     end_markers,
     lists_and_descriptions,
     coordinators,
