@@ -21,7 +21,7 @@ def test_transfers_are_whole_and_results_exact_under_faults(seed: int) -> None:
     outcome = run_transactions(seed)
     assert outcome.good, told(outcome)
     assert outcome.committed > 20
-    assert outcome.aborted > 5
+    assert outcome.aborted >= 3
     assert outcome.results == 120
 
 
