@@ -54,7 +54,7 @@ def fill(bootstrap: str) -> None:
     compacted = {"cleanup.policy": "compact", "segment.bytes": "16384", "min.cleanable.dirty.ratio": "0.01"}
     create(
         bootstrap,
-        *(NewTopic(f"eq-{codec}", 2, 1, config={"retention.ms": "-1"}) for codec in CODECS),
+        *(NewTopic(f"eq-{codec}", 1 + (codec == "none"), 1, config={"retention.ms": "-1"}) for codec in CODECS),
         NewTopic("eq-transactions", 2, 1),
         NewTopic("eq-empty", 1, 1),
         NewTopic("eq-compacted", 1, 1, config=compacted),
