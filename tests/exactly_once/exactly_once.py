@@ -31,7 +31,6 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer
 
 PARTITIONS = 6
-BATCHES = 20
 SILENCE_S = 60
 HERE = Path(__file__).parent
 STEPS = {
@@ -50,6 +49,7 @@ def main() -> int:
     parser.add_argument("--deaths", help="who dies where, with commas, instead of all: driver:written,leader:writing")
     parser.add_argument("--timeout", type=float, default=3_600, help="seconds for a single start of the query")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     began = time.monotonic()
     deaths = arguments.deaths.split(",") if arguments.deaths else all_deaths(arguments.delivery, arguments.spark)
     with ExitStack() as stack:
@@ -68,7 +68,8 @@ def main() -> int:
         given = {
             "bootstrap": kafka.bootstrap,
             "delivery": arguments.delivery,
-            "batch": max(1, arguments.records // BATCHES),
+            # Each death takes a batch of its own, more or less.
+            "batch": max(1, arguments.records // (len(deaths) + 2)),
             "checkpoint": f"file://{directory}/checkpoint",
             "dying": str(dying),
             "master": master,

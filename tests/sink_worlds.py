@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
@@ -29,6 +29,11 @@ CONFIG = {
 Rows = Sequence[tuple[bytes, int]]
 
 
+class HasBootstrap(Protocol):
+    @property
+    def bootstrap(self) -> str: ...
+
+
 class Died(Exception):
     """A process ends here."""
 
@@ -37,7 +42,7 @@ class Died(Exception):
 class Query:
     """One query with a checkpoint of its own. `dies` says where: the process that reaches that step ends there."""
 
-    kafka: KafkaCluster
+    kafka: HasBootstrap
     topic: str
     name: str = "query"
     delivery: str = "exactly-once"
