@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from barnabas.sim.disk import Inode
 from barnabas.wire.records import check_crc
 
 SEQUENCES: Final = 1 << 31
@@ -89,8 +91,12 @@ def whole_batches(durable: dict[str, bytes], links: list[Link]) -> int:
         data, at = durable[path], 0
         while at + 61 <= len(data) and count < len(links):
             size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-            if size < 61 or at + size > len(data) or int.from_bytes(data[at : at + 8], "big") != links[count].base:
+            base = int.from_bytes(data[at : at + 8], "big")
+            if size < 61 or at + size > len(data) or base > links[count].base:
                 return count
+            if base < links[count].base:
+                at += size  # it was deleted, which nobody syncs
+                continue
             try:
                 check_crc(memoryview(data), at, at + size)
             except ValueError:
@@ -98,3 +104,14 @@ def whole_batches(durable: dict[str, bytes], links: list[Link]) -> int:
             at += size
             count += 1
     return count
+
+
+def checkpointed(names: Mapping[str, Inode], directory: str, file: str) -> dict[str, int]:
+    """A checkpoint's offsets by partition: below a version and a count stand topic, partition and offset."""
+    inode = names.get(f"{directory}/{file}")
+    return {} if inode is None else read_checkpoint(bytes(inode.cached))
+
+
+def read_checkpoint(data: bytes) -> dict[str, int]:
+    lines = data.decode(errors="replace").splitlines()[2:]
+    return {f"{each[0]}-{each[1]}": int(each[2]) for each in map(str.split, lines) if len(each) == 3}

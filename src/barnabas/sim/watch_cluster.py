@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.broker.handlers import produce
@@ -11,12 +11,11 @@ from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember
 from barnabas.controller.controller import KafkaController
-from barnabas.coordinator.groups import GroupState
 from barnabas.log.checkpoints import HIGH_WATERMARKS
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.replicas import Replicas
-from barnabas.sim.disk import Inode
+from barnabas.sim.chain import checkpointed
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History
@@ -116,7 +115,12 @@ class ClusterWatch:
             answer = original(broker, request, appended, context)
             if request.acks == 0:
                 self.world.check("R8")
-                failed = [each for results in appended for each in results if each.error_code]
+                failed = [
+                    f"{each.topic_partition} {each.error.name}"
+                    for results in appended
+                    for each in results
+                    if each.error
+                ]
                 if failed:
                     self.world.violated(
                         "R8",
@@ -134,12 +138,16 @@ class ClusterWatch:
 
         def checkpoint_high_watermarks(log_dirs: Any, offsets: Any) -> None:
             names = self.world.nodes[node()].volume.names
-            before = {path: _checkpointed(names, path) for path in log_dirs.online_paths}
+            before = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in log_dirs.online_paths}
             original(log_dirs, offsets)
             self.world.check("R5")
             for path, known in before.items():
                 there = log_dirs.logs_in(path)
-                lost = [each for each in known if each in map(str, there) and each not in _checkpointed(names, path)]
+                lost = [
+                    each
+                    for each in known
+                    if each in map(str, there) and each not in checkpointed(names, path, HIGH_WATERMARKS)
+                ]
                 if lost and path in log_dirs.online_paths:
                     self.world.violated(
                         "R5", f"{node()} forgets the high watermarks of {lost} in {path}", lost[0], node()
@@ -171,7 +179,7 @@ class ClusterWatch:
         for name, broker in world.brokers.items():
             for partition in broker.groups._partitions.values():
                 for group_id, group in partition.groups.items():
-                    if group.state is not GroupState.COMPLETING_REBALANCE or world.disturbed(name):
+                    if not group._pending_sync or world.disturbed(name):
                         continue
                     key = name, group_id, group.generation_id
                     since_ns = waiting[key] = self._awaiting_sync.get(key, world.loop.now_ns)
@@ -209,10 +217,3 @@ class ClusterWatch:
                     "G3", f"{owner} and {member._member_id} both own {each} in generation {generation} of {group}",
                     str(each),
                 )  # fmt: skip
-
-
-def _checkpointed(names: Mapping[str, Inode], path: str) -> dict[str, int]:
-    """The high watermarks in a directory's checkpoint: a version, a count, then topic, partition and offset."""
-    inode = names.get(f"{path}/{HIGH_WATERMARKS}")
-    lines = [] if inode is None else bytes(inode.cached).decode().splitlines()[2:]
-    return {f"{topic}-{number}": int(offset) for topic, number, offset in map(str.split, lines)}

@@ -222,7 +222,12 @@ class LogWatch:
     def _around_append_as_leader(self, original: Any) -> Any:
         def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
             end = log.log_end_offset
-            info = original(log, records, leader_epoch, **named)
+            try:
+                info = original(log, records, leader_epoch, **named)
+            except KafkaError as error:
+                if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    self._out_of_order(log, memoryview(records))
+                raise
             chain = self.chain_of(log)
             if chain is None or info.duplicate or log.log_end_offset == end:
                 return info
@@ -270,6 +275,22 @@ class LogWatch:
             world.violated(
                 "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "
                 f"{last}", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def _out_of_order(self, log: Log, view: memoryview) -> None:
+        """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known."""
+        chain = self.chain_of(log)
+        header = next((header for header, _, _ in batches(view)), None)
+        if chain is None or header is None:
+            return
+        self.world.check("T1")
+        entry = log.producers.entries.get(header.producer_id)
+        known = chain.producers.get(header.producer_id)
+        follows = known == (header.producer_epoch, (header.base_sequence - 1) % SEQUENCES)
+        if entry is None or follows:
+            self.world.violated(
+                "T1", f"{chain.node} refused sequence {header.base_sequence} of producer {header.producer_id} for "
+                f"{chain.partition}; the last one was {known}", chain.partition, chain.node,
             )  # fmt: skip
 
     def _dir_works(self, log: Log, chain: Chain) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
+from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
 from barnabas.model.ids import TopicPartition
-from barnabas.sim.chain import Chain, Link, bytes_in, whole_batches
+from barnabas.sim.chain import Chain, Link, bytes_in, read_checkpoint, whole_batches
 from barnabas.sim.world import DATA, World, broker_name, broker_number
 
 if TYPE_CHECKING:
@@ -145,8 +147,26 @@ class RestartWatch:
             if prefix is None:
                 continue
             durable = volume.durable_files(prefix + "/")
-            self._synced[name, partition] = whole_batches(durable, links)
+            synced = self._synced[name, partition] = whole_batches(durable, links)
+            if dead.how == "power-lost" and not dead.in_trouble:
+                self._starts_as_it_should(name, partition, prefix, dead, links[synced - 1].last + 1 if synced else 0)
             self._before_loss[name, partition] = prefix, links, bytes_in(volume.names, prefix)
+
+    def _starts_as_it_should(self, name: str, partition: str, prefix: str, dead: Dead, synced_end: int) -> None:
+        """R15: recovery will begin where data is synced, and it will be done."""
+        world, directory = self.world, prefix.rpartition("/")[0]
+        world.check("R15")
+        durable = world.nodes[name].volume.durable_files(directory + "/")
+        if f"{directory}/{CLEAN_SHUTDOWN_FILE}" in durable:
+            world.violated(
+                "R15", f"{name} serves, and the marker of a clean stop is still on the platter", partition, name
+            )
+        recovered = read_checkpoint(durable.get(f"{directory}/{RECOVERY_POINTS}", b"")).get(partition, 0)
+        if recovered > max(synced_end, dead.log_start):
+            world.violated(
+                "R15", f"recovery of {partition} on {name} would begin at {recovered}, and only what is before "
+                f"{synced_end} is synced", partition, name,
+            )  # fmt: skip
 
     def power_gone(self, name: str) -> None:
         """A copy is wiped when not every byte of it came through."""
