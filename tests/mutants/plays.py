@@ -202,7 +202,7 @@ OWN: Final = dict(
             "B53",
             _plan(
                 at(0, "produce", 40, client="producer", topic="orders", records=1_500, bytes=200),
-                *(at(seconds, "lost-pages", 0.5, node="broker-1") for seconds in (5, 15, 25)),
+                *(at(seconds, "lost-pages", 0.5, node="broker-1") for seconds in (9, 27)),
                 length=42,
                 segment_bytes=8_000,
             ),
@@ -265,7 +265,7 @@ OWN: Final = dict(
             "B49",
             _plan(
                 produce(24, 400),
-                at(3, "bit-flip", 10, links=["broker-0>broker-1", "broker-0>broker-2", "broker-1>broker-2"], count=2),
+                at(3, "bit-flip", 10, links=[f"{a}>{b}" for a in _BROKERS for b in _BROKERS if a != b], count=2),
                 length=26,
             ),
         ),
@@ -285,7 +285,7 @@ OWN: Final = dict(
             "B70",
             _plan(
                 produce(40),
-                at(1, "group", 38, client="member", group="readers", topic="orders"),
+                at(1, "group", 19, client="member", group="readers", topic="orders"),
                 at(4, "pause", 9, node="leader:__consumer_offsets-1"),
                 at(22, "elect", topic="__consumer_offsets", unclean=False),
                 length=40,
