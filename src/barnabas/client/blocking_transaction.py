@@ -129,7 +129,7 @@ class BlockingTransaction:
             again = True
             trouble: KafkaError | None = None
             for leader, group in by_leader(missing, self._cluster.metadata).items():
-                if leader == NO_BROKER:
+                if leader not in self._cluster.metadata.brokers:
                     trouble = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{group[0]} has no leader")
                     continue
                 answer = self._cluster.broker(leader).send(describe_producers_request(group))

@@ -169,7 +169,8 @@ def _fenced(options: SinkOptions, what: str, error: KafkaError) -> str:
     return (
         f"{what} lost its transaction ({error}): another query uses sinkId {options.sink_id!r}, a newer run of this "
         f"query has begun, or the batch took longer than kafka.transaction.timeout.ms={options.transaction_timeout_ms}."
-        " Nothing of it counts. Start the query again when it is the only one with this sinkId."
+        " Nothing of it counts, unless its commit was under way, which the next run sees. Start the query again when it"
+        " is the only one with this sinkId."
     )
 
 

@@ -141,17 +141,22 @@ class TaskTransactions(Deliverer):
         return TransactionIdentity(self._name(each.task), each.producer_id, each.epoch)
 
     def _commit_tasks(self, cluster: BlockingCluster, marker: Marker, attempt: Attempt | None = None) -> None:
+        """Commits all that can be, and then raises `SinkError` if one was lost."""
+        lost: list[tuple[TaskTransaction, ProducerFenced]] = []
         for number, each in enumerate(marker.decided):
             try:
                 self.transaction(cluster, self._identity(each)).end(committed=True)
             except ProducerFenced as error:
-                raise SinkError(
-                    f"Batch {marker.batch} was decided, and the rows of its task {each.task} are lost: their"
-                    f" transaction {self._name(each.task)!r} ended before it was committed ({error}). Write the batch's"
-                    " rows again by other means, then start the query with takeOver=true, which goes on behind it."
-                ) from error
+                lost.append((each, error))
             if number == 0 and attempt is not None:
                 attempt.reached(Step.ENDING)
+        if lost:
+            tasks = ", ".join(str(each.task) for each, _ in lost)
+            raise SinkError(
+                f"Batch {marker.batch} was decided, and the rows of its task {tasks} are lost: the transaction"
+                f" {self._name(lost[0][0].task)!r} ended before it was committed ({lost[0][1]}). Write these rows again"
+                " by other means, then start the query with takeOver=true, which goes on behind the batch."
+            ) from lost[0][1]
 
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
         """What is not decided is aborted; what is, is left to the next run."""
