@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +12,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from barnabas.client.blocking import BlockingCluster
+from barnabas.client.connection import ConnectionLost
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.access import connected
-from barnabas.spark.fetching import DataLoss, fetched
+from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.plan import OffsetRange
+from barnabas.spark.plan import DataLoss, OffsetRange
 from barnabas.spark.topics import bounds, covered
 from barnabas.wire.records import records_of
 
@@ -146,3 +148,20 @@ def test_a_partition_without_any_leader_is_said_in_time(kafka_cluster: Any) -> N
     with pytest.raises(KafkaError) as refused, connected(options.access) as cluster:
         list(fetched(cluster, OffsetRange("alone", 0, 0, 10), options))
     assert refused.value.code in (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
+
+
+def test_a_task_waits_for_brokers_that_are_away_for_a_moment(kafka_cluster: Any) -> None:
+    kafka_cluster.create_topic("away", partitions=1, replication_factor=3)
+    produce(kafka_cluster.bootstrap, "away", 10)
+    given = {"kafka.bootstrap.servers": kafka_cluster.bootstrap, "subscribe": "away", "kafka.client.id": "waits"}
+    options = SourceOptions.parse(given).for_batch()
+    for broker in kafka_cluster.brokers:
+        broker.kill()
+    with pytest.raises(ConnectionLost, match="can be reached"), connected(options.access):
+        pass
+    back = threading.Thread(target=lambda: [broker.start() for broker in kafka_cluster.brokers])
+    back.start()
+    with connected(options.access, patient=True) as cluster:
+        answers = list(fetched(cluster, OffsetRange("away", 0, 0, 10), options))
+    back.join()
+    assert sum(header.record_count for each in answers for header, _, _ in each.batches) == 10

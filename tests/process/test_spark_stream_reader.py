@@ -13,8 +13,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from barnabas.spark.fetching import DataLoss
 from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import DataLoss
 from barnabas.spark.stream import TopicStreamReader
 
 ALL = ReadAllAvailable()

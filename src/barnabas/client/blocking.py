@@ -226,6 +226,11 @@ class BlockingCluster:
             connection.close()
         self._connections.clear()
 
+    @property
+    def known(self) -> bool:
+        """Whether it has told its brokers."""
+        return bool(self.metadata.brokers)
+
     def _connection(self, host: str, port: int) -> BlockingConnection:
         connection = self._connections.get((host, port))
         if connection is None or connection.closed:

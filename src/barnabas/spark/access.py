@@ -119,15 +119,17 @@ _idle: dict[ClusterAccess, BlockingCluster] = {}
 
 
 @contextlib.contextmanager
-def connected(access: ClusterAccess) -> Iterator[BlockingCluster]:
-    """A cluster that has answered once, with what it knows from earlier uses in this process.
+def connected(access: ClusterAccess, *, patient: bool = False) -> Iterator[BlockingCluster]:
+    """A cluster, with what it knows from earlier uses in this process.
 
-    The first connection is tried at every address and not again: a wrong address is said at once. Later losses are
-    retried. Raises `ConnectionLost`.
+    The first connection is tried at every address and not again: a wrong address is said at once. Not so for the
+    `patient`, tasks whose planning has reached the cluster a moment ago. Later losses are retried. Raises
+    `ConnectionLost`.
     """
     cluster = _idle.pop(access, None)
     if cluster is None:
         cluster = access.made()
+    if not cluster.known and not patient:
         try:
             cluster.any()
         except (OSError, WireError) as error:  # bytes that are no answer: the listener speaks TLS, or isn't Kafka's

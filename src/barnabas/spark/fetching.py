@@ -13,7 +13,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID
 from barnabas.spark.arrow import Fetched
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.plan import OffsetRange
+from barnabas.spark.plan import DataLoss, OffsetRange, lost
 from barnabas.wire.api import ApiKey
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import BatchHeader, batches, check_crc
@@ -38,10 +38,6 @@ _LEADER_MOVED: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-
-
-class DataLoss(RuntimeError):
-    """Records that the read was to cover are not in the topic any more."""
 
 
 class _Posted(NamedTuple):
@@ -202,14 +198,6 @@ class _Fetching:
             )
         time.sleep(_RETRY_PAUSE_S)
         self._cluster.refresh([self._wanted.topic])
-
-
-def lost(what: OffsetRange, why: str) -> str:
-    """The sentence about records that were to be read and are not there."""
-    return (
-        f"{what.topic_partition}: offsets {what.start} to {what.end - 1} are gone, because {why}. Set "
-        "failOnDataLoss=false to go on without them."
-    )
 
 
 class _Aborted:

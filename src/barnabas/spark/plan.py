@@ -35,6 +35,18 @@ class OffsetRange(NamedTuple):
         return f"{self.topic_partition} [{self.start}, {self.end})"
 
 
+class DataLoss(RuntimeError):
+    """Records that a read was to cover are not in the topic any more."""
+
+
+def lost(what: OffsetRange, why: str) -> str:
+    """The sentence about records that were to be read and are not there."""
+    return (
+        f"{what.topic_partition}: offsets {what.start} to {what.end - 1} are gone, because {why}. Set "
+        "failOnDataLoss=false to go on without them."
+    )
+
+
 class Bounds(NamedTuple):
     """What a partition has now: the first offset kept and the one behind the last that may be read."""
 

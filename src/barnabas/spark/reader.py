@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from barnabas.spark.access import connected
 from barnabas.spark.filters import Pushed
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.plan import Bounds, OffsetRange, cut
+from barnabas.spark.plan import Bounds, DataLoss, OffsetRange, cut
 from barnabas.spark.topics import bounds, covered, resolved
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         self, cluster: BlockingCluster, now: dict[TopicPartition, Bounds]
     ) -> dict[TopicPartition, tuple[int, int]]:
         """Start and end of each partition as the options have them. Raises `DataLoss`."""
-        from barnabas.spark.fetching import DataLoss
-
         options = self._options
         assert options.starting is not None
         assert options.ending is not None
@@ -100,5 +98,5 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
         from pyspark.sql.pandas.types import to_arrow_type
 
         columns = columns._replace(value_type=to_arrow_type(schema["value"].dataType, timezone="UTC"))
-    with connected(options.access) as cluster:
+    with connected(options.access, patient=True) as cluster:
         yield from record_batches(fetched(cluster, wanted, options), wanted, columns, options.value, compiled=compiled)

@@ -27,10 +27,18 @@ from barnabas.client.offsets import EARLIEST
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.spark.access import connected
-from barnabas.spark.fetching import DataLoss, lost
 from barnabas.spark.groups import commit_offsets
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.plan import OffsetRange, TopicOffsets, admitted, cut, offsets_from_json, offsets_to_json
+from barnabas.spark.plan import (
+    DataLoss,
+    OffsetRange,
+    TopicOffsets,
+    admitted,
+    cut,
+    lost,
+    offsets_from_json,
+    offsets_to_json,
+)
 from barnabas.spark.reader import RangePartition, read_range
 from barnabas.spark.sizes import RecordSizes
 from barnabas.spark.topics import bounds, covered, ends, resolved
