@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once mixed mutants-by-test controller-scale disks
+.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once conformance clients mixed mutants-by-test controller-scale disks
 
 setup: $(STAMP)
 
@@ -109,6 +109,16 @@ transactions: setup
 exactly-once: setup
 	$(BIN)/python tests/exactly_once/exactly_once.py --records $(or $(RECORDS),1000000) \
 		--cluster $(or $(CLUSTER),barnabas) --spark $(or $(SPARK),local) --delivery $(or $(DELIVERY),exactly-once)
+
+# Every API in every version beside Apache Kafka, with every field of its request wrong in turn: docs/conformance.md.
+conformance: setup
+	$(BIN)/python tests/answers
+
+# Clients in other languages, Kafka Streams and moved log directories, each beside Apache Kafka: as far as npm, go, cargo
+# and mvn are there.
+clients: setup
+	BARNABAS_CLIENTS=1 $(PYTEST) --timeout 900 tests/conformance/test_foreign_clients.py \
+		tests/conformance/test_coordinators_move.py
 
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py

@@ -33,7 +33,7 @@ TIMES = {
     "log_append_time_ms", "transaction_start_time_ms", "last_timestamp", "timestamp", "client_host",
 }  # fmt: skip
 OWN_VALUE = {
-    "log.dirs", "log.dir", "listeners", "advertised.listeners", "zookeeper.connect", "broker.id", "port",
+    "log.dirs", "log.dir", "listeners", "advertised.listeners", "zookeeper.connect", "broker.id", "node.id",
 }  # fmt: skip
 """Configurations that no two brokers have the same of."""
 NUMBERED = re.compile(r"\b(topic|group|transaction|absent)-\d+")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from answers.asking import Asked, frame_of
-from answers.requests import delete_records, metadata
+from answers.requests import delete_records, describe_producers, metadata
 from answers.tables import REFUSED, SENSIBLE
 from answers.variants import WORDS, Variant, variants
 from answers.world import World
@@ -80,6 +80,8 @@ def _request(world: World, case: Case) -> Message:
             made = metadata(case.version, world.data)
         case ApiKey.DELETE_RECORDS:
             made = delete_records(world.scratch)
+        case ApiKey.DESCRIBE_PRODUCERS:  # of a topic whose producers do not go on by themselves
+            made = describe_producers(world.topic())
         case ApiKey.DESCRIBE_LOG_DIRS:
             asked = DescribeLogDirsRequest.DescribableLogDirTopic(topic=world.data, partitions=[0])
             made = DescribeLogDirsRequest(topics=[asked])
