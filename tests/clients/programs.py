@@ -1,0 +1,87 @@
+"""Programs in other languages: how each is built where its toolchain is, and run against a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.cli.apache import cache_directory, fetch_jars, java
+
+HERE = Path(__file__).parent
+
+STREAMS_POM = """<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>barnabas</groupId><artifactId>kafka-clients</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-file</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The folder of a program, the tool that builds it, how, and what is run afterwards with a cluster's address."""
+
+    folder: str
+    tool: str
+    build: tuple[str, ...]
+    run: tuple[str, ...]
+
+    def built(self) -> Path:
+        """The folder in which it was built; a test that needs it is skipped where the toolchain is missing, and fails
+        there with ``CI=true``."""
+        missing = [each for each in (self.tool, self.run[0]) if not each.startswith("./") and not shutil.which(each)]
+        if missing:
+            message = f"{' and '.join(missing)} is not on PATH"
+            if os.environ.get("CI") == "true":
+                pytest.fail(message)
+            pytest.skip(message)
+        target = cache_directory() / "clients" / self.folder
+        shutil.copytree(HERE / self.folder, target, dirs_exist_ok=True)
+        done = subprocess.run(self.build, cwd=target, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return target
+
+    def tell(self, bootstrap: str, name: str) -> Any:
+        """What the program found, from the JSON that it prints."""
+        done = subprocess.run(
+            [*self.run, bootstrap, name], cwd=self.built(), capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, f"{self.folder}: {done.stderr[-3000:]}"
+        return json.loads(done.stdout)
+
+
+PROGRAMS = [
+    Program("kafkajs", "npm", ("npm", "install", "--no-package-lock"), ("node", "story.js")),
+    Program("franz_go", "go", ("go", "build", "-o", "story", "."), ("./story",)),
+    Program("sarama", "go", ("go", "build", "-o", "story", "."), ("./story",)),
+    Program("rdkafka", "cargo", ("cargo", "build", "--release", "--quiet"), ("./target/release/story",)),
+]
+
+
+def streams_classpath() -> str:
+    """Kafka Streams and Connect, fetched by Maven on first use. Raises `ApacheUnavailable`."""
+    return f"{fetch_jars(cache_directory() / 'kafka-streams' / '3.9.1', STREAMS_POM)}/*"
+
+
+def word_count(bootstrap: str, name: str, state: Path) -> Any:
+    """Kafka Streams' word count, as ``WordCount.java`` tells it."""
+    source = str(HERE / "java/WordCount.java")
+    done = subprocess.run(
+        [java(), "-Xmx512m", "-cp", streams_classpath(), source, bootstrap, name, str(state)],
+        capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
