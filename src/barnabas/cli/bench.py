@@ -436,6 +436,23 @@ def zookeeper_command(
     report(figures, output, theirs=bench_zookeeper.OTHER)
 
 
+@app.command("groups")
+def groups_command(
+    rounds: Rounds = 3,
+    groups: Annotated[int, typer.Option("--groups", min=1)] = 100,
+    members: Annotated[int, typer.Option("--members", min=1, help="Of each group.")] = 4,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
+    from barnabas.cli import bench_groups
+
+    with _place(directory) as place:
+        figures = bench_groups.measure(place, rounds, groups, members, seconds)
+    report(figures, output)
+
+
 @app.command("controller")
 def controller_command(
     topics: Annotated[int, typer.Option("--topics", min=1)] = 1000,
