@@ -306,8 +306,7 @@ class Broker:
 
         A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers.
         """
-        held = {partition.topic for partition in self.log_dirs.logs}
-        unknown = [topic for topic in dict.fromkeys(topics) if topic not in held]
+        unknown = [topic for topic in dict.fromkeys(topics) if not self.log_dirs.holds_topic(topic)]
         while unknown:
             try:
                 configs = await self.zk.get_entities_configs(TOPICS, unknown)

@@ -75,6 +75,8 @@ class LogDirs:
         self._was_clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._future: dict[TopicPartition, Log] = {}
+        self._partitions_of: dict[str, dict[TopicPartition, None]] = {}
+        """By topic, the partitions with a log here: a topic's change must not cost what all others hold."""
         self._preferred: dict[TopicPartition, str] = {}
         """Where a log is to be made that is not there yet (``preferredLogDirs``)."""
         self._log_counts = dict.fromkeys(self._dirs, 0)
@@ -331,9 +333,14 @@ class LogDirs:
     def update_topic_config(self, topic: str, config: Config) -> None:
         """A topic's configuration changed, or the broker's defaults for it."""
         self._topic_configs[topic] = config
-        for log in self.all_logs:
-            if log.topic_partition.topic == topic:
-                log.update_config(config)
+        for partition in self._partitions_of.get(topic, ()):
+            for logs in (self._logs, self._future):
+                if partition in logs:
+                    logs[partition].update_config(config)
+
+    def holds_topic(self, topic: str) -> bool:
+        """Whether there is a log of one of its partitions."""
+        return topic in self._partitions_of
 
     def get(self, partition: TopicPartition) -> Log | None:
         return self._logs.get(partition)
@@ -395,11 +402,17 @@ class LogDirs:
 
     def _with(self, partition: TopicPartition, log: Log, logs: dict[TopicPartition, Log]) -> None:
         logs[partition] = log
+        self._partitions_of.setdefault(partition.topic, {})[partition] = None
         self._log_counts[log.log_dir.path] += 1
 
     def _without(self, partition: TopicPartition, logs: dict[TopicPartition, Log]) -> Log:
         log = logs.pop(partition)
         self._log_counts[log.log_dir.path] -= 1
+        if partition not in self._logs and partition not in self._future:
+            held = self._partitions_of[partition.topic]
+            del held[partition]
+            if not held:
+                del self._partitions_of[partition.topic]
         return log
 
     def delete_async(self, partition: TopicPartition) -> bool:
