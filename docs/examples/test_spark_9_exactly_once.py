@@ -5,7 +5,7 @@ from confluent_kafka import Consumer, Producer
 
 from barnabas.spark import by_target_partition
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1})]
 
 
 def test_a_batch_that_is_in_is_not_written_again(kafka_cluster, spark, tmp_path):
