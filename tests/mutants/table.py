@@ -605,6 +605,30 @@ MUTANTS: Final = (
             "        ticket: asyncio.Future[JoinResult]",
         ),
     ),
+    # Transactions
+    _mutant(
+        "B75", "KAFKA-17507", "offsets of a transaction do not count when its marker is written",
+        "TXN", "T6 L1",
+        (
+            "coordinator/group_coordinator.py",
+            "                partition.replay_marker(producer_id, committed)\n",
+            "                pass\n",
+        ),
+    ),
+    _mutant(
+        "B76", "KIP-890", "a batch is appended though its partition is not in a transaction that goes on",
+        "TXN", "T5 T3",
+        ("broker/verification.py", "        if self._is_enabled():\n", "        if False:\n"),
+    ),
+    _mutant(
+        "B85", "KAFKA-5376", "a read of what is committed does not tell which transactions were aborted",
+        "TXN", "R9 T3",
+        (
+            "log/log.py",
+            "                if segment.collect_aborted(start_offset, end_offset, found):\n                    break\n",
+            "                break\n",
+        ),
+    ),
     # Idempotence
     _mutant(
         "B83", "KAFKA-5283", "sequence numbers do not wrap",
@@ -681,7 +705,7 @@ ABSENT: Final = {
     "B55": "offsets more than 2**31 apart in one segment need compaction; " + _COMPACTION,
     "B60": "last stable offset and high watermark are read in one synchronous step",
     **dict.fromkeys(("B62", "B63", "B64", "B65", "B66", "B67", "B68", "B69"), _COMPACTION),
-    **dict.fromkeys(("B75", "B76", "B77", "B78", "B79", "B80", "B81", "B82", "B85", "B86"), _TRANSACTIONS),
+    **dict.fromkeys(("B77", "B78", "B79", "B80", "B81", "B82", "B86"), _TRANSACTIONS),
     "B91": "no simulated client authenticates yet",
     "B92": "no simulated client authenticates yet",
 }
