@@ -67,7 +67,9 @@ class CompactionMachine(RuleBasedStateMachine):
                 raise Killed
 
     def start(self) -> None:
-        runtime = replace(real_runtime(), clock=self.clock, disk=SimDisk(self.volume, self._operation, self.clock.now_ms))
+        runtime = replace(
+            real_runtime(), clock=self.clock, disk=SimDisk(self.volume, self._operation, self.clock.now_ms)
+        )
         self.dirs = LogDirs(runtime, CONFIG)
         asyncio.run(self.dirs.load())
         self.log: Log = self.dirs.get_or_create(PARTITION)
