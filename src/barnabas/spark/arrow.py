@@ -1,7 +1,7 @@
 """Record batches into Arrow columns, as Spark takes them: compiled (`kernels`), or record by record in plain Python.
 
 Both ways give the same columns, which a property test holds. Plain Python reads what the kernels don't know (messages
-of magic 0 and 1), and short ranges, for which importing numba would take longer than it saves.
+of magic 0 and 1), and the first records of a process, for which loading the kernels would take longer than it saves.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Unpacked bytes after which a chunk is handed on: what a task holds of its partition at a time."""
-COMPILED_RECORDS_MIN: Final = 50_000
-"""Shorter ranges are decoded in plain Python: numba's import takes about as long (0.45 s of CPU) as their decoding."""
+COMPILED_RECORDS_MIN: Final = 200_000
+"""What a process decodes in plain Python first: to import numba and load the kernels takes it a second of CPU."""
 
 _HEADER: Final = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
 _TYPES: Final[dict[str, Any]] = {
@@ -61,7 +61,8 @@ class Columns(NamedTuple):
 
 
 def takes_compiled(decoder: str, records: int) -> bool:
-    """Whether the compiled decoder takes `records`, by the option ``decoder``. Raises ``ValueError`` without numba."""
+    """Whether the compiled decoder is used, by the option ``decoder`` and how many `records` this process decodes,
+    those of its earlier tasks and of the coming one together. Raises ``ValueError`` without numba."""
     if decoder == "python":
         return False
     numba_is_there = importlib.util.find_spec("numba") is not None

@@ -83,6 +83,10 @@ class FilteringReader(TopicReader):
         return left
 
 
+_records_here = 0
+"""What the tasks of this process have read: workers stay for many of them."""
+
+
 def read_range(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """One task: the Arrow batches of one `RangePartition`."""
     if not isinstance(partition, RangePartition):
@@ -91,8 +95,10 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     from barnabas.spark.arrow import Columns, record_batches, takes_compiled
     from barnabas.spark.fetching import fetched
 
+    global _records_here
     wanted = partition.offset_range
-    compiled = takes_compiled(options.decoder, wanted.size)
+    _records_here += wanted.size
+    compiled = takes_compiled(options.decoder, _records_here)
     columns = Columns(tuple(schema.names))
     if "value" in columns.names and options.value.kind != "raw":
         from pyspark.sql.pandas.types import to_arrow_type

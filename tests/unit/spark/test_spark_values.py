@@ -172,7 +172,9 @@ def test_a_reason_is_found_under_the_stack_traces() -> None:
     assert reason(RuntimeError("[OTHER] said\nmore")) == "[OTHER] said"
 
 
-def test_short_ranges_and_machines_without_numba_are_decoded_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_records_and_machines_without_numba_are_decoded_in_plain_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert takes_compiled("auto", COMPILED_RECORDS_MIN)
     assert not takes_compiled("auto", COMPILED_RECORDS_MIN - 1)
     assert takes_compiled("compiled", 1)
