@@ -267,6 +267,9 @@ class ApacheCluster:
         self.zookeeper = f"127.0.0.1:{port}"
         self._until(lambda: _serves(port), self._zookeeper_process, directory)
 
+    def log_dir(self, broker: int) -> Path:
+        return self.directory / f"broker-{broker}" / "data"
+
     def _spawn(self, directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
         *options, main, properties = arguments
         jars = classpath()
@@ -284,7 +287,7 @@ class ApacheCluster:
         values = {
             "broker.id": str(broker),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
-            "log.dirs": str(directory / "data"),
+            "log.dirs": str(self.log_dir(broker)),
             "zookeeper.connect": self.zookeeper,
             "offsets.topic.replication.factor": replication,
             "transaction.state.log.replication.factor": replication,

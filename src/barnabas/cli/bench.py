@@ -468,6 +468,66 @@ def controller_command(
     report(figures, output)
 
 
+@app.command("replication")
+def replication_command(
+    rounds: Rounds = 5,
+    megabytes: Annotated[int, typer.Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
+    requests: Annotated[int, typer.Option("--requests", min=100, help="Of one record in a round.")] = 10_000,
+    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers, three replicas, acks=all: throughput, CPU per GB, one record's latency, five in flight."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_replication(place, rounds, megabytes, requests, warm_up)
+    report(figures, output)
+
+
+Gigabytes = Annotated[float, typer.Option("--gigabytes", min=0.01, help="How large the log is.")]
+
+
+@app.command("catch-up")
+def catch_up_command(
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+) -> None:
+    """A new follower copies a large log until it is in sync."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_catch_up(place, rounds, gigabytes)
+    report(figures, output)
+
+
+@app.command("recovery")
+def recovery_command(
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+) -> None:
+    """A broker with a large log starts again after kill -9."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_recovery(place, rounds, gigabytes)
+    report(figures, output)
+
+
+@app.command("idle")
+def idle_command(
+    rounds: Rounds = 5,
+    partitions: Annotated[int, typer.Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long each round is.")] = 10.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers with many partitions that nobody uses: CPU and memory of one."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_idle(place, rounds, partitions, seconds)
+    report(figures, output)
+
+
 @app.command("spark")
 def spark_command(
     rounds: Rounds = 5,

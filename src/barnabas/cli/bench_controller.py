@@ -46,6 +46,10 @@ class Subject(Protocol):
     zookeeper: str
     ports: dict[int, int]
 
+    def pid(self, broker: int) -> int: ...
+
+    def log_dir(self, broker: int) -> Path: ...
+
     def kill(self, broker: int) -> None: ...
 
     def stop(self, broker: int) -> None:
@@ -72,16 +76,19 @@ class BarnabasSubject:
         self.zookeeper: str = self._state["zookeeper"]
         self.ports: dict[int, int] = {each["id"]: each["port"] for each in self._state["brokers"]}
 
-    def _pid(self, broker: int) -> int:
+    def pid(self, broker: int) -> int:
         return int(self._state["brokers"][broker]["pid"])
 
+    def log_dir(self, broker: int) -> Path:
+        return Path(self._state["brokers"][broker]["log_dir"])
+
     def kill(self, broker: int) -> None:
-        os.kill(self._pid(broker), signal.SIGKILL)
+        os.kill(self.pid(broker), signal.SIGKILL)
 
     def stop(self, broker: int) -> None:
-        pid = self._pid(broker)
+        pid = self.pid(broker)
         os.kill(pid, signal.SIGTERM)
-        _until(lambda: not _lives(pid), "the end of a broker's process")
+        until(lambda: not _lives(pid), "the end of a broker's process")
 
     def start(self, broker: int) -> None:
         self._up()
@@ -106,6 +113,12 @@ class ApacheSubject:
         self.zookeeper = cluster.zookeeper
         self.ports = cluster.ports
 
+    def pid(self, broker: int) -> int:
+        return self._cluster.processes[broker].pid
+
+    def log_dir(self, broker: int) -> Path:
+        return self._cluster.log_dir(broker)
+
     def kill(self, broker: int) -> None:
         self._cluster.kill(broker)
 
@@ -117,7 +130,7 @@ class ApacheSubject:
 
 
 @contextlib.contextmanager
-def _barnabas(directory: Path) -> Iterator[Subject]:
+def running_barnabas(directory: Path) -> Iterator[Subject]:
     subject = BarnabasSubject(directory)
     try:
         yield subject
@@ -126,7 +139,7 @@ def _barnabas(directory: Path) -> Iterator[Subject]:
 
 
 @contextlib.contextmanager
-def _apache(directory: Path) -> Iterator[Subject]:
+def running_apache(directory: Path) -> Iterator[Subject]:
     with ApacheCluster(directory, BROKERS, config=CONFIG, heap="1g", timeout=_PATIENCE_S) as cluster:
         yield ApacheSubject(cluster)
 
@@ -138,8 +151,8 @@ def measure(directory: Path, topics: int, partitions: int) -> list[Figure]:
         "death": Figure(f"a broker's death, {topics * partitions // BROKERS} partitions led", "s", "<= 0.5"),
         "shutdown": Figure("controlled shutdown of each broker in turn", "s", "<= 1.0"),
     }
-    for running, is_ours in ((_apache, False), (_barnabas, True)):
-        with running(directory / running.__name__.strip("_")) as subject:
+    for running, is_ours in ((running_apache, False), (running_barnabas, True)):
+        with running(directory / running.__name__) as subject:
             for name, seconds in _Play(subject, topics, partitions).run():
                 (figures[name].ours if is_ours else figures[name].theirs).append(seconds)
                 console.print(f"  {subject.name}: {figures[name].name}: {seconds:.2f} s", style="dim")
@@ -194,7 +207,7 @@ class _Play:
     def _fail_over(self, zookeeper: Any) -> float:
         begun = time.monotonic()
         zookeeper.delete("/controller")
-        _until(lambda: self._asked_the_controller(zookeeper), "a controller that makes a topic")
+        until(lambda: self._asked_the_controller(zookeeper), "a controller that makes a topic")
         self._everywhere(lambda seen: _AFTER in seen.topics, "a topic made after the failover")
         return time.monotonic() - begun
 
@@ -215,7 +228,7 @@ class _Play:
         controller = json.loads(zookeeper.get("/controller")[0])["brokerid"]
         victim = next(broker for broker in self.subject.ports if broker != controller)
         self.subject.kill(victim)
-        _until(lambda: zookeeper.exists(f"/brokers/ids/{victim}") is None, "the end of a registration")
+        until(lambda: zookeeper.exists(f"/brokers/ids/{victim}") is None, "the end of a registration")
         begun = time.monotonic()
 
         def leads_nothing(seen: ClusterMetadata) -> bool:
@@ -254,10 +267,11 @@ class _Play:
     def _everywhere(self, fact: Callable[[ClusterMetadata], bool], what: str, but: int | None = None) -> None:
         for broker, port in self.subject.ports.items():
             if broker != but:
-                _until(lambda port=port: fact(_seen(port)), f"{what} on broker {broker} of {self.subject.name}")  # type: ignore[misc]
+                until(lambda port=port: fact(seen_by(port)), f"{what} on broker {broker} of {self.subject.name}")  # type: ignore[misc]
 
 
-def _seen(port: int) -> ClusterMetadata:
+def seen_by(port: int) -> ClusterMetadata:
+    """The cluster as the broker at `port` tells it; nothing where it does not answer."""
     try:
         with BlockingConnection("127.0.0.1", port, "barnabas-bench", request_timeout_ms=60_000) as connection:
             return read_metadata(connection.send(metadata_request(None)))
@@ -265,7 +279,8 @@ def _seen(port: int) -> ClusterMetadata:
         return ClusterMetadata()
 
 
-def _until(fact: Callable[[], bool], what: str) -> None:
+def until(fact: Callable[[], bool], what: str) -> None:
+    """Waits for `fact`. Raises ``TimeoutError`` naming `what`."""
     deadline = time.monotonic() + _PATIENCE_S
     while not fact():
         if time.monotonic() > deadline:

@@ -1,0 +1,257 @@
+"""``barnabas bench replication | catch-up | recovery | idle``: three brokers each, beside Apache Kafka 3.9.1.
+
+Both clusters stand at the same time with their logs on the same disk and are loaded in turn, A B A B, by the same
+client; each figure is taken pair by pair. CPU is that of all three brokers together, memory that of one.
+
+- ``replication``: one partition with three replicas, acks=all, two of them in sync at least: large batches of 1 KB and
+  of 100 B by an idempotent librdkafka, then requests of one record, alone and five in flight.
+- ``catch-up``: a broker that was away when a topic was made and filled comes, and follows until it is in sync.
+- ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
+  of a log lies behind it is chance.
+- ``idle``: so many partitions a broker, and nobody who uses them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from barnabas.cli.apache import cluster_view
+from barnabas.cli.bench import Figure, Running, console
+from barnabas.cli.bench_controller import (
+    BROKERS,
+    Subject,
+    running_apache,
+    running_barnabas,
+    seen_by,
+    until,
+)
+from barnabas.cli.small_requests import Shape, SmallRequests
+
+_GB: Final = 1_000_000_000
+_ALONE: Final = Shape("alone", 1, 1, True)
+_FIVE: Final = Shape("five in flight", 1, 5, True)
+_IDLE_SETTLE_S: Final = 20.0
+_TOPICS: Final = 20
+
+
+@contextlib.contextmanager
+def _both(directory: Path) -> Iterator[tuple[Subject, Subject]]:
+    with running_barnabas(directory / "barnabas") as ours, running_apache(directory / "apache") as theirs:
+        yield ours, theirs
+
+
+def _brokers(subject: Subject) -> list[Running]:
+    return [Running(subject.name, port, subject.pid(broker), 0.0) for broker, port in subject.ports.items()]
+
+
+def _cpu_s(subject: Subject) -> float:
+    return sum(broker.cpu_s() for broker in _brokers(subject))
+
+
+def _bootstrap(subject: Subject) -> str:
+    return ",".join(f"127.0.0.1:{port}" for port in subject.ports.values())
+
+
+def _make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None:
+    """A topic with these replicas; returns when its partitions have leaders everywhere that is up."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": _bootstrap(subject), "socket.timeout.ms": 300_000, "log_level": 0})
+    config = {"min.insync.replicas": str(min(2, len(assignment[0]))), "file.delete.delay.ms": "1000"}
+    topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config)
+    admin.create_topics([topic], operation_timeout=300, request_timeout=300)[name].result()
+
+    def led() -> bool:
+        known = seen_by(subject.ports[0]).topics.get(name)
+        return known is not None and sum(each.leader >= 0 for each in known.partitions.values()) == len(assignment)
+
+    until(led, f"leaders of {name}")
+
+
+def _drop_topic(subject: Subject, name: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": _bootstrap(subject), "log_level": 0})
+    admin.delete_topics([name])[name].result(60)
+
+
+def _produce(subject: Subject, topic: str, records: int, size: int, acks: str = "all") -> float:
+    """Seconds for `records` values of `size` bytes, idempotent where acks=all, in batches as large as they come."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": _bootstrap(subject),
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "linger.ms": 20,
+            "batch.size": 900_000,
+            "batch.num.messages": 1_000_000,
+            "queue.buffering.max.messages": 400_000,
+            "queue.buffering.max.kbytes": 400_000,
+            "log_level": 0,
+        }
+    )
+    producer.list_topics(topic, timeout=30)
+    value = os.urandom(size)
+    begun = time.monotonic()
+    missing = records
+    while missing:
+        lot = [{"value": value}] * min(1000, missing)
+        queued = producer.produce_batch(topic, lot, partition=0)
+        missing -= queued
+        if queued < len(lot):
+            producer.poll(0.01)
+    if producer.flush(600) != 0:
+        raise RuntimeError(f"{subject.name} did not take all records")
+    return time.monotonic() - begun
+
+
+# ------------------------------------------------------------------------------------------------ replication
+
+
+def measure_replication(directory: Path, rounds: int, megabytes: int, requests: int, warm_up_s: float) -> list[Figure]:
+    figures: dict[str, Figure] = {}
+    for size in (1000, 100):
+        figures[f"{size}/rate"] = Figure(f"acks=all, {size} B: records per second", "1/s", ">= 1.3")
+        figures[f"{size}/cpu"] = Figure(f"acks=all, {size} B: CPU of three brokers per GB", "s", "<= 0.7")
+    figures["p50"] = Figure("acks=all, one record: p50", "ms", "<= 0.5")
+    figures["p99"] = Figure("acks=all, one record: p99", "ms", "<= 0.5")
+    figures["five"] = Figure("acks=all, idempotent, 5 in flight: per second", "1/s", ">= 1.3")
+    with _both(directory) as subjects:
+        for subject in subjects:
+            deadline = time.monotonic() + warm_up_s
+            console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
+            while time.monotonic() < deadline:
+                _replicate(subject, f"warm-{time.monotonic_ns()}", megabytes, requests)
+        for number in range(rounds):
+            for subject in subjects:
+                measured = _replicate(subject, f"bench-{number}", megabytes, requests)
+                for name, value in measured.items():
+                    (figures[name].ours if subject is subjects[0] else figures[name].theirs).append(value)
+                console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
+    return list(figures.values())
+
+
+def _replicate(subject: Subject, topic: str, megabytes: int, requests: int) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for size in (1000, 100):
+        # Of small records a fifth of the bytes: the client is what they cost most.
+        records = megabytes * 1_000_000 // size // (1 if size == 1000 else 5)
+        _make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
+        before = _cpu_s(subject)
+        took = _produce(subject, f"{topic}-{size}", records, size)
+        values[f"{size}/cpu"] = (_cpu_s(subject) - before) / (records * size) * _GB
+        values[f"{size}/rate"] = records / took
+        _drop_topic(subject, f"{topic}-{size}")
+    _make_topic(subject, topic, [list(range(BROKERS))])
+    with SmallRequests(subject.ports[0], topic, _ALONE, requests) as alone:
+        latencies = sorted(alone.latencies_ms())
+    values["p50"] = latencies[len(latencies) // 2]
+    values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
+    with SmallRequests(subject.ports[0], topic, _FIVE, requests) as load:
+        values["five"] = load.requests / load.run()
+    _drop_topic(subject, topic)
+    return values
+
+
+# ------------------------------------------------------------------------------------------------ large logs
+
+
+def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
+    took = Figure(f"a new follower catches up {gigabytes:g} GB", "s", "<= 1")
+    cpu = Figure("its CPU and its leader's, per GB", "s", "<= 1")
+    with _both(directory) as subjects:
+        for number in range(rounds):
+            for subject in subjects:
+                seconds, used = _catch_up(subject, f"bench-{number}", gigabytes)
+                (took.ours if subject is subjects[0] else took.theirs).append(seconds)
+                (cpu.ours if subject is subjects[0] else cpu.theirs).append(used / gigabytes)
+                console.print(f"  round {number + 1}/{rounds}  {subject.name}: {seconds:.1f} s", style="dim")
+    return [took, cpu]
+
+
+def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, float]:
+    newcomer = BROKERS - 1
+    subject.stop(newcomer)
+    _make_topic(subject, topic, [[0, newcomer]])
+    _produce(subject, topic, int(gigabytes * _GB / 1000), 1000, acks="1")
+    leader = _brokers(subject)[0]
+    before = leader.cpu_s()
+    subject.start(newcomer)
+    until(lambda: _answers(subject.ports[newcomer]), "the new follower")
+    begun = time.monotonic()
+    until(lambda: len(seen_by(subject.ports[0]).topics[topic].partitions[0].isr) == 2, "a whole ISR")
+    seconds = time.monotonic() - begun
+    used = leader.cpu_s() - before + _brokers(subject)[newcomer].cpu_s()
+    _drop_topic(subject, topic)
+    return seconds, used
+
+
+def measure_recovery(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
+    took = Figure(f"recovery of {gigabytes:g} GB after kill -9, until the broker answers", "s", "<= 1")
+    with _both(directory) as subjects:
+        for subject in subjects:
+            _make_topic(subject, "bench", [[0]])
+            _produce(subject, "bench", int(gigabytes * _GB / 1000), 1000, acks="1")
+        for number in range(rounds):
+            for subject in subjects:
+                seconds = _recover(subject, "bench")
+                (took.ours if subject is subjects[0] else took.theirs).append(seconds)
+                console.print(f"  round {number + 1}/{rounds}  {subject.name}: {seconds:.1f} s", style="dim")
+    return [took]
+
+
+def _recover(subject: Subject, topic: str) -> float:
+    subject.kill(0)
+    (subject.log_dir(0) / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    begun = time.monotonic()
+    subject.start(0)
+    until(lambda: _leads(subject, topic), f"a leader of {topic}")
+    return time.monotonic() - begun
+
+
+def _answers(port: int) -> bool:
+    try:
+        return bool(cluster_view("127.0.0.1", port)[0])
+    except OSError:
+        return False
+
+
+def _leads(subject: Subject, topic: str) -> bool:
+    known = seen_by(subject.ports[0]).topics.get(topic)
+    return known is not None and known.partitions[0].leader == 0
+
+
+# ------------------------------------------------------------------------------------------------ idle
+
+
+def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) -> list[Figure]:
+    cpu = Figure(f"{partitions} idle partitions a broker: CPU of one broker", "% of a core", "<= 1")
+    memory = Figure(f"{partitions} idle partitions a broker: memory of one broker", "MB", "<= 0.333")
+    each = max(1, partitions // _TOPICS)
+    with _both(directory) as subjects:
+        for subject in subjects:
+            for number in range(math.ceil(partitions / each)):
+                _make_topic(
+                    subject,
+                    f"idle-{number}",
+                    [[(at + turn) % BROKERS for turn in range(BROKERS)] for at in range(each)],
+                )
+            console.print(f"  {subject.name} has its partitions", style="dim")
+        time.sleep(_IDLE_SETTLE_S)
+        for _ in range(rounds):
+            before = [_cpu_s(subject) for subject in subjects]
+            time.sleep(seconds)
+            for subject, used in zip(subjects, before, strict=True):
+                share = (_cpu_s(subject) - used) / BROKERS / seconds * 100
+                (cpu.ours if subject is subjects[0] else cpu.theirs).append(share)
+                size = sum(broker.memory_mb() for broker in _brokers(subject)) / BROKERS
+                (memory.ours if subject is subjects[0] else memory.theirs).append(size)
+    return [cpu, memory]
