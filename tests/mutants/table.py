@@ -579,7 +579,7 @@ MUTANTS: Final = (
         "B72", "KAFKA-8069", "an offset without a time of its own to expire expires at once",
         "GRP", "G5 G1",
         (
-            "coordinator/groups.py",
+            "coordinator/group_offsets.py",
             "            if committed.expire_timestamp_ms != NO_TIMESTAMP:\n",
             "            if True:\n",
         ),

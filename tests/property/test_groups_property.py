@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from barnabas.coordinator.group_members import Join, JoinResult, Sync, SyncResult
 from barnabas.coordinator.groups import (
     COMPLETING,
     DEAD,
@@ -17,12 +18,8 @@ from barnabas.coordinator.groups import (
     STABLE,
     Group,
     GroupLimits,
-    Join,
-    JoinResult,
     Now,
     Outcome,
-    Sync,
-    SyncResult,
     Write,
 )
 from barnabas.coordinator.offsets_records import read_group

@@ -16,20 +16,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
+from barnabas.coordinator.group_members import UNKNOWN_MEMBER_ID, Join, JoinResult, Sync, SyncResult
 from barnabas.coordinator.groups import (
     CONSUMER_PROTOCOL_TYPE,
     DEAD,
     EMPTY,
     STABLE,
-    UNKNOWN_MEMBER_ID,
     Group,
     GroupLimits,
-    Join,
-    JoinResult,
     Now,
     Outcome,
-    Sync,
-    SyncResult,
     Write,
 )
 from barnabas.coordinator.offsets_partition import OffsetsPartition
@@ -432,7 +428,7 @@ class GroupCoordinator:
         fitting = self._with_fitting_metadata(offsets)
         outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if fitting:
-            records = group.prepare_commit(fitting)
+            records = group.offsets.prepare(fitting)
             record_offset: int | None = None
             error = ErrorCode.NONE
             try:
@@ -440,7 +436,7 @@ class GroupCoordinator:
             except KafkaError as failed:
                 error = offset_commit_error(failed.code)
             finally:
-                group.committed(fitting, record_offset)
+                group.offsets.written(fitting, record_offset)
             outcome.update(dict.fromkeys(fitting, error))
         return outcome
 
@@ -477,7 +473,7 @@ class GroupCoordinator:
         if fitting:
 
             def appended(record_offset: int) -> None:
-                group.append_transactional(fitting, record_offset, producer_id)
+                group.offsets.append_transactional(fitting, record_offset, producer_id)
                 partition.open_groups.setdefault(producer_id, {})[group_id] = None
 
             records = [offset_record(group_id, key, committed) for key, committed in fitting.items()]
@@ -509,9 +505,9 @@ class GroupCoordinator:
         if group is None or group.state is DEAD:
             return {key: FetchedOffset() for key in topic_partitions or ()}
         fetched = {}
-        for key in list(group.offsets) if topic_partitions is None else topic_partitions:
-            known = group.offsets.get(key)
-            if require_stable and group.is_unstable(key):
+        for key in list(group.offsets.committed) if topic_partitions is None else topic_partitions:
+            known = group.offsets.committed.get(key)
+            if require_stable and group.offsets.is_unstable(key):
                 fetched[key] = FetchedOffset(error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
             elif known is None:
                 fetched[key] = FetchedOffset()
@@ -542,13 +538,13 @@ class GroupCoordinator:
         deleted = dict.fromkeys(topic_partitions)
         for partition in list(self._partitions.values()):
             for group in list(partition.groups.values()):
-                held = [key for key in group.offsets if key in deleted]
+                held = [key for key in group.offsets.committed if key in deleted]
                 if held and not partition.loading:
                     await self._clean_up(partition, group, held)
 
     async def _clean_up(self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition]) -> None:
         """Forgets offsets, and the group itself when nothing is left of it; the log is told by tombstones."""
-        tombstones = group.remove_offsets(keys)
+        tombstones = group.offsets.remove(keys)
         last = group.maybe_die(self._now())
         if group.state is DEAD:
             if last is not None:
@@ -644,8 +640,8 @@ class GroupCoordinator:
                 outcome[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 group.pending_members.clear()
-                group.pending_transactional_offsets.clear()
-                await self._clean_up(partition, group, list(group.offsets))
+                group.offsets.pending_transactional.clear()
+                await self._clean_up(partition, group, list(group.offsets.committed))
                 outcome[group_id] = ErrorCode.NONE
         return outcome
 

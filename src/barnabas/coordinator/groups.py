@@ -19,32 +19,31 @@ to `stored`. It never waits and never reads a clock. `next_deadline_ms` says whe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from barnabas.coordinator.offsets_records import (
-    NO_TIMESTAMP,
-    KeyValue,
-    OffsetAndMetadata,
-    StoredGroup,
-    StoredMember,
-    group_record,
-    offset_record,
+from barnabas.coordinator.group_members import (
+    UNKNOWN_MEMBER_ID,
+    Join,
+    JoinedMember,
+    JoinResult,
+    Member,
+    Sync,
+    SyncResult,
+    Ticket,
 )
+from barnabas.coordinator.group_offsets import GroupOffsets
+from barnabas.coordinator.offsets_records import KeyValue, StoredGroup, group_record
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
-UNKNOWN_MEMBER_ID: Final = ""
-NO_GENERATION: Final = -1
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a member may wait in its first join: it has no id yet, so no heartbeat tells whether it is still there."""
-
-Ticket: TypeAlias = Hashable
 
 
 class GroupState(Enum):
@@ -81,61 +80,6 @@ class GroupLimits:
     max_size: int = 2**31 - 1
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A JoinGroup. `new_member_id` is the id that its sender gets in case it has none."""
-
-    member_id: str
-    new_member_id: str
-    protocol_type: str
-    protocols: tuple[tuple[str, bytes], ...]
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    client_id: str = ""
-    client_host: str = ""
-    group_instance_id: str | None = None
-    require_known_member_id: bool = False
-    supports_skipping_assignment: bool = False
-
-
-class JoinedMember(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class JoinResult:
-    error: ErrorCode
-    member_id: str
-    generation_id: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader: str = ""
-    skip_assignment: bool = False
-    members: tuple[JoinedMember, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """A SyncGroup. `assignments` come from the leader only."""
-
-    member_id: str
-    generation_id: int
-    assignments: Mapping[str, bytes] = field(default_factory=dict)
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    group_instance_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SyncResult:
-    error: ErrorCode
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
 
 
 class Purpose(Enum):
@@ -179,81 +123,6 @@ class Outcome:
     writes: list[Write] = field(default_factory=list)
 
 
-class Member:
-    """One member of a group. While it waits for a join's or a sync's answer, that request's ticket is kept here."""
-
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "join_ticket",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_deadline_ms",
-        "session_timeout_ms",
-        "sync_ticket",
-    )
-
-    def __init__(self, member_id: str, join: Join) -> None:
-        self.member_id = member_id
-        self.group_instance_id = join.group_instance_id
-        self.client_id = join.client_id
-        self.client_host = join.client_host
-        self.protocols = join.protocols
-        self.session_timeout_ms = join.session_timeout_ms
-        self.rebalance_timeout_ms = join.rebalance_timeout_ms
-        self.assignment = b""
-        self.is_new = False
-        self.session_deadline_ms = 0
-        self.join_ticket: Ticket | None = None
-        self.sync_ticket: Ticket | None = None
-
-    @property
-    def is_static(self) -> bool:
-        return self.group_instance_id is not None
-
-    @property
-    def awaits_join(self) -> bool:
-        return self.join_ticket is not None
-
-    @property
-    def may_expire(self) -> bool:
-        """A member whose request waits here cannot send heartbeats; only one in its very first join still expires."""
-        return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
-
-    def metadata(self, protocol_name: str) -> bytes:
-        for name, metadata in self.protocols:
-            if name == protocol_name:
-                return metadata
-        raise AssertionError(f"{self.member_id} does not speak {protocol_name}, which was chosen by all")
-
-    def vote(self, candidates: Iterable[str]) -> str:
-        """The first of its protocols that every member speaks."""
-        return next(name for name, _ in self.protocols if name in candidates)
-
-    def stored(self, protocol_name: str, assignment: bytes) -> StoredMember:
-        return StoredMember(
-            self.member_id,
-            self.group_instance_id,
-            self.client_id,
-            self.client_host,
-            self.rebalance_timeout_ms,
-            self.session_timeout_ms,
-            self.metadata(protocol_name),
-            assignment,
-        )
-
-
-class CommittedOffset(NamedTuple):
-    """A committed offset and where in ``__consumer_offsets`` its record stands: the later record counts."""
-
-    record_offset: int
-    committed: OffsetAndMetadata
-
-
 class Group:
     """See the module's text."""
 
@@ -272,9 +141,7 @@ class Group:
         """Ids given out with MEMBER_ID_REQUIRED, and until when they may come back."""
         self.subscribed_topics: frozenset[str] | None = None
         """None where it cannot be known: not a consumer group, or a subscription that cannot be read."""
-        self.offsets: dict[TopicPartition, CommittedOffset] = {}
-        self.pending_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.pending_transactional_offsets: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        self.offsets = GroupOffsets(group_id)
         self._pending_sync: dict[str, None] = {}
         self._new_member_added = False
         self._rebalance_deadline_ms: int | None = None
@@ -492,103 +359,23 @@ class Group:
                 self._schedule(member, member.session_timeout_ms, now)
         return ErrorCode.NONE
 
-    def prepare_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[KeyValue]:
-        """Records of offsets that are about to be written; until they are, they count as unstable."""
-        self.pending_offsets.update(offsets)
-        return [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
-
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int | None) -> None:
-        """The records are in the log from `record_offset` on, or (None) the write failed."""
-        for key, committed in offsets.items():
-            if record_offset is not None:
-                self.replay_offset(key, committed, record_offset)
-            if self.pending_offsets.get(key) == committed:
-                del self.pending_offsets[key]
-
-    def append_transactional(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int, producer_id: int
-    ) -> None:
-        """Offsets of an open transaction are in the log, on other replicas or not yet.
-
-        The transaction's marker can only come behind them in the same log, so they count with it, whatever the one who
-        committed them was told.
-        """
-        for key, committed in offsets.items():
-            self.replay_offset(key, committed, record_offset, producer_id)
-
-    def replay_offset(
-        self, key: TopicPartition, committed: OffsetAndMetadata | None, record_offset: int, producer_id: int = -1
-    ) -> None:
-        """A committed offset stands in the log, or its tombstone; of a transaction it does not count before its end."""
-        if producer_id >= 0:
-            pending = self.pending_transactional_offsets.setdefault(producer_id, {})
-            if committed is None:
-                pending.pop(key, None)
-            else:
-                pending[key] = CommittedOffset(record_offset, committed)
-        elif committed is None:
-            self.offsets.pop(key, None)
-        elif key not in self.offsets or self.offsets[key].record_offset < record_offset:
-            self.offsets[key] = CommittedOffset(record_offset, committed)
-
-    def replay_marker(self, producer_id: int, committed: bool) -> None:
-        """A transaction ended: what it committed counts, unless something later was committed without it."""
-        for key, offset in self.pending_transactional_offsets.pop(producer_id, {}).items():
-            if committed:
-                self.replay_offset(key, offset.committed, offset.record_offset)
-
-    def is_unstable(self, key: TopicPartition) -> bool:
-        """Whether another offset than the known one is about to count."""
-        return key in self.pending_offsets or any(key in each for each in self.pending_transactional_offsets.values())
-
-    def remove_offsets(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
-        """Forgets committed offsets; the tombstones of those there were."""
-        tombstones = []
-        for key in keys:
-            self.pending_offsets.pop(key, None)
-            for pending in self.pending_transactional_offsets.values():
-                pending.pop(key, None)
-            if self.offsets.pop(key, None) is not None:
-                tombstones.append(offset_record(self.group_id, key, None))
-        return tombstones
-
     def expired_offsets(self, retention_ms: int, now: Now) -> list[TopicPartition]:
         """Offsets whose time is over (KIP-211).
 
         Those of a group without members count from when it became empty, those of a consumer group with members only
         for topics it no longer subscribes to, and those of a group that never had members from their commit.
         """
-        if self.protocol_type is not None and self.state is EMPTY:
-            since = self.current_state_timestamp_ms
-        elif (
-            self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.subscribed_topics is not None and self.state is STABLE
-        ) or self.protocol_type is None:
-            since = NO_TIMESTAMP
-        else:
-            return []
-        subscribed = (
-            self.subscribed_topics if self.state is STABLE and self.subscribed_topics is not None else frozenset()
-        )
-        expired = []
-        for key, (_, committed) in self.offsets.items():
-            if key.topic in subscribed or key in self.pending_offsets:
-                continue
-            if committed.expire_timestamp_ms != NO_TIMESTAMP:
-                over = now.wall_ms >= committed.expire_timestamp_ms
-            else:
-                base_ms = committed.commit_timestamp_ms if since == NO_TIMESTAMP else since
-                over = now.wall_ms - base_ms >= retention_ms
-            if over:
-                expired.append(key)
-        return expired
-
-    @property
-    def has_offsets(self) -> bool:
-        return bool(self.offsets or self.pending_offsets or self.pending_transactional_offsets)
+        if self.protocol_type is None:
+            return self.offsets.expired(None, frozenset(), retention_ms, now.wall_ms)
+        if self.state is EMPTY:
+            return self.offsets.expired(self.current_state_timestamp_ms, frozenset(), retention_ms, now.wall_ms)
+        if self.state is STABLE and self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.subscribed_topics is not None:
+            return self.offsets.expired(None, self.subscribed_topics, retention_ms, now.wall_ms)
+        return []
 
     def maybe_die(self, now: Now) -> KeyValue | None:
         """A group without members and offsets ends; its tombstone, where the log knows of it."""
-        if self.state is EMPTY and not self.has_offsets and not self.pending_members:
+        if self.state is EMPTY and not self.offsets and not self.pending_members:
             self._transition(DEAD, now)
             return group_record(self.group_id, None) if self.generation_id > 0 else None
         return None

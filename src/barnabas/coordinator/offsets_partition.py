@@ -42,7 +42,7 @@ class OffsetsPartition:
             committed = None if value is None else read_offset(value)
             if committed is None and read.group_id not in self.groups:
                 return
-            self.group(read.group_id, now).replay_offset(read.topic_partition, committed, record_offset, producer_id)
+            self.group(read.group_id, now).offsets.replay(read.topic_partition, committed, record_offset, producer_id)
             if producer_id >= 0:
                 self.open_groups.setdefault(producer_id, {})[read.group_id] = None
         elif value is None:
@@ -56,7 +56,7 @@ class OffsetsPartition:
         for group_id in self.open_groups.pop(producer_id, ()):
             group = self.groups.get(group_id)
             if group is not None:
-                group.replay_marker(producer_id, committed)
+                group.offsets.replay_marker(producer_id, committed)
 
     def drop(self, group_ids: Iterable[str]) -> None:
         for group_id in group_ids:
@@ -68,7 +68,7 @@ class OffsetsPartition:
             [
                 group_id
                 for group_id, group in self.groups.items()
-                if not group.members and not group.has_offsets and group.generation_id == 0
+                if not group.members and not group.offsets and group.generation_id == 0
             ]
         )
         self.loading = False

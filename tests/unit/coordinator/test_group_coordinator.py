@@ -15,7 +15,7 @@ from barnabas.coordinator.group_coordinator import (
     Leaver,
     partition_for,
 )
-from barnabas.coordinator.groups import Join, Sync
+from barnabas.coordinator.group_members import Join, Sync
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError

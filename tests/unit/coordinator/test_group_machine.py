@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.coordinator.group_members import Join, JoinResult, Sync, SyncResult
 from barnabas.coordinator.groups import (
     COMPLETING,
     DEAD,
@@ -14,13 +15,9 @@ from barnabas.coordinator.groups import (
     STABLE,
     Group,
     GroupLimits,
-    Join,
-    JoinResult,
     Now,
     Outcome,
     Purpose,
-    Sync,
-    SyncResult,
 )
 from barnabas.coordinator.offsets_records import OffsetAndMetadata, StoredGroup, read_group
 from barnabas.model.errors import ErrorCode
@@ -405,63 +402,63 @@ def test_only_members_of_this_generation_may_commit() -> None:
 def test_a_commit_counts_once_it_is_in_the_log_and_the_later_record_wins() -> None:
     group = new_group()
     first, second = OffsetAndMetadata(1), OffsetAndMetadata(2)
-    group.prepare_commit({T0: first})
-    assert group.is_unstable(T0)
-    assert T0 not in group.offsets
-    group.prepare_commit({T0: second})
-    group.committed({T0: second}, 11)
-    group.committed({T0: first}, 10)
-    assert group.offsets[T0].committed == second
-    assert not group.is_unstable(T0)
+    group.offsets.prepare({T0: first})
+    assert group.offsets.is_unstable(T0)
+    assert T0 not in group.offsets.committed
+    group.offsets.prepare({T0: second})
+    group.offsets.written({T0: second}, 11)
+    group.offsets.written({T0: first}, 10)
+    assert group.offsets.committed[T0].committed == second
+    assert not group.offsets.is_unstable(T0)
 
 
 def test_a_commit_that_failed_leaves_what_was() -> None:
     group = new_group()
-    group.prepare_commit({T0: OffsetAndMetadata(1)})
-    group.committed({T0: OffsetAndMetadata(1)}, None)
-    assert group.offsets == {}
-    assert not group.has_offsets
+    group.offsets.prepare({T0: OffsetAndMetadata(1)})
+    group.offsets.written({T0: OffsetAndMetadata(1)}, None)
+    assert group.offsets.committed == {}
+    assert not group.offsets
 
 
 def test_a_transactions_offsets_count_at_its_end() -> None:
     group = new_group()
-    group.replay_offset(T0, OffsetAndMetadata(5), 1, producer_id=7)
-    assert group.is_unstable(T0)
-    group.replay_marker(7, committed=True)
-    assert group.offsets[T0].committed.offset == 5
-    group.replay_offset(T0, OffsetAndMetadata(6), 2, producer_id=7)
-    group.replay_marker(7, committed=False)
-    assert group.offsets[T0].committed.offset == 5
+    group.offsets.replay(T0, OffsetAndMetadata(5), 1, producer_id=7)
+    assert group.offsets.is_unstable(T0)
+    group.offsets.replay_marker(7, committed=True)
+    assert group.offsets.committed[T0].committed.offset == 5
+    group.offsets.replay(T0, OffsetAndMetadata(6), 2, producer_id=7)
+    group.offsets.replay_marker(7, committed=False)
+    assert group.offsets.committed[T0].committed.offset == 5
 
 
 def test_offsets_expire_only_as_kip_211_says() -> None:
     day_ms = 86_400_000
     committed = OffsetAndMetadata(1, commit_timestamp_ms=at(0).wall_ms)
     alone = new_group()
-    alone.replay_offset(T0, committed, 0)
+    alone.offsets.replay(T0, committed, 0)
     assert alone.expired_offsets(day_ms, at(day_ms - 1)) == []
     assert alone.expired_offsets(day_ms, at(day_ms)) == [T0]
     subscribed = stable("a")
     other = TopicPartition("u", 0)
-    subscribed.replay_offset(T0, committed, 0)
-    subscribed.replay_offset(other, committed, 0)
+    subscribed.offsets.replay(T0, committed, 0)
+    subscribed.offsets.replay(other, committed, 0)
     assert subscribed.expired_offsets(day_ms, at(day_ms)) == [other]
     subscribed.leave("a", None, at(day_ms))
     assert subscribed.state is EMPTY
     assert subscribed.expired_offsets(day_ms, at(2 * day_ms - 1)) == []
     assert subscribed.expired_offsets(day_ms, at(2 * day_ms)) == [T0, other]
     asked = new_group()
-    asked.replay_offset(T0, OffsetAndMetadata(1, commit_timestamp_ms=0, expire_timestamp_ms=at(50).wall_ms), 0)
+    asked.offsets.replay(T0, OffsetAndMetadata(1, commit_timestamp_ms=0, expire_timestamp_ms=at(50).wall_ms), 0)
     assert asked.expired_offsets(day_ms, at(49)) == []
     assert asked.expired_offsets(day_ms, at(50)) == [T0]
 
 
 def test_an_empty_group_without_offsets_ends_with_a_tombstone() -> None:
     group = stable("a")
-    group.replay_offset(T0, OffsetAndMetadata(1), 0)
+    group.offsets.replay(T0, OffsetAndMetadata(1), 0)
     group.leave("a", None, at(1))
     assert group.maybe_die(at(2)) is None
-    assert len(group.remove_offsets([T0])) == 1
+    assert len(group.offsets.remove([T0])) == 1
     tombstone = group.maybe_die(at(3))
     assert tombstone is not None
     assert tombstone.value is None

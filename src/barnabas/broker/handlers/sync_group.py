@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, ResourceType, authorized
 from barnabas.broker.context import RequestContext
-from barnabas.coordinator.groups import Sync
+from barnabas.coordinator.group_members import Sync
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

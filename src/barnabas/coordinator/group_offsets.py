@@ -1,0 +1,111 @@
+"""What one consumer group has committed. Pure.
+
+An offset counts once its record is in the log, that of a transaction once the transaction's marker is; until then it is
+*unstable*: another offset than the known one is about to count (KIP-447).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import NamedTuple
+
+from barnabas.coordinator.offsets_records import NO_TIMESTAMP, KeyValue, OffsetAndMetadata, offset_record
+from barnabas.model.ids import TopicPartition
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset and where in ``__consumer_offsets`` its record stands: the later record counts."""
+
+    record_offset: int
+    committed: OffsetAndMetadata
+
+
+class GroupOffsets:
+    """The offsets of one group: committed, on their way to the log, and those of open transactions."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.committed: dict[TopicPartition, CommittedOffset] = {}
+        self.pending: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.pending_transactional: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        """By the producer id of the open transaction."""
+
+    def __bool__(self) -> bool:
+        return bool(self.committed or self.pending or self.pending_transactional)
+
+    def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[KeyValue]:
+        """Records of offsets that are about to be written; until they are, they count as unstable."""
+        self.pending.update(offsets)
+        return [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
+
+    def written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int | None) -> None:
+        """The records are in the log from `record_offset` on, or (None) the write failed."""
+        for key, committed in offsets.items():
+            if record_offset is not None:
+                self.replay(key, committed, record_offset)
+            if self.pending.get(key) == committed:
+                del self.pending[key]
+
+    def append_transactional(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int, producer_id: int
+    ) -> None:
+        """Offsets of an open transaction are in the log, on other replicas or not yet.
+
+        The transaction's marker can only come behind them in the same log, so they count with it, whatever the one who
+        committed them was told.
+        """
+        for key, committed in offsets.items():
+            self.replay(key, committed, record_offset, producer_id)
+
+    def replay(
+        self, key: TopicPartition, committed: OffsetAndMetadata | None, record_offset: int, producer_id: int = -1
+    ) -> None:
+        """A committed offset stands in the log, or its tombstone; of a transaction it does not count before its end."""
+        if producer_id >= 0:
+            pending = self.pending_transactional.setdefault(producer_id, {})
+            if committed is None:
+                pending.pop(key, None)
+            else:
+                pending[key] = CommittedOffset(record_offset, committed)
+        elif committed is None:
+            self.committed.pop(key, None)
+        elif key not in self.committed or self.committed[key].record_offset < record_offset:
+            self.committed[key] = CommittedOffset(record_offset, committed)
+
+    def replay_marker(self, producer_id: int, committed: bool) -> None:
+        """A transaction ended: what it committed counts, unless something later was committed without it."""
+        for key, offset in self.pending_transactional.pop(producer_id, {}).items():
+            if committed:
+                self.replay(key, offset.committed, offset.record_offset)
+
+    def is_unstable(self, key: TopicPartition) -> bool:
+        """Whether another offset than the known one is about to count."""
+        return key in self.pending or any(key in each for each in self.pending_transactional.values())
+
+    def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
+        """Forgets committed offsets; the tombstones of those there were."""
+        tombstones = []
+        for key in keys:
+            self.pending.pop(key, None)
+            for pending in self.pending_transactional.values():
+                pending.pop(key, None)
+            if self.committed.pop(key, None) is not None:
+                tombstones.append(offset_record(self.group_id, key, None))
+        return tombstones
+
+    def expired(
+        self, empty_since_ms: int | None, subscribed: Set[str], retention_ms: int, wall_ms: int
+    ) -> list[TopicPartition]:
+        """Offsets whose time is over (KIP-211): counted from `empty_since_ms`, or (None) each from its own commit."""
+        over = []
+        for key, (_, committed) in self.committed.items():
+            if key.topic in subscribed or key in self.pending:
+                continue
+            if committed.expire_timestamp_ms != NO_TIMESTAMP:
+                is_over = wall_ms >= committed.expire_timestamp_ms
+            else:
+                since_ms = committed.commit_timestamp_ms if empty_since_ms is None else empty_since_ms
+                is_over = wall_ms - since_ms >= retention_ms
+            if is_over:
+                over.append(key)
+        return over
