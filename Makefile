@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once conformance clients mixed mutants-by-test controller-scale disks
+.PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once conformance clients mixed mutants-by-test controller-scale disks
 
 setup: $(STAMP)
 
@@ -34,15 +34,19 @@ demo: setup
 
 # Side by side: what runs in virtual time or in memory keeps one core busy, real processes mostly wait.
 test: check
-	+@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-in-memory test-processes
+	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-conformance test-in-memory test-processes
 
 IN_MEMORY := tests/unit tests/property tests/simulation
 
 test-in-memory: setup
 	$(PYTEST) $(IN_MEMORY)
 
+# Beside Apache Kafka and ZooKeeper, and with other people's clients.
+test-conformance: setup
+	$(PYTEST) tests/conformance
+
 test-processes: setup
-	$(PYTEST) $(addprefix --ignore=,$(IN_MEMORY)) tests docs/examples
+	$(PYTEST) $(addprefix --ignore=,$(IN_MEMORY) tests/conformance) tests docs/examples
 
 check: setup
 	$(BIN)/ruff format --check src tests docs/examples
@@ -114,10 +118,11 @@ exactly-once: setup
 conformance: setup
 	$(BIN)/python tests/answers
 
-# Clients in other languages, Kafka Streams and moved log directories, each beside Apache Kafka: as far as npm, go, cargo
-# and mvn are there.
+# Clients in five languages, Kafka's tools, Streams and Connect, Spark's official connector and moved log directories, each
+# beside Apache Kafka: as far as npm, go, cargo and mvn are there.
 clients: setup
 	BARNABAS_CLIENTS=1 $(PYTEST) --timeout 900 tests/conformance/test_foreign_clients.py \
+		tests/conformance/test_apache_tools_beside.py tests/conformance/test_official_connector_beside.py \
 		tests/conformance/test_coordinators_move.py
 
 zookeeper-play: setup
