@@ -7,6 +7,7 @@ The jars are taken once from Maven Central by ``mvn`` into a cache (``$BARNABAS_
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -110,21 +111,23 @@ def fetch_jars(cache: Path, pom: str) -> Path:
     if mvn is None:
         raise ApacheUnavailable(f"Jars of Apache's are fetched by Maven: mvn is not on PATH, and {jars} is empty.")
     cache.mkdir(parents=True, exist_ok=True)
-    pom_file = cache / "pom.xml"
-    pom_file.write_text(pom)
-    part = cache / f"lib.part.{os.getpid()}"
-    fetched = subprocess.run(
-        [mvn, "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies", f"-DoutputDirectory={part}"],
-        capture_output=True,
-        text=True,
-    )
-    if fetched.returncode != 0:
+    # Maven's own repository is not made for two at a time.
+    with open(cache_directory() / "maven.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if jars.is_dir():
+            return jars
+        pom_file = cache / "pom.xml"
+        pom_file.write_text(pom)
+        part = cache / "lib.part"
         shutil.rmtree(part, ignore_errors=True)
-        raise ApacheUnavailable(f"mvn could not fetch the jars for {cache}: " + fetched.stdout.strip()[-500:])
-    try:
+        fetched = subprocess.run(
+            [mvn, "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies", f"-DoutputDirectory={part}"],
+            capture_output=True,
+            text=True,
+        )
+        if fetched.returncode != 0:
+            raise ApacheUnavailable(f"mvn could not fetch the jars for {cache}: " + fetched.stdout.strip()[-500:])
         part.rename(jars)
-    except OSError:  # another process was faster
-        shutil.rmtree(part, ignore_errors=True)
     return jars
 
 
