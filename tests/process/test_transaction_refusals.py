@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import apache
@@ -22,6 +22,7 @@ from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.end_txn import EndTxnRequest
@@ -47,6 +48,7 @@ MASKED = {
     "producer_id", "transaction_start_time_ms", "last_timestamp", "throttle_time_ms", "log_append_time_ms", "host",
     "port", "leader_epoch", "unknown_tagged_fields", "session_id", "error_message",
 }  # fmt: skip
+"""What no two runs have in common."""
 CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.state.log.num.partitions": "2",
@@ -55,13 +57,13 @@ CONFIG = {
 }
 
 
-def seen(value: Any) -> Any:
+def seen(value: Any, masked: Set[str] = MASKED) -> Any:
     """A message as plain values, without what differs from run to run."""
     if isinstance(value, Struct):
         names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-        return {name: seen(getattr(value, name)) for name in names if name not in MASKED}
+        return {name: seen(getattr(value, name), masked) for name in names if name not in masked}
     if isinstance(value, list):
-        return sorted((seen(each) for each in value), key=repr)
+        return sorted((seen(each, masked) for each in value), key=repr)
     if isinstance(value, memoryview | bytearray | bytes):
         return len(value)
     return int(value) if isinstance(value, int) else value
@@ -70,7 +72,8 @@ def seen(value: Any) -> Any:
 class Scene:
     """One broker, on a connection of its own, and what was told."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, is_apache: bool = False) -> None:
+        self.is_apache = is_apache
         self._connection = BlockingConnection("127.0.0.1", port, "refusals")
         self._names = 0
         self.told: list[Any] = []
@@ -100,6 +103,22 @@ class Scene:
     def begin(self, name: str) -> tuple[str, int, int]:
         given = self.ask(InitProducerIdRequest(name, 60_000), 4)
         return name, given.producer_id, given.producer_epoch
+
+    def member(self, group: str) -> tuple[str, int]:
+        """The only member of a new group, and its generation."""
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", b"")
+        joined = self.ask(JoinGroupRequest(group, 30_000, 30_000, "", None, "consumer", [protocol]), 3)
+        assert joined.error_code == 0
+        mine = SyncGroupRequest.SyncGroupRequestAssignment(joined.member_id, b"all")
+        synced = SyncGroupRequest(group, joined.generation_id, joined.member_id, assignments=[mine])
+        assert self.tell(synced, 3).error_code == 0
+        return joined.member_id, joined.generation_id
+
+    def deleted(self, topic: str) -> None:
+        asked = DeleteTopicsRequest(topic_names=[topic], timeout_ms=30_000)
+        assert self.ask(asked, 5).responses[0].error_code == 0
+        marked = lambda: self.ask(markers(1, 0, topic), 1).markers[0].topics[0].partitions[0].error_code  # noqa: E731
+        until(lambda: marked() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic's end")
 
     def offset_of(self, group: str) -> int | None:
         asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
@@ -332,12 +351,7 @@ def offsets_in_transactions(scene: Scene) -> None:
 def offsets_of_a_group(scene: Scene) -> None:
     """Each refusal leaves the offset that was committed before it."""
     topic, group = scene.topic(), "group-i"
-    protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", b"")
-    joined = scene.ask(JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [protocol]), 3)
-    member, generation = joined.member_id, joined.generation_id
-    assert joined.error_code == 0
-    mine = SyncGroupRequest.SyncGroupRequestAssignment(member, b"all")
-    scene.tell(SyncGroupRequest(group, generation, member, assignments=[mine]), 3)
+    member, generation = scene.member(group)
     asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
 
     def commit(
@@ -364,16 +378,118 @@ def offsets_of_a_group(scene: Scene) -> None:
     scene.tell(HeartbeatRequest(group, generation, member), 3)  # it is still in the group
 
 
+def refusals_change_nothing(scene: Scene) -> None:
+    """What is refused leaves the group, its offsets, the transactions and the partition as they were."""
+    topic, gone, group = scene.topic(), scene.topic(), "group-j"
+    member, generation = scene.member(group)
+    zombie, who, done = scene.begin("j"), scene.begin("j"), scene.begin("k")
+
+    def commit(
+        of: int, member_id: str, *, name: str = topic, metadata: str = "", offset: int = 9
+    ) -> tuple[OffsetCommitRequest, int]:
+        committed = OffsetCommitRequest.OffsetCommitRequestPartition(0, offset, committed_metadata=metadata)
+        named = OffsetCommitRequest.OffsetCommitRequestTopic(name, [committed])
+        return OffsetCommitRequest(group, of, member_id, topics=[named]), 8
+
+    for request, version in (
+        commit(generation, member, offset=5),
+        (add(who, topic, gone), 3),
+        (AddOffsetsToTxnRequest(*who, group), 3),
+        (produce(who, topic), 9),
+        (commit_offsets(who, topic, group, offset=6, member=member, generation=generation), 3),
+        (add(done, topic), 3),
+        (end(done), 3),
+    ):
+        scene.tell(request, version)
+    scene.deleted(gone)
+    scene.settled("k")
+
+    everything = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
+
+    def state() -> list[Any]:
+        asked: list[tuple[Any, int]] = [
+            (DescribeGroupsRequest([group]), 5),
+            (OffsetFetchRequest(groups=[everything]), 8),
+            (OffsetFetchRequest(groups=[everything], require_stable=True), 8),
+            (DescribeTransactionsRequest(["j", "k", "new"]), 0),
+            (DescribeProducersRequest([DescribeProducersRequest.TopicRequest(topic, [0])]), 0),
+            *((ends_of(topic, isolation), 5) for isolation in (0, 1)),
+            *((fetch(topic, isolation), 12) for isolation in (0, 1)),
+        ]
+        return [seen(scene.ask(request, version), {"throttle_time_ms", "session_id"}) for request, version in asked]
+
+    before = state()
+    refusals: dict[str, list[tuple[Any, int]]] = {
+        "a wrong generation": [
+            commit(generation + 1, member),
+            (HeartbeatRequest(group, generation + 1, member), 3),
+            (SyncGroupRequest(group, generation + 1, member), 3),
+            (commit_offsets(who, topic, group, offset=9, generation=generation + 1, member=member), 3),
+        ],
+        "an unknown member": [
+            commit(generation, "stranger"),
+            (HeartbeatRequest(group, generation, "stranger"), 3),
+            (SyncGroupRequest(group, generation, "stranger"), 3),
+            (LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.MemberIdentity("stranger")]), 4),
+            (commit_offsets(who, topic, group, offset=9, generation=generation, member="stranger"), 3),
+        ],
+        "oversized metadata": [
+            commit(generation, member, metadata="m" * 4097),
+            (commit_offsets(who, topic, group, metadata="m" * 4097, member=member, generation=generation), 3),
+        ],
+        "a commit for a topic that is not there": [
+            commit(generation, member, name="absent"),
+            (commit_offsets(who, "absent", group, member=member, generation=generation), 3),
+        ],
+        "a zombie producer": [
+            (produce(zombie, topic), 9),
+            (produce(zombie, topic, 2), 9),
+            (add(zombie, topic), 3),
+            (AddOffsetsToTxnRequest(*zombie, group), 3),
+            (commit_offsets(zombie, topic, group, offset=9), 3),
+            (end(zombie), 3),
+            (end(zombie, False), 3),
+            (InitProducerIdRequest("j", 60_000, zombie[1], zombie[2] - 1), 4),
+        ],
+        "sequences out of order": [
+            (produce(who, topic, 9), 9),
+            (produce(who, topic, 3), 9),
+            (produce(who, topic, 1), 9),
+            (produce(who, topic, 0), 9),  # the same again: its offset is told
+        ],
+        "a marker for a deleted topic": [(markers(who[1], who[2], gone), version) for version in (0, 1)],
+        "EndTxn twice": [(end(done), 3), (end(done), 0), (end(done, False), 3), (end((*done[:2], done[2] + 1)), 3)],
+        "a timeout above the maximum": [
+            (InitProducerIdRequest(name, timeout), version)
+            for name in ("j", "k", "new")
+            for timeout in (900_001, 2**31 - 2)
+            for version in (0, 4)
+        ],
+    }
+    changed = []
+    for what, requests in refusals.items():
+        for request, version in requests:
+            scene.tell(request, version)
+            after = state()
+            if after != before:
+                changed.append((what, type(request).__name__))
+                before = after
+    # A zombie's offsets displace, in the memory of Apache's coordinator, those that wait for the transaction's end
+    # (`GroupMetadata.failPendingTxnOffsetCommit`): readers are not held up any more, and the commit does not count.
+    assert changed == ([("a zombie producer", "TxnOffsetCommitRequest")] if scene.is_apache else [])
+    scene.tell(end(who), 3)
+    scene.settled("j")
+    committed = scene.ask(OffsetFetchRequest(groups=[everything], require_stable=True), 8).groups[0].topics[0]
+    assert committed.partitions[0].committed_offset == (5 if scene.is_apache else 6)
+
+
 def end_markers(scene: Scene) -> None:
     topic, gone = scene.topic(), scene.topic()
     scene.begin("f")
     who = scene.begin("f")
     scene.tell(add(who, topic, gone), 3)
     scene.tell(produce(who, topic), 9)
-    deleted = DeleteTopicsRequest(topic_names=[gone], timeout_ms=30_000)
-    assert scene.ask(deleted, 5).responses[0].error_code == 0
-    marked = lambda: scene.ask(markers(who[1], who[2], gone), 1).markers[0].topics[0].partitions[0].error_code  # noqa: E731
-    until(lambda: marked() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic's end")
+    scene.deleted(gone)
     for version in (0, 1):
         scene.tell(WriteTxnMarkersRequest(), version)
         scene.tell(markers(who[1], who[2], gone), version)
@@ -426,6 +542,7 @@ STORIES: list[Callable[[Scene], None]] = [
     batches_in_and_out_of_transactions,
     offsets_in_transactions,
     offsets_of_a_group,
+    refusals_change_nothing,
     end_markers,
     lists_and_descriptions,
     coordinators,
@@ -441,7 +558,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Scen
         ours = stack.enter_context(running(directory, 1, *(f"{key}={value}" for key, value in CONFIG.items())))
         scenes["ours"] = Scene(ours.state["brokers"][0]["port"])
         theirs = stack.enter_context(apache.ApacheCluster(tmp_path_factory.mktemp("theirs"), 1, config=CONFIG))
-        scenes["apache"] = Scene(theirs.ports[0])
+        scenes["apache"] = Scene(theirs.ports[0], is_apache=True)
         for scene in scenes.values():
             stack.callback(scene.close)
         yield scenes
