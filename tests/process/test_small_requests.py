@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster, barnabas, running
+from confluent_kafka import Consumer, TopicPartition
 
+from barnabas.cli.produce_load import Load, ProduceLoad
 from barnabas.cli.small_requests import SHAPES, Refused, Shape, SmallRequests
 
 
@@ -30,6 +32,36 @@ def test_every_request_of_a_round_is_in_the_log_once(cluster: Cluster, tmp_path:
     assert [int(line) for line in read.stdout.split()] == list(range(load.requests)), read.stderr
 
 
+@pytest.mark.parametrize(
+    "load",
+    [
+        Load(4, 5, record_bytes=1_000, batch_bytes=300_000, partitions=3, acks=-1),
+        Load(20, 1, record_bytes=10, partitions=3),
+        Load(2, 2, record_bytes=1_000_000, batch_bytes=1_000_000),
+    ],
+    ids=["large batches", "single records", "large records"],
+)
+def test_what_a_timed_load_counts_is_in_the_log_once_spread_over_the_partitions(
+    cluster: Cluster, request: pytest.FixtureRequest, load: Load
+) -> None:
+    topic = request.node.callspec.id.replace(" ", "-")
+    created = barnabas(
+        "topic", "create", topic, "-b", cluster.bootstrap, "--partitions", str(load.partitions),
+        "--replication-factor", "1",
+    )  # fmt: skip
+    assert created.returncode == 0, created.stderr
+    with ProduceLoad(cluster.broker(0)["port"], topic, load) as sending:
+        requests = sending.run(0.02).requests + sending.run(0.05).requests
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends"})
+    ends = [reader.get_watermark_offsets(TopicPartition(topic, each))[1] for each in range(load.partitions)]
+    reader.close()
+    assert sum(ends) == requests * load.records
+    assert max(ends) - min(ends) <= load.records
+
+
 def test_an_error_is_no_answer(cluster: Cluster) -> None:
     with SmallRequests(cluster.broker(0)["port"], "nowhere", SHAPES[0], 5) as load, pytest.raises(Refused):
         load.run()
+    timed = ProduceLoad(cluster.broker(0)["port"], "nowhere", Load(1, 1, record_bytes=10))
+    with timed as sending, pytest.raises(Refused):
+        sending.run(5)

@@ -28,7 +28,7 @@ _RECORD_BYTES: Final = 100
 _PRODUCER: Final = struct.Struct(">qhi")
 """Producer id, producer epoch and base sequence."""
 _PRODUCER_AT: Final = 43
-_ANSWER_TIMEOUT_S: Final = 30
+ANSWER_TIMEOUT_S: Final = 30
 
 
 class Refused(RuntimeError):
@@ -57,25 +57,27 @@ HEADLINE: Final = SHAPES[1]
 several of one connection together. The other shapes stand beside it."""
 
 
+def produce_frame(topic: str, batch: bytes, acks: int, partition: int = 0) -> bytes:
+    """A whole request with one batch."""
+    data = ProduceRequest.PartitionProduceData(index=partition, records=batch)
+    message = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(topic, [data])],
+    )
+    return b"".join(frames.encode_request(message, PRODUCE_VERSION, 1, "bench"))
+
+
 class _Frames:
     """The frames of one connection, in turn."""
 
     def __init__(self, topic: str, shape: Shape, producer: tuple[int, int] = (-1, -1)) -> None:
         batch = build_batch([Record(0, 1_700_000_000_000, None, os.urandom(_RECORD_BYTES), [])])
-        message = ProduceRequest(
-            transactional_id=None,
-            acks=-1 if shape.idempotent else 1,
-            timeout_ms=30_000,
-            topic_data=[
-                ProduceRequest.TopicProduceData(topic, [ProduceRequest.PartitionProduceData(index=0, records=batch)])
-            ],
-        )
         self._producer = producer
-        self._frame = bytearray(b"".join(frames.encode_request(message, PRODUCE_VERSION, 1, "bench")))
+        self._frame = bytearray(produce_frame(topic, batch, acks=-1 if shape.idempotent else 1))
         self._batch_at = self._frame.index(batch)
         self._batch_end = self._batch_at + len(batch)
-        self.error_at = 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
-        """Where the error code stands in an answer, its size prefix included."""
 
     def make(self, count: int) -> list[bytes]:
         producer_id, epoch = self._producer
@@ -91,23 +93,18 @@ class _Frames:
         return made
 
 
-@dataclass
-class _Client:
-    """One connection: what it has still to send, and what it waits for."""
+class Answers:
+    """The answers that come over one connection, each to a request with one batch for `topic`."""
 
-    socket: socket.socket
-    frames: list[bytes]
-    error_at: int
-    sent: int = 0
-    held: bytes = b""
-    answer_bytes: int = 0
-
-    def send(self, count: int) -> None:
-        self.socket.sendall(b"".join(self.frames[self.sent : self.sent + count]))
-        self.sent += count
+    def __init__(self, connection: socket.socket, topic: str) -> None:
+        self.socket = connection
+        self.held = b""
+        self.answer_bytes = 0
+        self.error_at = 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
+        """Where the error code stands in an answer, its size prefix included."""
 
     def receive(self) -> int:
-        """How many answers came."""
+        """How many answers came. Raises `Refused` for an error code, and for a closed connection."""
         data = self.held + self.socket.recv(1 << 16)
         if not self.answer_bytes and len(data) >= 4:
             # All are of one size: nothing in them but numbers of fixed width changes.
@@ -122,8 +119,21 @@ class _Client:
         return count
 
 
-def _connect(port: int) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_TIMEOUT_S)
+class _Client(Answers):
+    """One connection: what it has still to send, and what it waits for."""
+
+    def __init__(self, connection: socket.socket, topic: str, frames: list[bytes]) -> None:
+        super().__init__(connection, topic)
+        self.frames = frames
+        self.sent = 0
+
+    def send(self, count: int) -> None:
+        self.socket.sendall(b"".join(self.frames[self.sent : self.sent + count]))
+        self.sent += count
+
+
+def connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -149,9 +159,9 @@ class SmallRequests:
         self._stack = contextlib.ExitStack()
         self._clients: list[_Client] = []
         for _ in range(shape.connections):
-            connection = self._stack.enter_context(_connect(port))
+            connection = self._stack.enter_context(connect(port))
             made = _Frames(topic, shape, _producer(connection) if shape.idempotent else (-1, -1))
-            self._clients.append(_Client(connection, made.make(requests // shape.connections), made.error_at))
+            self._clients.append(_Client(connection, topic, made.make(requests // shape.connections)))
 
     def __enter__(self) -> SmallRequests:
         return self
@@ -170,9 +180,9 @@ class SmallRequests:
                 client.send(self.shape.in_flight)
             missing = self.requests
             while missing:
-                ready = poll.poll(_ANSWER_TIMEOUT_S)
+                ready = poll.poll(ANSWER_TIMEOUT_S)
                 if not ready:
-                    raise Refused(f"{missing} requests have no answer within {_ANSWER_TIMEOUT_S} s")
+                    raise Refused(f"{missing} requests have no answer within {ANSWER_TIMEOUT_S} s")
                 for descriptor, _event in ready:
                     client = clients[descriptor]
                     count = client.receive()

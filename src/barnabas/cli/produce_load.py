@@ -1,0 +1,142 @@
+"""Produces for some seconds, of any size, to any number of partitions, over any number of connections.
+
+As in `small_requests` the client is plain sockets and one ``epoll``, and its frames are ready before the clock starts:
+what is measured is the broker. Unlike there, requests may be large, so that nothing is sent before a socket takes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from barnabas.cli.small_requests import ANSWER_TIMEOUT_S, Answers, Refused, connect, produce_frame
+from barnabas.wire.records import Record, build_batch
+
+BYTES_MAX: Final = 1_000_000_000
+"""Of one run: beyond it the disk is measured."""
+_RECORD_OVERHEAD_BYTES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is sent: batches of `batch_bytes`, or of one record where that is larger, to the partitions in turn."""
+
+    connections: int
+    in_flight: int
+    """Requests that a connection waits for at a time."""
+    record_bytes: int
+    batch_bytes: int = 1
+    partitions: int = 1
+    replicas: int = 1
+    acks: int = 1
+
+    @property
+    def records(self) -> int:
+        """How many a request has."""
+        return max(1, self.batch_bytes // (self.record_bytes + _RECORD_OVERHEAD_BYTES))
+
+    @property
+    def value_bytes(self) -> int:
+        """Of a request, without what the protocol adds."""
+        return self.records * self.record_bytes
+
+
+class Sent(NamedTuple):
+    """Requests that were answered without an error, and the seconds from the first one's sending to the last answer."""
+
+    requests: int
+    seconds: float
+
+
+class _Stream(Answers):
+    """One connection, and what it may send now."""
+
+    def __init__(self, connection: socket.socket, topic: str) -> None:
+        super().__init__(connection, topic)
+        connection.setblocking(False)
+        self.due = 0
+        self.rest = memoryview(b"")
+        self.blocked = False
+
+    def write(self, frames: Iterator[bytes]) -> int:
+        """Sends what is due as far as the socket takes it; how many requests were begun."""
+        begun = 0
+        self.blocked = False
+        while self.rest or self.due:
+            if not self.rest:
+                self.rest = memoryview(next(frames))
+                self.due -= 1
+                begun += 1
+            try:
+                self.rest = self.rest[self.socket.send(self.rest) :]
+            except BlockingIOError:
+                self.blocked = True
+                break
+        return begun
+
+
+class ProduceLoad:
+    """Connections and frames of one load: ready when made; each `run` goes on where the one before ended."""
+
+    def __init__(self, port: int, topic: str, load: Load) -> None:
+        self.load = load
+        record = Record(0, int(time.time() * 1000), None, os.urandom(load.record_bytes), [])
+        batch = build_batch([record._replace(offset=offset) for offset in range(load.records)])
+        frames = [produce_frame(topic, batch, load.acks, partition) for partition in range(load.partitions)]
+        self._requests_max = max(load.connections * load.in_flight, BYTES_MAX // len(batch))
+        self._frames = itertools.cycle(frames)
+        self._stack = contextlib.ExitStack()
+        self._streams = [
+            _Stream(self._stack.enter_context(connect(port)), topic) for _ in range(load.connections)
+        ]  # fmt: skip
+
+    def __enter__(self) -> ProduceLoad:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self, seconds: float) -> Sent:
+        """Sends until the time is over or `BYTES_MAX` are sent, and waits for every answer. Raises `Refused`."""
+        frames, streams = self._frames, {stream.socket.fileno(): stream for stream in self._streams}
+        with select.epoll() as poll:
+            started = answered = 0
+            begun = time.monotonic()
+            end = begun + seconds
+            for descriptor, stream in streams.items():
+                stream.due = self.load.in_flight
+                started += stream.write(frames)
+                poll.register(descriptor, _wanted(stream))
+            ending = False
+            while answered < started or not ending:
+                ready = poll.poll(ANSWER_TIMEOUT_S)
+                if not ready:
+                    raise Refused(f"{started - answered} requests have no answer within {ANSWER_TIMEOUT_S} s")
+                for descriptor, event in ready:
+                    stream = streams[descriptor]
+                    if event != select.EPOLLOUT:
+                        count = stream.receive()
+                        answered += count
+                        if not ending:
+                            stream.due += count
+                    if stream.due or stream.rest:
+                        blocked = stream.blocked
+                        started += stream.write(frames)
+                        if stream.blocked != blocked:
+                            poll.modify(descriptor, _wanted(stream))
+                if not ending and (time.monotonic() >= end or started >= self._requests_max):
+                    ending = True
+                    for stream in self._streams:
+                        stream.due = 0
+            return Sent(answered, time.monotonic() - begun)
+
+
+def _wanted(stream: _Stream) -> int:
+    return select.EPOLLIN | select.EPOLLOUT if stream.blocked else select.EPOLLIN
