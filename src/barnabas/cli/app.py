@@ -17,7 +17,7 @@ from barnabas.cli.cluster import PLAIN_COMMANDS
 from barnabas.cli.output import CommandError, complain
 
 _LATE: Final = {
-    "bench": ("barnabas.cli.bench", "app"),
+    "bench": ("barnabas.cli.bench_commands", "app"),
     "demo": ("barnabas.cli.demo.main", "demo"),
     "sim": ("barnabas.cli.sim", "app"),
     "spark": ("barnabas.cli.spark", "app"),

@@ -11,31 +11,27 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from rich.console import Console
-from rich.table import Table
 
 from barnabas.cli.apache import ApacheCluster
-from barnabas.cli.output import Format, print_json
 from barnabas.cli.small_requests import HEADLINE, SHAPES, SmallRequests
 
-app = typer.Typer(help="Side by side with Apache Kafka 3.9.1, in one run.", no_args_is_help=True)
 console = Console(stderr=True)
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _WARM_UP_S: Final = 35.0
 _LOT: Final = 1000
+_TOPIC_S: Final = 300
+"""How long the making of a topic may take: one of 10,000 partitions keeps Kafka busy for a while."""
 
 
 @dataclass
@@ -103,16 +99,17 @@ def both(directory: Path) -> Iterator[tuple[Running, Running]]:
 # ------------------------------------------------------------------------------------------------ the loads
 
 
-def make_topic(subject: Running, name: str) -> None:
+def make_topic(subject: Running, name: str, partitions: int = 1) -> None:
+    """A topic with one replica; returns when all its partitions have leaders."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": subject.bootstrap})
-    topic = NewTopic(name, num_partitions=1, replication_factor=1, config={"file.delete.delay.ms": "1000"})
-    admin.create_topics([topic], operation_timeout=60, request_timeout=60)[name].result(90)
-    deadline = time.monotonic() + 30
+    admin = AdminClient({"bootstrap.servers": subject.bootstrap, "socket.timeout.ms": _TOPIC_S * 1000, "log_level": 0})
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"file.delete.delay.ms": "1000"})
+    admin.create_topics([topic], operation_timeout=_TOPIC_S, request_timeout=_TOPIC_S)[name].result()
+    deadline = time.monotonic() + _TOPIC_S
     while True:
-        partitions = admin.list_topics(name, timeout=10).topics[name].partitions
-        if partitions and all(p.leader >= 0 for p in partitions.values()):
+        known = admin.list_topics(name, timeout=30).topics[name].partitions
+        if len(known) == partitions and all(each.leader >= 0 for each in known.values()):
             return
         if time.monotonic() > deadline:
             raise TimeoutError(f"topic {name} has no leader")
@@ -122,7 +119,7 @@ def make_topic(subject: Running, name: str) -> None:
 def drop_topic(subject: Running, name: str) -> None:
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": subject.bootstrap})
+    admin = AdminClient({"bootstrap.servers": subject.bootstrap, "log_level": 0})
     admin.delete_topics([name])[name].result(30)
 
 
@@ -322,229 +319,3 @@ def measure_start(directory: Path, rounds: int, brokers: int) -> list[Figure]:
         with running_apache(directory / f"apache-{number}", brokers) as theirs:
             ready.theirs.append(theirs.ready_s)
     return [ready]
-
-
-# ------------------------------------------------------------------------------------------------ the command
-
-
-def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
-    if output is Format.json:
-        print_json([figure.as_json() for figure in figures])
-        return
-    table = Table("figure", "unit", "Barnabas", theirs, "ratio", "aim", "")
-    for figure in figures:
-        table.add_row(
-            figure.name,
-            figure.unit,
-            f"{statistics.median(figure.ours):,.3g}"
-            if figure.unit != "1/s"
-            else f"{statistics.median(figure.ours):,.0f}",
-            f"{statistics.median(figure.theirs):,.3g}"
-            if figure.unit != "1/s"
-            else f"{statistics.median(figure.theirs):,.0f}",
-            f"{figure.ratio:.2f}",
-            figure.wanted,
-            "[green]met[/]" if figure.met() else "[red]short[/]",
-        )
-    Console(width=max(Console().width, 130)).print(table)
-
-
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
-Directory = Annotated[
-    Path | None, typer.Option("--dir", help="Where both keep their logs; a temporary one by default.")
-]
-Output = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
-
-
-@contextlib.contextmanager
-def _place(directory: Path | None) -> Iterator[Path]:
-    if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-        yield directory
-        return
-    made = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-@app.command("produce")
-def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
-    """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
-    with _place(directory) as place, both(place) as subjects:
-        figures = measure_produce(subjects, rounds)
-    report(figures, output)
-
-
-@app.command("consume")
-def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
-    """Reading a topic from its start: broker CPU per GB, throughput."""
-    with _place(directory) as place, both(place) as subjects:
-        figures = measure_consume(subjects, rounds)
-    report(figures, output)
-
-
-@app.command("latency")
-def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
-    """Single-record requests: broker CPU each, requests per second, p50 and p99."""
-    with _place(directory) as place, both(place) as subjects:
-        figures = measure_latency(subjects, rounds)
-    report(figures, output)
-
-
-@app.command("start")
-def start_command(
-    rounds: Rounds = 5,
-    brokers: Annotated[int, typer.Option("-n", min=1)] = 1,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """From nothing to a broker that answers, coordination included."""
-    with _place(directory) as place:
-        figures = measure_start(place, rounds, brokers)
-    report(figures, output)
-
-
-@app.command("all")
-def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
-    """Everything above, one after the other."""
-    with _place(directory) as place:
-        with both(place) as subjects:
-            figures = measure_latency(subjects, rounds)
-            figures += measure_produce(subjects, rounds)
-            figures += measure_consume(subjects, rounds)
-        figures += measure_start(place / "start", rounds, 1)
-        figures += measure_start(place / "start3", rounds, 3)
-    report(figures, output)
-
-
-@app.command("zookeeper")
-def zookeeper_command(
-    rounds: Rounds = 5,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
-    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """The embedded coordinator beside Apache ZooKeeper 3.9: reads, durable writes, start, memory."""
-    from barnabas.cli import bench_zookeeper
-
-    with _place(directory) as place:
-        figures = bench_zookeeper.measure(place, rounds, seconds, warm_up)
-        figures.append(bench_zookeeper.measure_start(place / "start", rounds))
-    report(figures, output, theirs=bench_zookeeper.OTHER)
-
-
-@app.command("groups")
-def groups_command(
-    rounds: Rounds = 3,
-    groups: Annotated[int, typer.Option("--groups", min=1)] = 100,
-    members: Annotated[int, typer.Option("--members", min=1, help="Of each group.")] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
-    from barnabas.cli import bench_groups
-
-    with _place(directory) as place:
-        figures = bench_groups.measure(place, rounds, groups, members, seconds)
-    report(figures, output)
-
-
-@app.command("controller")
-def controller_command(
-    topics: Annotated[int, typer.Option("--topics", min=1)] = 1000,
-    partitions: Annotated[int, typer.Option("--partitions", min=1)] = 10,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """Three brokers and many partitions: creation, controller failover, a broker's death, controlled shutdown."""
-    from barnabas.cli import bench_controller
-
-    with _place(directory) as place:
-        figures = bench_controller.measure(place, topics, partitions)
-    report(figures, output)
-
-
-@app.command("replication")
-def replication_command(
-    rounds: Rounds = 5,
-    megabytes: Annotated[int, typer.Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
-    requests: Annotated[int, typer.Option("--requests", min=100, help="Of one record in a round.")] = 10_000,
-    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """Three brokers, three replicas, acks=all: throughput, CPU per GB, one record's latency, five in flight."""
-    from barnabas.cli import bench_replication
-
-    with _place(directory) as place:
-        figures = bench_replication.measure_replication(place, rounds, megabytes, requests, warm_up)
-    report(figures, output)
-
-
-Gigabytes = Annotated[float, typer.Option("--gigabytes", min=0.01, help="How large the log is.")]
-
-
-@app.command("catch-up")
-def catch_up_command(
-    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
-) -> None:
-    """A new follower copies a large log until it is in sync."""
-    from barnabas.cli import bench_replication
-
-    with _place(directory) as place:
-        figures = bench_replication.measure_catch_up(place, rounds, gigabytes)
-    report(figures, output)
-
-
-@app.command("recovery")
-def recovery_command(
-    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
-) -> None:
-    """A broker with a large log starts again after kill -9."""
-    from barnabas.cli import bench_replication
-
-    with _place(directory) as place:
-        figures = bench_replication.measure_recovery(place, rounds, gigabytes)
-    report(figures, output)
-
-
-@app.command("idle")
-def idle_command(
-    rounds: Rounds = 5,
-    partitions: Annotated[int, typer.Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long each round is.")] = 10.0,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """Three brokers with many partitions that nobody uses: CPU and memory of one."""
-    from barnabas.cli import bench_replication
-
-    with _place(directory) as place:
-        figures = bench_replication.measure_idle(place, rounds, partitions, seconds)
-    report(figures, output)
-
-
-@app.command("spark")
-def spark_command(
-    rounds: Rounds = 5,
-    records: Annotated[int, typer.Option("--records", min=1000, help="Records of 100 B; of 1 KB a sixth.")] = 3_000_000,
-    case: Annotated[
-        list[str] | None,
-        typer.Option("--case", help="batch-100, value-100, count-100, audit-100, batch-1000, stream-100"),
-    ] = None,
-    directory: Directory = None,
-    output: Output = Format.text,
-) -> None:
-    """The Spark source beside the official connector on the same topics: rows a second of CPU, and of the clock."""
-    from barnabas.cli import bench_spark
-
-    unknown = sorted(set(case or ()) - set(bench_spark.CASES))
-    if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}; there are {', '.join(bench_spark.CASES)}", param_hint="--case")
-    with _place(directory) as place:
-        figures = bench_spark.measure(place, rounds, records, case or list(bench_spark.CASES))
-    report(figures, output, theirs=bench_spark.OTHER)

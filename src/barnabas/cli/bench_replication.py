@@ -41,7 +41,7 @@ _TOPICS: Final = 20
 
 
 @contextlib.contextmanager
-def _both(directory: Path) -> Iterator[tuple[Subject, Subject]]:
+def both(directory: Path) -> Iterator[tuple[Subject, Subject]]:
     with running_barnabas(directory / "barnabas") as ours, running_apache(directory / "apache") as theirs:
         yield ours, theirs
 
@@ -50,7 +50,7 @@ def _brokers(subject: Subject) -> list[Running]:
     return [Running(subject.name, port, subject.pid(broker), 0.0) for broker, port in subject.ports.items()]
 
 
-def _cpu_s(subject: Subject) -> float:
+def cpu_s(subject: Subject) -> float:
     return sum(broker.cpu_s() for broker in _brokers(subject))
 
 
@@ -58,7 +58,7 @@ def _bootstrap(subject: Subject) -> str:
     return ",".join(f"127.0.0.1:{port}" for port in subject.ports.values())
 
 
-def _make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None:
+def make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None:
     """A topic with these replicas; returns when its partitions have leaders everywhere that is up."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -74,7 +74,7 @@ def _make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> Non
     until(led, f"leaders of {name}")
 
 
-def _drop_topic(subject: Subject, name: str) -> None:
+def drop_topic(subject: Subject, name: str) -> None:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": _bootstrap(subject), "log_level": 0})
@@ -124,7 +124,7 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
     figures["p50"] = Figure("acks=all, one record: p50", "ms", "<= 0.5")
     figures["p99"] = Figure("acks=all, one record: p99", "ms", "<= 0.5")
     figures["five"] = Figure("acks=all, idempotent, 5 in flight: per second", "1/s", ">= 1.3")
-    with _both(directory) as subjects:
+    with both(directory) as subjects:
         for subject in subjects:
             deadline = time.monotonic() + warm_up_s
             console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
@@ -144,20 +144,20 @@ def _replicate(subject: Subject, topic: str, megabytes: int, requests: int) -> d
     for size in (1000, 100):
         # Of small records a fifth of the bytes: the client is what they cost most.
         records = megabytes * 1_000_000 // size // (1 if size == 1000 else 5)
-        _make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
-        before = _cpu_s(subject)
+        make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
+        before = cpu_s(subject)
         took = _produce(subject, f"{topic}-{size}", records, size)
-        values[f"{size}/cpu"] = (_cpu_s(subject) - before) / (records * size) * _GB
+        values[f"{size}/cpu"] = (cpu_s(subject) - before) / (records * size) * _GB
         values[f"{size}/rate"] = records / took
-        _drop_topic(subject, f"{topic}-{size}")
-    _make_topic(subject, topic, [list(range(BROKERS))])
+        drop_topic(subject, f"{topic}-{size}")
+    make_topic(subject, topic, [list(range(BROKERS))])
     with SmallRequests(subject.ports[0], topic, _ALONE, requests) as alone:
         latencies = sorted(alone.latencies_ms())
     values["p50"] = latencies[len(latencies) // 2]
     values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
     with SmallRequests(subject.ports[0], topic, _FIVE, requests) as load:
         values["five"] = load.requests / load.run()
-    _drop_topic(subject, topic)
+    drop_topic(subject, topic)
     return values
 
 
@@ -167,7 +167,7 @@ def _replicate(subject: Subject, topic: str, megabytes: int, requests: int) -> d
 def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
     took = Figure(f"a new follower catches up {gigabytes:g} GB", "s", "<= 1")
     cpu = Figure("its CPU and its leader's, per GB", "s", "<= 1")
-    with _both(directory) as subjects:
+    with both(directory) as subjects:
         for number in range(rounds):
             for subject in subjects:
                 seconds, used = _catch_up(subject, f"bench-{number}", gigabytes)
@@ -180,7 +180,7 @@ def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Fig
 def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, float]:
     newcomer = BROKERS - 1
     subject.stop(newcomer)
-    _make_topic(subject, topic, [[0, newcomer]])
+    make_topic(subject, topic, [[0, newcomer]])
     _produce(subject, topic, int(gigabytes * _GB / 1000), 1000, acks="1")
     leader = _brokers(subject)[0]
     before = leader.cpu_s()
@@ -190,15 +190,15 @@ def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, fl
     until(lambda: len(seen_by(subject.ports[0]).topics[topic].partitions[0].isr) == 2, "a whole ISR")
     seconds = time.monotonic() - begun
     used = leader.cpu_s() - before + _brokers(subject)[newcomer].cpu_s()
-    _drop_topic(subject, topic)
+    drop_topic(subject, topic)
     return seconds, used
 
 
 def measure_recovery(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
     took = Figure(f"recovery of {gigabytes:g} GB after kill -9, until the broker answers", "s", "<= 1")
-    with _both(directory) as subjects:
+    with both(directory) as subjects:
         for subject in subjects:
-            _make_topic(subject, "bench", [[0]])
+            make_topic(subject, "bench", [[0]])
             _produce(subject, "bench", int(gigabytes * _GB / 1000), 1000, acks="1")
         for number in range(rounds):
             for subject in subjects:
@@ -236,10 +236,10 @@ def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) 
     cpu = Figure(f"{partitions} idle partitions a broker: CPU of one broker", "% of a core", "<= 1")
     memory = Figure(f"{partitions} idle partitions a broker: memory of one broker", "MB", "<= 0.333")
     each = max(1, partitions // _TOPICS)
-    with _both(directory) as subjects:
+    with both(directory) as subjects:
         for subject in subjects:
             for number in range(math.ceil(partitions / each)):
-                _make_topic(
+                make_topic(
                     subject,
                     f"idle-{number}",
                     [[(at + turn) % BROKERS for turn in range(BROKERS)] for at in range(each)],
@@ -247,10 +247,10 @@ def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) 
             console.print(f"  {subject.name} has its partitions", style="dim")
         time.sleep(_IDLE_SETTLE_S)
         for _ in range(rounds):
-            before = [_cpu_s(subject) for subject in subjects]
+            before = [cpu_s(subject) for subject in subjects]
             time.sleep(seconds)
             for subject, used in zip(subjects, before, strict=True):
-                share = (_cpu_s(subject) - used) / BROKERS / seconds * 100
+                share = (cpu_s(subject) - used) / BROKERS / seconds * 100
                 (cpu.ours if subject is subjects[0] else cpu.theirs).append(share)
                 size = sum(broker.memory_mb() for broker in _brokers(subject)) / BROKERS
                 (memory.ours if subject is subjects[0] else memory.theirs).append(size)

@@ -1,26 +1,28 @@
 """``barnabas bench spark``: ``format("barnabas")`` beside the official connector, on the same topics in one session.
 
 One broker (Barnabas), topics of two partitions filled before anything is measured, one Spark session on `local[2]`
-with both sources. Rounds are pairs: ours, the connector, ours, the connector; the first pair warms both up and is not
-counted.
+with both. Rounds are pairs: ours, the connector, ours, the connector; the first pair warms both up and is not counted.
+A write is of rows that Spark makes up, in a batch, with either sink's defaults (idempotent producers, acks=all).
 CPU is that of this process and everything below it (the JVM, Python's workers and runners), user and system, those that
 have ended included; the broker's is not in it. A rate is rows per second of that CPU, or of the wall clock.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from barnabas.cli.bench import Figure, console, running_barnabas
+from barnabas.cli.bench import Figure, Running, console, make_topic, running_barnabas
+from barnabas.cli.bench_plots import Panel, draw, medians
 from barnabas.cli.spark_connector import VERSION, connector_jars
 from barnabas.spark.session import session
 
@@ -28,8 +30,9 @@ OTHER: Final = f"official connector {VERSION}"
 PARTITIONS: Final = 2
 _BATCHES_BEFORE: Final = 2
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_SMALL: Final = "bench-100"
-_LARGE: Final = "bench-1000"
+RESULTS: Final = "spark.json"
+PLOT: Final = "spark-record-size.svg"
+"""Batch reads of all columns over record size, where more than one size was measured."""
 
 
 class Measured(NamedTuple):
@@ -45,10 +48,20 @@ class Case:
     """One thing that both do. `run` takes the session, the bootstrap address, the topic, the format and the rows."""
 
     name: str
-    topic: str
+    record_bytes: int
     run: Callable[[Any, str, str, str, int], Measured]
     cpu_wanted: str
     wall_wanted: str
+    writes: bool = False
+
+    @property
+    def topic(self) -> str:
+        return f"{'written' if self.writes else 'bench'}-{self.record_bytes}"
+
+    def rows(self, records: int) -> int:
+        """How many where 100 B records are `records`: of 1 KB a sixth, of more the same bytes; a third to write."""
+        rows = max(1, min(records, records * 1000 // 6 // self.record_bytes))
+        return max(1, rows // 3) if self.writes else rows
 
 
 def _whole(read: Callable[[Any, str, str, str], None]) -> Callable[[Any, str, str, str, int], Measured]:
@@ -115,62 +128,105 @@ def _stream(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> M
     return Measured(read - before, used, took)
 
 
+def _write(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Measured:
+    """Rows with a key, and a value as large as the topic's name says."""
+    size = int(topic.rpartition("-")[2])
+    made = spark.range(0, rows, 1, PARTITIONS)
+    frame = made.selectExpr("string(id) AS key", f"rpad(string(id), {size}, 'abcdefghijklmnopqrstuvwxyz') AS value")
+    before, used, begun = _end(bootstrap, topic), tree_cpu_s(), time.monotonic()
+    frame.write.format(source).option("kafka.bootstrap.servers", bootstrap).option("topic", topic).mode("append").save()
+    took, used = time.monotonic() - begun, tree_cpu_s() - used
+    if (written := _end(bootstrap, topic) - before) != rows:
+        raise RuntimeError(f"{source} wrote {written} records for {rows} rows")
+    return Measured(rows, used, took)
+
+
+def _end(bootstrap: str, topic: str) -> int:
+    """The sum of the partitions' ends."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-ends"})
+    try:
+        return sum(reader.get_watermark_offsets(TopicPartition(topic, each), 30)[1] for each in range(PARTITIONS))
+    finally:
+        reader.close()
+
+
 CASES: Final = {
-    "batch-100": Case("batch, 100 B, all columns", _SMALL, _whole(_every_column), ">= 1.6", ">= 2.0"),
-    "value-100": Case("batch, 100 B, value only", _SMALL, _whole(_value_only), ">= 1.6", ">= 2.0"),
-    "count-100": Case("count, 100 B", _SMALL, _whole(_count), ">= 3.0", ">= 3.0"),
-    "audit-100": Case("audit of offsets, 100 B", _SMALL, _whole(_offset_audit), ">= 3.0", ">= 3.0"),
-    "batch-1000": Case("batch, 1 KB, all columns", _LARGE, _whole(_every_column), ">= 1.0", ">= 1.7"),
-    "stream-100": Case("stream once started, 100 B", _SMALL, _stream, ">= 1.0", ">= 1.0"),
+    "batch-100": Case("batch, 100 B, all columns", 100, _whole(_every_column), ">= 1.6", ">= 2.0"),
+    "value-100": Case("batch, 100 B, value only", 100, _whole(_value_only), ">= 1.6", ">= 2.0"),
+    "count-100": Case("count, 100 B", 100, _whole(_count), ">= 3.0", ">= 3.0"),
+    "audit-100": Case("audit of offsets, 100 B", 100, _whole(_offset_audit), ">= 3.0", ">= 3.0"),
+    "batch-300": Case("batch, 300 B, all columns", 300, _whole(_every_column), ">= 1.0", ">= 1.7"),
+    "batch-1000": Case("batch, 1 KB, all columns", 1000, _whole(_every_column), ">= 1.0", ">= 1.7"),
+    "batch-3000": Case("batch, 3 KB, all columns", 3000, _whole(_every_column), ">= 1.0", ">= 1.0"),
+    "batch-10000": Case("batch, 10 KB, all columns", 10_000, _whole(_every_column), ">= 1.0", ">= 1.0"),
+    "stream-100": Case("stream once started, 100 B", 100, _stream, ">= 1.0", ">= 1.0"),
+    "write-100": Case("batch write, 100 B", 100, _write, ">= 1.0", ">= 1.0", writes=True),
+    "write-1000": Case("batch write, 1 KB", 1000, _write, ">= 1.0", ">= 1.0", writes=True),
 }
+_BY_RECORD_SIZE: Final = ("batch-100", "batch-300", "batch-1000", "batch-3000", "batch-10000")
 
 
-def measure(directory: Path, rounds: int, records: int, cases: list[str]) -> list[Figure]:
-    """`records` of 100 B, and a sixth as many of 1 KB. Raises `SparkUnavailable`, `ApacheUnavailable`."""
+class Pair(NamedTuple):
+    """What one case gave, in rows."""
+
+    a_cpu_second: Figure
+    a_second: Figure
+
+
+def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) -> dict[str, Pair]:
+    """By case; `records` are of 100 B, see `Case.rows`. Raises `SparkUnavailable`, `ApacheUnavailable`."""
     # A bench that is told to end takes its cluster and its JVM with it.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     jars = ",".join(map(str, connector_jars()))
     with running_barnabas(directory / "barnabas") as broker:
-        chosen = [CASES[name] for name in cases]
-        counts = {_SMALL: records, _LARGE: max(1, records // 6)}
-        for topic, size in ((_SMALL, 100), (_LARGE, 1000)):
-            if any(case.topic == topic for case in chosen):
-                _fill(broker.bootstrap, topic, counts[topic], size)
+        for case in {CASES[name].topic: CASES[name] for name in cases}.values():
+            make_topic(broker, case.topic, PARTITIONS)
+            if not case.writes:
+                _fill(broker, case.topic, case.rows(records), case.record_bytes)
         config = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
         spark = session("bench", master="local[2]", config=config)
         spark.conf.set("barnabas.bench.directory", str(directory))
         try:
-            figures: list[Figure] = []
-            for case in chosen:
-                figures += _pairs(spark, broker.bootstrap, case, rounds, counts[case.topic])
-            return figures
+            return {name: _pair(spark, broker.bootstrap, CASES[name], rounds, records) for name in cases}
         finally:
             spark.stop()
 
 
-def _pairs(spark: Any, bootstrap: str, case: Case, rounds: int, rows: int) -> list[Figure]:
+def _pair(spark: Any, bootstrap: str, case: Case, rounds: int, records: int) -> Pair:
     cpu = Figure(f"{case.name}: rows a CPU second", "1/s", case.cpu_wanted)
     wall = Figure(f"{case.name}: rows a second", "1/s", case.wall_wanted)
     for number in range(rounds + 1):
         for source in ("barnabas", "kafka"):
-            measured = case.run(spark, bootstrap, case.topic, source, rows)
+            measured = case.run(spark, bootstrap, case.topic, source, case.rows(records))
             told = f"{source}: {measured.rows} rows, {measured.wall_s:.2f} s, {measured.cpu_s:.2f} s of CPU"
             console.print(f"  {case.name}, {f'round {number}' if number else 'warm-up'}, {told}", style="dim")
             if number:
                 (cpu.ours if source == "barnabas" else cpu.theirs).append(measured.rows / measured.cpu_s)
                 (wall.ours if source == "barnabas" else wall.theirs).append(measured.rows / measured.wall_s)
-    return [cpu, wall]
+    return Pair(cpu, wall)
 
 
-def _fill(bootstrap: str, topic: str, records: int, size: int) -> None:
+def write(pairs: Mapping[str, Pair], directory: Path) -> None:
+    """`RESULTS` below `directory`, and `PLOT` where it has two points at least."""
+    directory.mkdir(parents=True, exist_ok=True)
+    found = {name: [figure.as_json() for figure in pair] for name, pair in pairs.items()}
+    (directory / RESULTS).write_text(json.dumps(found, indent=1) + "\n")
+    sizes = {CASES[name].record_bytes: pairs[name] for name in _BY_RECORD_SIZE if name in pairs}
+    if len(sizes) > 1:
+        wall = medians([pair.a_second for pair in sizes.values()])
+        cpu = medians([pair.a_cpu_second for pair in sizes.values()])
+        panels = [Panel("rows per second", "rows", *wall), Panel("rows per second of CPU", "rows", *cpu)]
+        draw(directory / PLOT, "record size (bytes), all columns", list(sizes), panels, OTHER)
+
+
+def _fill(broker: Running, topic: str, records: int, size: int) -> None:
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            "bootstrap.servers": broker.bootstrap,
             "linger.ms": 20,
             "batch.size": 900_000,
             "batch.num.messages": 1_000_000,

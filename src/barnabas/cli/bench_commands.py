@@ -1,0 +1,302 @@
+"""The commands of ``barnabas bench``, and how they tell their figures."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from barnabas.cli.bench import (
+    Figure,
+    both,
+    measure_consume,
+    measure_latency,
+    measure_produce,
+    measure_start,
+)
+from barnabas.cli.output import Format, print_json
+
+app = typer.Typer(help="Side by side with Apache Kafka 3.9.1, in one run.", no_args_is_help=True)
+
+
+def shown(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
+    if output is Format.json:
+        print_json([figure.as_json() for figure in figures])
+        return
+    table = Table("figure", "unit", "Barnabas", theirs, "ratio", "aim", "")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            figure.unit,
+            shown(statistics.median(figure.ours)),
+            shown(statistics.median(figure.theirs)),
+            f"{figure.ratio:.2f}",
+            figure.wanted,
+            "[green]met[/]" if figure.met() else "[red]short[/]",
+        )
+    Console(width=max(Console().width, 130)).print(table)
+
+
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
+Directory = Annotated[
+    Path | None, typer.Option("--dir", help="Where both keep their logs; a temporary one by default.")
+]
+Output = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+
+
+@contextlib.contextmanager
+def _place(directory: Path | None) -> Iterator[Path]:
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield directory
+        return
+    made = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@app.command("produce")
+def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_produce(subjects, rounds)
+    report(figures, output)
+
+
+@app.command("consume")
+def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Reading a topic from its start: broker CPU per GB, throughput."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_consume(subjects, rounds)
+    report(figures, output)
+
+
+@app.command("latency")
+def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Single-record requests: broker CPU each, requests per second, p50 and p99."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_latency(subjects, rounds)
+    report(figures, output)
+
+
+@app.command("start")
+def start_command(
+    rounds: Rounds = 5,
+    brokers: Annotated[int, typer.Option("-n", min=1)] = 1,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """From nothing to a broker that answers, coordination included."""
+    with _place(directory) as place:
+        figures = measure_start(place, rounds, brokers)
+    report(figures, output)
+
+
+@app.command("all")
+def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Everything above, one after the other."""
+    with _place(directory) as place:
+        with both(place) as subjects:
+            figures = measure_latency(subjects, rounds)
+            figures += measure_produce(subjects, rounds)
+            figures += measure_consume(subjects, rounds)
+        figures += measure_start(place / "start", rounds, 1)
+        figures += measure_start(place / "start3", rounds, 3)
+    report(figures, output)
+
+
+@app.command("zookeeper")
+def zookeeper_command(
+    rounds: Rounds = 5,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
+    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """The embedded coordinator beside Apache ZooKeeper 3.9: reads, durable writes, start, memory."""
+    from barnabas.cli import bench_zookeeper
+
+    with _place(directory) as place:
+        figures = bench_zookeeper.measure(place, rounds, seconds, warm_up)
+        figures.append(bench_zookeeper.measure_start(place / "start", rounds))
+    report(figures, output, theirs=bench_zookeeper.OTHER)
+
+
+@app.command("groups")
+def groups_command(
+    rounds: Rounds = 3,
+    groups: Annotated[int, typer.Option("--groups", min=1)] = 100,
+    members: Annotated[int, typer.Option("--members", min=1, help="Of each group.")] = 4,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
+    from barnabas.cli import bench_groups
+
+    with _place(directory) as place:
+        figures = bench_groups.measure(place, rounds, groups, members, seconds)
+    report(figures, output)
+
+
+@app.command("controller")
+def controller_command(
+    topics: Annotated[int, typer.Option("--topics", min=1)] = 1000,
+    partitions: Annotated[int, typer.Option("--partitions", min=1)] = 10,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers and many partitions: creation, controller failover, a broker's death, controlled shutdown."""
+    from barnabas.cli import bench_controller
+
+    with _place(directory) as place:
+        figures = bench_controller.measure(place, topics, partitions)
+    report(figures, output)
+
+
+@app.command("replication")
+def replication_command(
+    rounds: Rounds = 5,
+    megabytes: Annotated[int, typer.Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
+    requests: Annotated[int, typer.Option("--requests", min=100, help="Of one record in a round.")] = 10_000,
+    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers, three replicas, acks=all: throughput, CPU per GB, one record's latency, five in flight."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_replication(place, rounds, megabytes, requests, warm_up)
+    report(figures, output)
+
+
+Gigabytes = Annotated[float, typer.Option("--gigabytes", min=0.01, help="How large the log is.")]
+
+
+@app.command("catch-up")
+def catch_up_command(
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+) -> None:
+    """A new follower copies a large log until it is in sync."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_catch_up(place, rounds, gigabytes)
+    report(figures, output)
+
+
+@app.command("recovery")
+def recovery_command(
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+) -> None:
+    """A broker with a large log starts again after kill -9."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_recovery(place, rounds, gigabytes)
+    report(figures, output)
+
+
+@app.command("idle")
+def idle_command(
+    rounds: Rounds = 5,
+    partitions: Annotated[int, typer.Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long each round is.")] = 10.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers with many partitions that nobody uses: CPU and memory of one."""
+    from barnabas.cli import bench_replication
+
+    with _place(directory) as place:
+        figures = bench_replication.measure_idle(place, rounds, partitions, seconds)
+    report(figures, output)
+
+
+Plots = Annotated[
+    Path | None, typer.Option("--plots", help="A directory for pictures (SVG) and what they were drawn from.")
+]
+
+
+@app.command("growth")
+def growth_command(
+    axis: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--axis", help="record-size, batch-size, clients, replication-factor, partitions; all by default."
+        ),
+    ] = None,
+    rounds: Rounds = 3,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 2.0,
+    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    plots: Plots = None,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Throughput and CPU against record size, batch size, clients, replication factor and partitions."""
+    from barnabas.cli import bench_growth
+
+    unknown = sorted(set(axis or ()) - set(bench_growth.AXES))
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}; there are {', '.join(bench_growth.AXES)}", param_hint="--axis")
+    if redraw:
+        if plots is None:
+            raise typer.BadParameter("needs --plots DIR with what was measured", param_hint="--redraw")
+        grown = bench_growth.read(plots / bench_growth.RESULTS)
+    else:
+        with _place(directory) as place:
+            grown = bench_growth.measure(place, axis or list(bench_growth.AXES), rounds, seconds, warm_up)
+    if plots is not None:
+        bench_growth.write(grown, plots)
+    report([figure for each in grown for figure in each.figures()], output)
+
+
+@app.command("spark")
+def spark_command(
+    rounds: Rounds = 5,
+    records: Annotated[
+        int, typer.Option("--records", min=1000, help="Records of 100 B; of larger ones fewer, to write a third.")
+    ] = 3_000_000,
+    case: Annotated[list[str] | None, typer.Option("--case", help="batch-100, .., write-1000; all by default.")] = None,
+    real_time: Annotated[
+        bool, typer.Option("--real-time", help="Instead: round trips through the official connector's real-time mode.")
+    ] = False,
+    trips: Annotated[int, typer.Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
+    plots: Plots = None,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """The Spark source and sink beside the official connector: rows a second of CPU, and of the clock."""
+    from barnabas.cli import bench_spark, bench_spark_real_time
+
+    unknown = sorted(set(case or ()) - set(bench_spark.CASES))
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}; there are {', '.join(bench_spark.CASES)}", param_hint="--case")
+    if real_time and (case or plots):
+        raise typer.BadParameter("has neither cases nor plots", param_hint="--real-time")
+    if real_time:
+        with _place(directory) as place:
+            report(bench_spark_real_time.measure(place, rounds, trips), output)
+        return
+    with _place(directory) as place:
+        pairs = bench_spark.measure(place, rounds, records, case or list(bench_spark.CASES))
+    if plots is not None:
+        bench_spark.write(pairs, plots)
+    report([figure for pair in pairs.values() for figure in pair], output, theirs=bench_spark.OTHER)

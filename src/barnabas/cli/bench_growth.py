@@ -1,0 +1,286 @@
+"""``barnabas bench growth``: how throughput and CPU change with what grows, beside Apache Kafka 3.9.1.
+
+An axis is a row of points; at each one both clusters take the same load, in turn, A B A B, from one client that costs
+next to nothing (`produce_load`). One broker each, and three each for the replication factor; both stand at the same
+time, logs on the same disk, and both are warmed up first. CPU is that of all brokers of a cluster.
+
+- record size: batches of 1 MB, full of records of one size; 4 connections with 5 requests in flight each
+- batch size: records of 100 B, 4 connections with 5 in flight each
+- clients: so many connections, each with one record of 100 B in flight
+- partitions: 8 connections with one record of 100 B in flight each, to the partitions in turn
+- replication factor: three brokers, acks=all, records of 1 KB in batches of 100 KB, 4 connections with 5 in flight each
+
+A GB is of record values: what the protocol puts around them is a cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.cli import bench, bench_replication
+from barnabas.cli.bench import Figure, Running, console
+from barnabas.cli.bench_controller import BROKERS, Subject
+from barnabas.cli.bench_plots import Panel, draw, medians, short
+from barnabas.cli.output import CommandError
+from barnabas.cli.produce_load import Load, ProduceLoad
+
+OTHER: Final = "Apache Kafka 3.9.1"
+RESULTS: Final = "growth.json"
+"""Beside the plots: what they were drawn from."""
+_GB: Final = 1_000_000_000
+_MB: Final = 1_000_000
+_RAMP_S: Final = 0.4
+"""Of load at each point before anything counts: connections, and partitions that were never written to."""
+_WARM_UP_TURN_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`name` is the option's and the plot's, `label` says with its unit what grows. `per_request`: throughput is in
+    requests and CPU that of one; else both are of bytes."""
+
+    name: str
+    label: str
+    points: tuple[int, ...]
+    load: Callable[[int], Load]
+    per_request: bool = False
+    replicated: bool = False
+    """On three brokers."""
+
+    def throughput(self, at: int) -> Figure:
+        what = "requests per second" if self.per_request else "throughput"
+        return Figure(f"{self.name} {at}: {what}", "1/s" if self.per_request else "MB/s", ">= 1")
+
+    def cpu(self, at: int) -> Figure:
+        if self.per_request:
+            return Figure(f"{self.name} {at}: broker CPU of a request", "µs", "<= 1")
+        return Figure(f"{self.name} {at}: broker CPU per GB", "s", "<= 1")
+
+
+AXES: Final = {
+    axis.name: axis
+    for axis in (
+        Axis(
+            "record-size",
+            "record size (bytes), in batches of 1 MB",
+            (10, 100, 1_000, 10_000, 100_000, 1_000_000),
+            lambda at: Load(4, 5, record_bytes=at, batch_bytes=_MB),
+        ),
+        Axis(
+            "batch-size",
+            "batch size (bytes), records of 100 B",
+            (1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000),
+            lambda at: Load(4, 5, record_bytes=100, batch_bytes=at),
+        ),
+        Axis(
+            "clients",
+            "connections, one record of 100 B in flight each",
+            (1, 3, 10, 30, 100, 300, 1_000),
+            lambda at: Load(at, 1, record_bytes=100),
+            per_request=True,
+        ),
+        Axis(
+            "replication-factor",
+            "replicas of three brokers, acks=all",
+            (1, 2, 3),
+            lambda at: Load(4, 5, record_bytes=1_000, batch_bytes=100_000, replicas=at, acks=-1),
+            replicated=True,
+        ),
+        # The last: its topics take long to go, and nothing is measured meanwhile.
+        Axis(
+            "partitions",
+            "partitions, one record of 100 B to each in turn",
+            (1, 10, 100, 1_000, 10_000),
+            lambda at: Load(8, 1, record_bytes=100, partitions=at),
+            per_request=True,
+        ),
+    )
+}
+
+
+@dataclass
+class Growth:
+    """One axis measured: throughput and CPU by point."""
+
+    axis: Axis
+    points: dict[int, tuple[Figure, Figure]] = field(default_factory=dict)
+
+    def figures(self) -> list[Figure]:
+        return [figure for pair in self.points.values() for figure in pair]
+
+    def panels(self) -> list[Panel]:
+        throughput, cpu = zip(*self.points.values(), strict=True)
+        of = "requests per second" if self.axis.per_request else "MB per second"
+        cost = "µs per request" if self.axis.per_request else "seconds per GB"
+        brokers = "CPU of all brokers" if self.axis.replicated else "CPU of the broker"
+        return [Panel("throughput", of, *medians(throughput)), Panel(brokers, cost, *medians(cpu))]
+
+
+# ------------------------------------------------------------------------------------------------ the clusters
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """What a point asks of a cluster, of one broker or of three. `port` is that of partition 0's leader."""
+
+    name: str
+    port: int
+    cpu_s: Callable[[], float]
+    make_topic: Callable[[str, Load], None]
+    drop_topic: Callable[[str], None]
+
+
+def _of_one(running: Running) -> _Cluster:
+    return _Cluster(
+        running.name,
+        running.port,
+        running.cpu_s,
+        lambda name, load: bench.make_topic(running, name, load.partitions),
+        partial(bench.drop_topic, running),
+    )
+
+
+def _of_three(subject: Subject) -> _Cluster:
+    return _Cluster(
+        subject.name,
+        subject.ports[0],
+        partial(bench_replication.cpu_s, subject),
+        lambda name, load: bench_replication.make_topic(subject, name, [list(range(BROKERS))[: load.replicas]]),
+        partial(bench_replication.drop_topic, subject),
+    )
+
+
+@contextlib.contextmanager
+def _both(directory: Path, replicated: bool) -> Iterator[tuple[_Cluster, _Cluster]]:
+    if replicated:
+        with bench_replication.both(directory / "three") as (subject, other):
+            yield _of_three(subject), _of_three(other)
+    else:
+        with bench.both(directory / "one") as (running, apache):
+            yield _of_one(running), _of_one(apache)
+
+
+# ------------------------------------------------------------------------------------------------ the measurement
+
+
+def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, warm_up_s: float) -> list[Growth]:
+    """`axes` in the order of `AXES`: a figure of `rounds` values, each of `seconds` of load, at every point."""
+    # A bench that is told to end takes its clusters with it.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    grown = []
+    for replicated in (True, False):
+        chosen = [axis for axis in AXES.values() if axis.name in axes and axis.replicated == replicated]
+        if not chosen:
+            continue
+        with _both(directory, replicated) as clusters:
+            for cluster in clusters:
+                _warm_up(cluster, chosen, warm_up_s)
+            grown += [_grow(clusters, axis, rounds, seconds) for axis in chosen]
+    return sorted(grown, key=lambda each: list(AXES).index(each.axis.name))
+
+
+def _warm_up(cluster: _Cluster, axes: Sequence[Axis], warm_up_s: float) -> None:
+    """The loads of all axes, each at its middle, in turn."""
+    console.print(f"warming up {cluster.name} for {warm_up_s:.0f} s", style="dim")
+    deadline = time.monotonic() + warm_up_s
+    while time.monotonic() < deadline:
+        for axis in axes:
+            load = axis.load(axis.points[len(axis.points) // 2])
+            with _topic((cluster,), load) as topic, ProduceLoad(cluster.port, topic, load) as sending:
+                sending.run(min(_WARM_UP_TURN_S, max(0.0, deadline - time.monotonic())))
+
+
+@contextlib.contextmanager
+def _topic(clusters: Sequence[_Cluster], load: Load) -> Iterator[str]:
+    name = f"growth-{time.monotonic_ns():020}"
+    for cluster in clusters:
+        cluster.make_topic(name, load)
+    yield name
+    for cluster in clusters:
+        cluster.drop_topic(name)
+
+
+def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds: float) -> Growth:
+    growth = Growth(axis)
+    for at in axis.points:
+        load = axis.load(at)
+        throughput, cpu = growth.points[at] = axis.throughput(at), axis.cpu(at)
+        with _topic(clusters, load) as topic:
+            for _ in range(rounds):
+                for cluster in clusters:
+                    rate, cost = _measured(cluster, topic, load, axis.per_request, seconds)
+                    ours = cluster is clusters[0]
+                    (throughput.ours if ours else throughput.theirs).append(rate)
+                    (cpu.ours if ours else cpu.theirs).append(cost)
+        told = (
+            f"{statistics.median(figure.ours):,.4g} beside {statistics.median(figure.theirs):,.4g} {figure.unit}"
+            for figure in (throughput, cpu)
+        )
+        console.print(f"  {axis.name} {short(at)}: {', CPU '.join(told)}", style="dim")
+    return growth
+
+
+def _measured(cluster: _Cluster, topic: str, load: Load, per_request: bool, seconds: float) -> tuple[float, float]:
+    """Throughput and CPU in the axis' units."""
+    with ProduceLoad(cluster.port, topic, load) as sending:
+        sending.run(_RAMP_S)
+        before = cluster.cpu_s()
+        sent = sending.run(seconds)
+        used = cluster.cpu_s() - before
+    if per_request:
+        return sent.requests / sent.seconds, used / sent.requests * 1e6
+    sent_bytes = sent.requests * load.value_bytes
+    return sent_bytes / _MB / sent.seconds, used / sent_bytes * _GB
+
+
+# ------------------------------------------------------------------------------------------------ the plots
+
+
+def write(grown: Sequence[Growth], directory: Path) -> None:
+    """`RESULTS` and a plot an axis below `directory`; axes that were not measured keep what is there."""
+    results = directory / RESULTS
+    known = {each.axis.name: each for each in read(results)} if results.exists() else {}
+    known |= {each.axis.name: each for each in grown}
+    for growth in grown:
+        plot = directory / f"{growth.axis.name}.svg"
+        draw(plot, growth.axis.label, list(growth.points), growth.panels(), OTHER)
+    results.write_text(json.dumps([_as_json(known[name]) for name in AXES if name in known], indent=1) + "\n")
+
+
+def read(results: Path) -> list[Growth]:
+    """What `write` wrote. Raises `CommandError` for a file that is not of this kind."""
+    try:
+        found = json.loads(results.read_text())
+        return [
+            Growth(
+                AXES[each["axis"]],
+                {point["at"]: (_figure(point["throughput"]), _figure(point["cpu"])) for point in each["points"]},
+            )
+            for each in found
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CommandError(f"{results} is not what bench growth --plots writes: {error!r}.") from error
+
+
+def _as_json(growth: Growth) -> dict[str, Any]:
+    return {
+        "axis": growth.axis.name,
+        "points": [
+            {"at": at, "throughput": throughput.as_json(), "cpu": cpu.as_json()}
+            for at, (throughput, cpu) in growth.points.items()
+        ],
+    }
+
+
+def _figure(found: dict[str, Any]) -> Figure:
+    return Figure(found["figure"], found["unit"], found["wanted"], found["barnabas"], found["apache"])

@@ -1,0 +1,102 @@
+"""``barnabas bench spark --real-time``: Spark's real-time mode on Barnabas beside the same on Apache Kafka 3.9.1.
+
+Both times it is the official connector, unchanged: Spark takes no source that is written in Python in this mode. One
+broker each; a query reads a topic and writes what it read to another. A trip is one record from its sending until it
+is read from the second topic, one after the other, by one client that is the same for both.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import signal
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.cli.bench import Figure, Running, both, console, make_topic
+from barnabas.cli.spark_connector import connector_jars
+from barnabas.spark.session import session
+
+_PATIENCE_S: Final = 60.0
+_UNCOUNTED: Final = 100
+"""Trips after the query is up, before those that count."""
+
+
+def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
+    """`trips` a round on each, in turn; one round more goes before, to warm up. Raises `SparkUnavailable`,
+    `ApacheUnavailable`."""
+    # A bench that is told to end takes its clusters and its JVM with it.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    p50 = Figure("real-time mode, round trip of a record, p50", "ms", "<= 1")
+    p99 = Figure("real-time mode, round trip of a record, p99", "ms", "<= 1")
+    with both(directory) as subjects:
+        spark = session("bench", master="local[2]", config={"spark.jars": ",".join(map(str, connector_jars()))})
+        try:
+            for number in range(rounds + 1):
+                for subject in subjects:
+                    took = sorted(_round(spark, subject, directory, trips))
+                    middle, late = took[len(took) // 2], took[math.ceil(len(took) * 0.99) - 1]
+                    told = f"p50 {middle:.2f} ms, p99 {late:.2f} ms"
+                    console.print(
+                        f"  {f'round {number}' if number else 'warm-up'}  {subject.name}: {told}", style="dim"
+                    )
+                    if number:
+                        (p50.ours if subject is subjects[0] else p50.theirs).append(middle)
+                        (p99.ours if subject is subjects[0] else p99.theirs).append(late)
+        finally:
+            spark.stop()
+    return [p50, p99]
+
+
+def _round(spark: Any, subject: Running, directory: Path, trips: int) -> list[float]:
+    """Milliseconds of each trip through a query of its own."""
+    name = uuid.uuid4().hex
+    asked, answered, checkpoint = f"asked-{name}", f"answered-{name}", directory / f"checkpoint-{name}"
+    make_topic(subject, asked)
+    make_topic(subject, answered)
+    rows = spark.readStream.format("kafka").option("kafka.bootstrap.servers", subject.bootstrap)
+    query = (
+        rows.option("subscribe", asked)
+        .option("startingOffsets", "earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", subject.bootstrap)
+        .option("topic", answered)
+        .option("checkpointLocation", str(checkpoint))
+        .outputMode("update")
+        .trigger(realTime="10 minutes")  # no record waits for a batch to end
+        .start()
+    )
+    try:
+        return _trips(query, subject, asked, answered, trips)
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _trips(query: Any, subject: Running, asked: str, answered: str, trips: int) -> list[float]:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    producer = Producer({"bootstrap.servers": subject.bootstrap, "linger.ms": 0})
+    consumer = Consumer({"bootstrap.servers": subject.bootstrap, "group.id": answered, "enable.auto.commit": False})
+    consumer.assign([TopicPartition(answered, 0, 0)])
+    took = []
+    try:
+        for number in range(_UNCOUNTED + trips):
+            sent = time.perf_counter()
+            producer.produce(asked, b"%d" % number)
+            producer.poll(0)
+            deadline = sent + _PATIENCE_S
+            while (message := consumer.poll(0.5)) is None:
+                if not query.isActive or time.perf_counter() > deadline:
+                    raise RuntimeError(f"record {number} did not come back from {subject.name}: {query.exception()}")
+            took.append((time.perf_counter() - sent) * 1000)
+            if message.error() is not None or message.value() != b"%d" % number:
+                raise RuntimeError(f"{subject.name} answered record {number} with {message.error() or message.value()}")
+    finally:
+        consumer.close()
+    return took[_UNCOUNTED:]
