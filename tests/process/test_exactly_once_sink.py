@@ -157,7 +157,7 @@ def test_a_second_query_with_the_same_sink_id_fences_the_first(kafka: KafkaClust
         second.batch(0, tasks(0))
         with pytest.raises(SinkError):
             first.deliverer().commit(cluster, wrote, first.attempt(0))
-        with pytest.raises(SinkError, match="another query uses sinkId"):
+        with pytest.raises(SinkError, match=r"lost its transaction \(.*\): another query uses sinkId"):
             first.deliverer().abort(cluster, wrote)
         if delivery == "exactly-once":
             with pytest.raises(SinkError, match="another query uses sinkId"):

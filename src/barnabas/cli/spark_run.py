@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.jobs import JobError
+from barnabas.spark.reasons import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
         raise CommandError(str(error)) from None
     except Exception as error:
         raise CommandError(
-            f"Spark did not start on {master}: {cause_of(error).rstrip('.')}. Its own words are in {log}."
+            f"Spark did not start on {master}: {reason(error).rstrip('.')}. Its own words are in {log}."
         ) from None
     failed = True
     try:
@@ -90,25 +90,12 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
     except Exception as error:
         if os.environ.get("BARNABAS_DEBUG"):
             raise
-        raise CommandError(f"{cause_of(error).rstrip('.')}. Spark's own words are in {log}.") from None
+        raise CommandError(f"{reason(error).rstrip('.')}. Spark's own words are in {log}.") from None
     finally:
         with suppress(Exception):  # a JVM that is gone already is no second failure
             spark.stop()
         if not failed:
             log.unlink(missing_ok=True)
-
-
-def cause_of(error: BaseException) -> str:
-    """The sentence inside an error of Spark's: the Python worker's own, else the JVM's deepest cause."""
-    text = str(error)
-    python = re.findall(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*): (.+)$", text.partition("Caused by:")[0], re.MULTILINE)
-    if "Traceback (most recent call last)" in text and python:
-        return str(python[-1][1]).strip()
-    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
-    if causes:
-        text = causes[-1]
-    text = re.sub(r"^\[[A-Z_.0-9]+\] ", "", text.strip())
-    return re.split(r"\s*SQLSTATE: |\n", text)[0] or type(error).__name__
 
 
 @contextmanager

