@@ -213,6 +213,11 @@ class Figure:
         }
 
 
+def shown(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def _turns(
     subjects: tuple[Running, Running],
     rounds: int,

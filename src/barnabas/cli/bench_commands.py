@@ -21,15 +21,11 @@ from barnabas.cli.bench import (
     measure_latency,
     measure_produce,
     measure_start,
+    shown,
 )
 from barnabas.cli.output import Format, print_json
 
 app = typer.Typer(help="Side by side with Apache Kafka 3.9.1, in one run.", no_args_is_help=True)
-
-
-def shown(value: float) -> str:
-    """Three digits, or all before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
@@ -260,11 +256,14 @@ def growth_command(
         if plots is None:
             raise typer.BadParameter("needs --plots DIR with what was measured", param_hint="--redraw")
         grown = bench_growth.read(plots / bench_growth.RESULTS)
-    else:
-        with _place(directory) as place:
-            grown = bench_growth.measure(place, axis or list(bench_growth.AXES), rounds, seconds, warm_up)
-    if plots is not None:
         bench_growth.write(grown, plots)
+    else:
+        grown = []
+        with _place(directory) as place:
+            for each in bench_growth.measure(place, axis or list(bench_growth.AXES), rounds, seconds, warm_up):
+                grown.append(each)
+                if plots is not None:  # axis by axis: what is measured stays when a later one fails
+                    bench_growth.write([each], plots)
     report([figure for each in grown for figure in each.figures()], output)
 
 

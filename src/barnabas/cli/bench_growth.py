@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.cli import bench, bench_replication
-from barnabas.cli.bench import Figure, Running, console
+from barnabas.cli.bench import Figure, Running, console, shown
 from barnabas.cli.bench_controller import BROKERS, Subject
 from barnabas.cli.bench_plots import Panel, draw, medians, short
 from barnabas.cli.output import CommandError
@@ -37,6 +37,8 @@ from barnabas.cli.produce_load import Load, ProduceLoad
 OTHER: Final = "Apache Kafka 3.9.1"
 RESULTS: Final = "growth.json"
 """Beside the plots: what they were drawn from."""
+TABLES: Final = "growth.md"
+"""The same, as tables."""
 _GB: Final = 1_000_000_000
 _MB: Final = 1_000_000
 _RAMP_S: Final = 0.4
@@ -125,6 +127,19 @@ class Growth:
         brokers = "CPU of all brokers" if self.axis.replicated else "CPU of the broker"
         return [Panel("throughput", of, *medians(throughput)), Panel(brokers, cost, *medians(cpu))]
 
+    def table(self) -> str:
+        """In Markdown: a line for each point."""
+        heads = [self.axis.label]
+        for panel in self.panels():
+            heads += [f"{panel.title}, {panel.y_label}: Barnabas", OTHER, "ratio"]
+        lines = [heads, ["---"] * len(heads)]
+        for at, pair in self.points.items():
+            line = [f"{at:,}"]
+            for figure in pair:
+                line += [*map(shown, map(statistics.median, (figure.ours, figure.theirs))), f"{figure.ratio:.2f}"]
+            lines.append(line)
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
 
 # ------------------------------------------------------------------------------------------------ the clusters
 
@@ -173,11 +188,10 @@ def _both(directory: Path, replicated: bool) -> Iterator[tuple[_Cluster, _Cluste
 # ------------------------------------------------------------------------------------------------ the measurement
 
 
-def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, warm_up_s: float) -> list[Growth]:
-    """`axes` in the order of `AXES`: a figure of `rounds` values, each of `seconds` of load, at every point."""
+def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, warm_up_s: float) -> Iterator[Growth]:
+    """Each of `axes` when it is measured: figures of `rounds` values, each of `seconds` of load, at every point."""
     # A bench that is told to end takes its clusters with it.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-    grown = []
     for replicated in (True, False):
         chosen = [axis for axis in AXES.values() if axis.name in axes and axis.replicated == replicated]
         if not chosen:
@@ -185,8 +199,8 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
         with _both(directory, replicated) as clusters:
             for cluster in clusters:
                 _warm_up(cluster, chosen, warm_up_s)
-            grown += [_grow(clusters, axis, rounds, seconds) for axis in chosen]
-    return sorted(grown, key=lambda each: list(AXES).index(each.axis.name))
+            for axis in chosen:
+                yield _grow(clusters, axis, rounds, seconds)
 
 
 def _warm_up(cluster: _Cluster, axes: Sequence[Axis], warm_up_s: float) -> None:
@@ -247,14 +261,18 @@ def _measured(cluster: _Cluster, topic: str, load: Load, per_request: bool, seco
 
 
 def write(grown: Sequence[Growth], directory: Path) -> None:
-    """`RESULTS` and a plot an axis below `directory`; axes that were not measured keep what is there."""
+    """`RESULTS`, `TABLES` and a plot an axis below `directory`; axes that were not measured keep what is there."""
     results = directory / RESULTS
     known = {each.axis.name: each for each in read(results)} if results.exists() else {}
     known |= {each.axis.name: each for each in grown}
     for growth in grown:
         plot = directory / f"{growth.axis.name}.svg"
         draw(plot, growth.axis.label, list(growth.points), growth.panels(), OTHER)
-    results.write_text(json.dumps([_as_json(known[name]) for name in AXES if name in known], indent=1) + "\n")
+    everything = [known[name] for name in AXES if name in known]
+    results.write_text(json.dumps([_as_json(each) for each in everything], indent=1) + "\n")
+    tables = [f"## {each.axis.name.replace('-', ' ').capitalize()}\n\n{each.table()}" for each in everything]
+    told = "Medians of the rounds; the ratio is the median of the pairs' ratios."
+    (directory / TABLES).write_text("\n".join([f"# What `barnabas bench growth` measured\n\n{told}\n", *tables]))
 
 
 def read(results: Path) -> list[Growth]:

@@ -40,6 +40,9 @@ def test_plots_are_drawn_again_from_the_results_and_an_axis_that_was_not_measure
     again = read(tmp_path / RESULTS)
     assert [each.axis.name for each in again] == ["record-size", "replication-factor"]
     assert again[0].figures() == measured("record-size").figures()
+    tables = (tmp_path / "growth.md").read_text()
+    assert "## Record size" in tables
+    assert "| 1,000,000 | 2.5 | 5.5 | 0.45 | 2.5 | 5.5 | 0.45 |" in tables
     (tmp_path / "replication-factor.svg").unlink()
     write(again, tmp_path)
     assert (tmp_path / "replication-factor.svg").read_bytes() == first
