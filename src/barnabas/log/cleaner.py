@@ -301,7 +301,8 @@ class LogCleaner:
             # Records without timestamps are as old as their file, and do not become younger by this.
             self._disk.set_modified_ms(cleaned.path, self._disk.modified_ms(group[-1].path))
             self._look_again(log, version)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
+            # Not where the coroutine is only thrown away: what is left is removed at the next start.
             cleaned.remove_files()
             raise
         log.replace_segments(cleaned, group)

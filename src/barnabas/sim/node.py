@@ -70,6 +70,8 @@ class DiskFaults:
 
     def __init__(self) -> None:
         self.prefix = "/"
+        self.suffix = ""
+        """Only files whose names end like that are struck."""
         self.read_fails = False
         self.writes_left: int | None = None
         """So many writes succeed still; then each fails."""
@@ -77,22 +79,37 @@ class DiskFaults:
         """So many fsyncs fail, and what they were to write is lost."""
         self.fsync_takes_ns = 0
         self.gone = False
+        self.operations_left: int | None = None
+        """So many operations are done still; in the next one the process dies, by `die`."""
+        self.die: Callable[[], object] = lambda: None
         self.struck = 0
         self.on_error: Callable[[str, str], None] = lambda operation, path: None
 
     @property
     def armed(self) -> bool:
         return bool(
-            self.gone or self.read_fails or self.fsync_failures or self.fsync_takes_ns or self.writes_left is not None
+            self.gone
+            or self.read_fails
+            or self.fsync_failures
+            or self.fsync_takes_ns
+            or self.writes_left is not None
+            or self.operations_left is not None
         )
 
     def repair(self) -> None:
         self.read_fails = self.gone = False
         self.fsync_failures = 0
-        self.writes_left = None
+        self.writes_left = self.operations_left = None
         self.fsync_takes_ns = 0
+        self.suffix = ""
 
     def strike(self, operation: str, path: str, process: Incarnation, loop: SimLoop) -> None:
+        if self.operations_left is not None:
+            self.operations_left -= 1
+            if self.operations_left < 0:
+                self.operations_left = None
+                self.die()
+                raise ProcessDied(errno.EIO, f"{process} is dead", path)
         if operation == "fsync" and self.fsync_takes_ns:
             self.struck += 1
             process.busy_for(loop, self.fsync_takes_ns)
@@ -152,7 +169,7 @@ class Node:
         def guard(operation: str, path: str) -> None:
             if not process.alive:
                 raise ProcessDied(errno.EIO, f"{process} is dead", path)
-            if faults.armed and path.startswith(faults.prefix):
+            if faults.armed and path.startswith(faults.prefix) and path.endswith(faults.suffix):
                 faults.strike(operation, path, process, self._loop)
 
         return guard

@@ -30,6 +30,11 @@ class Probes:
         else:
             setattr(owner, name, wrap(original))
 
+    def instead(self, module: ModuleType, name: str, value: object) -> None:
+        """A constant of a module is `value`."""
+        self._originals.append((module, name, module.__dict__[name]))
+        setattr(module, name, value)
+
     def after(self, owner: type | ModuleType, name: str, told: Callable[..., None]) -> None:
         """`told(result, instance, *arguments)` is called when the method has returned."""
 

@@ -1,0 +1,248 @@
+"""Watches the log cleaner, and knows what it may take (R18).
+
+All that leaders append goes into a model. When a cleaned segment is about to take the place of others, what it lacks is
+compared with the model: a record may go when a later one of its key is committed, when its transaction was aborted, or
+when it is a tombstone whose time is over; a marker when nothing of its transaction is left; nothing at or beyond the
+last stable offset, and never the last batch of a producer that is still known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, NamedTuple
+
+from barnabas.log.log import Log
+from barnabas.log.segment import Segment
+from barnabas.sim.probes import Probes, node
+from barnabas.sim.world import World
+from barnabas.wire.records import Record, batches, records_of
+
+
+class Written(NamedTuple):
+    """A record as its leader appended it. `producer_id` is that of its transaction, -1 outside of one; `commits` is
+    what an end marker says, None for data."""
+
+    epoch: int
+    key: bytes | None
+    value: bytes | None
+    producer_id: int
+    commits: bool | None
+
+
+class Settled(NamedTuple):
+    """What is known below a last stable offset."""
+
+    counts: dict[int, bool]
+    """Whether the record at an offset is committed."""
+    newest: dict[bytes | None, int]
+    """By key: the offset of the last record that counts."""
+    ended: dict[int, list[int]]
+    """By offset of a marker: the records of the transaction that it ended."""
+
+
+class CleanerWatch:
+    """`before_swap` and `after_swap` are told the node on which a cleaned segment is put in its place."""
+
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        self.written: dict[str, dict[int, Written]] = {}
+        """By partition and offset; of what was written twice, what the later leader wrote."""
+        self.swaps = 0
+        self.taken = 0
+        """Records that a swap took out of a log."""
+        self.before_swap: Callable[[str], None] = lambda name: None
+        self.after_swap: Callable[[str], None] = lambda name: None
+        self._passed_ms: dict[tuple[str, int], int] = {}
+        """When a pass on any node first went by a tombstone and left it."""
+        probes.around(Log, "opening", self._around_opening)
+        probes.around(Log, "append_as_leader", self._around_append)
+        probes.around(Log, "replace_segments", self._around_replace)
+
+    # The model
+
+    def _around_append(self, original: Any) -> Any:
+        def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
+            info = original(log, records, leader_epoch, **named)
+            if not info.duplicate:
+                active = log.active_segment
+                self._note(
+                    str(log.topic_partition), leader_epoch, active.file.pread(info.size, active.size - info.size)
+                )
+            return info
+
+        return append_as_leader
+
+    def _note(self, partition: str, epoch: int, data: bytes) -> None:
+        written = self.written.setdefault(partition, {})
+        for header, start, end in batches(data):
+            producer_id = header.producer_id if header.is_transactional else -1
+            for record in records_of(data, start, end):
+                known = written.get(record.offset)
+                if known is None or known.epoch <= epoch:
+                    commits = record.key == _COMMIT if header.is_control else None
+                    written[record.offset] = Written(epoch, record.key, record.value, producer_id, commits)
+
+    def settled(self, log: Log) -> Settled:
+        """What is known of the records below the log's last stable offset; some are ended by a marker beyond it."""
+        written = self.written.get(str(log.topic_partition), {})
+        found = Settled({}, {}, {})
+        open_: dict[int, list[int]] = {}
+        for offset in sorted(each for each in written if each < log.high_watermark):
+            record = written[offset]
+            if record.commits is not None:
+                found.ended[offset] = open_.pop(record.producer_id, [])
+                found.counts.update((each, record.commits) for each in found.ended[offset])
+            elif record.producer_id >= 0:
+                open_.setdefault(record.producer_id, []).append(offset)
+            else:
+                found.counts[offset] = True
+        for offset in sorted(found.counts):
+            if offset < log.last_stable_offset and found.counts[offset]:
+                found.newest[written[offset].key] = offset
+        return found
+
+    # A restart
+
+    def _around_opening(self, original: Any) -> Any:
+        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
+            log: Log = yield from original(*arguments, **named)
+            self._rises(node(), log)
+            return log
+
+        return opening
+
+    def _rises(self, name: str, log: Log) -> None:
+        """R11: no segment begins before another one ends, as after a swap that was half finished (KAFKA-12520)."""
+        last = -1
+        self.world.check("R11")
+        for segment in log.segments:
+            for batch in segment.batches():
+                if batch.base_offset <= last:
+                    sentence = f"{name}: {log.topic_partition}@{batch.base_offset} comes after {last}"
+                    self.world.violated("R11", sentence, str(log.topic_partition), name)
+                last = batch.last_offset
+
+    # A swap
+
+    def _around_replace(self, original: Any) -> Any:
+        def replace_segments(log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
+            name = node()
+            self._judge_swap(name, log, cleaned, replaced)
+            self.before_swap(name)
+            try:
+                original(log, cleaned, replaced)
+            finally:
+                self.after_swap(name)
+
+        return replace_segments
+
+    def _judge_swap(self, name: str, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
+        world, partition = self.world, str(log.topic_partition)
+        world.check("R18")
+        segments = log.segments
+        if any(each not in segments for each in replaced):
+            world.violated("R18", f"{name} replaces segments of {partition} that are gone", partition, name)
+            return
+        self.swaps += 1
+        stable = log.last_stable_offset
+        end = segments[segments.index(replaced[-1]) + 1].base_offset
+        if end > stable:
+            world.violated("R18", f"{name} cleaned {partition} to {end}, and {stable} is stable", partition, name)
+        before, _ = held(replaced)
+        after, last_offsets = held([cleaned])
+        for offset, record in after.items():
+            if offset not in before or (before[offset].key, before[offset].value) != (record.key, record.value):
+                world.violated("R18", f"{name}: {partition}@{offset} became {record}", partition, name)
+        settled = self.settled(log)
+        for offset in before:
+            if offset in after:
+                if before[offset].value is None:
+                    self._passed_ms.setdefault((partition, offset), world.nodes[name].clock.now_ms())
+                continue
+            self.taken += 1
+            why_not = self._why_not(name, log, offset, settled, before | after, replaced[0], after)
+            if why_not:
+                world.violated("R18", f"{name} takes {partition}@{offset}: {why_not}", partition, name)
+        for entry in log.producers.entries.values():
+            lost = entry.batches and entry.last_offset in before and entry.last_offset not in last_offsets
+            if lost:
+                world.violated(
+                    "R18", f"{name} takes the last batch of producer {entry.producer_id} from {partition}, which ends "
+                    f"at {entry.last_offset}", partition, name,
+                )  # fmt: skip
+
+    def _why_not(
+        self,
+        name: str,
+        log: Log,
+        offset: int,
+        settled: Settled,
+        known: dict[int, Record],
+        first: Segment,
+        after: dict[int, Record],
+    ) -> str:
+        """Why the record may not go yet; empty where it may."""
+        partition = str(log.topic_partition)
+        record = self.written.get(partition, {}).get(offset)
+        if record is None:
+            return f"nobody wrote {known[offset]}"
+        if record.commits is not None:
+            earlier, _ = held(each for each in log.segments if each.base_offset < first.base_offset)
+            left = [each for each in settled.ended.get(offset, ()) if each in after or each in earlier]
+            return f"the marker goes, and of its transaction {left} are there" if left else ""
+        if offset not in settled.counts:
+            return "it is not stable yet"
+        if not settled.counts[offset]:
+            return ""
+        if settled.newest.get(record.key, -1) > offset:
+            return ""
+        if record.value is not None:
+            return f"it is the last stable one of {record.key!r}"
+        passed_ms = self._passed_ms.get((partition, offset))
+        if passed_ms is None:
+            return "it is a tombstone that no pass has gone by"
+        age_ms = world_now_ms(self.world, name) - passed_ms
+        # The time counts from the beginning of a pass, which may take a while.
+        if age_ms < log.settings.delete_retention_ms / 2:
+            return f"a tombstone goes after {age_ms} ms"
+        return ""
+
+    # At the end
+
+    def judge(self, name: str, log: Log) -> None:
+        """What a replica holds is what was written: rising, unchanged, and of each key at least the newest."""
+        world, partition = self.world, str(log.topic_partition)
+        world.check("R18")
+        written = self.written.get(partition, {})
+        self._rises(name, log)
+        found, _ = held(log.segments)
+        for offset, record in found.items():
+            known = written.get(offset)
+            if known is None or (known.key, known.value) != (record.key, record.value):
+                world.violated("R10", f"{name}: {partition}@{offset} is {record}, not {known}", partition, name)
+        settled = self.settled(log)
+        for key, offset in settled.newest.items():
+            if offset >= log.log_start_offset and offset not in found and written[offset].value is not None:
+                world.violated(
+                    "R7", f"{name}: the last value of {key!r} in {partition}@{offset} is gone", partition, name
+                )
+
+
+def held(segments: Iterable[Segment]) -> tuple[dict[int, Record], dict[int, None]]:
+    """Every record by its offset, and the last offsets of all batches, also of those that were emptied."""
+    records: dict[int, Record] = {}
+    last_offsets: dict[int, None] = {}
+    for segment in segments:
+        for batch in segment.batches():
+            data = segment.read_batch(batch)
+            last_offsets[batch.last_offset] = None
+            records.update((record.offset, record) for record in records_of(memoryview(data), 0, len(data)))
+    return records, last_offsets
+
+
+def world_now_ms(world: World, name: str) -> int:
+    return world.nodes[name].clock.now_ms()
+
+
+_COMMIT = b"\0\0\0\1"
+"""The key of a commit marker."""
