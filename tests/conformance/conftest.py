@@ -5,8 +5,16 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
+import apache
 import pytest
 from cluster import Cluster, running
+
+CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "num.partitions": "4",
+    "default.replication.factor": "3",
+}
+"""Of the two clusters of which the same program says the same."""
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +22,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers for every client of this directory; each test makes topics of its own."""
     with running(tmp_path_factory.mktemp("cluster"), 3) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where three brokers of ours are."""
+    config = [f"{key}={value}" for key, value in CONFIG.items()]
+    with running(tmp_path_factory.mktemp("ours"), 3, *config) as started:
+        yield started.bootstrap
+
+
+@pytest.fixture(scope="session")
+def apaches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where three of Apache Kafka 3.9.1 are."""
+    apache.require()
+    with apache.ApacheCluster(tmp_path_factory.mktemp("apache"), 3, config=CONFIG) as started:
+        yield started.bootstrap
 
 
 @pytest.fixture(scope="session")
