@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import signal
 import statistics
 import sys
@@ -38,12 +39,14 @@ OTHER: Final = "Apache Kafka 3.9.1"
 RESULTS: Final = "growth.json"
 """Beside the plots: what they were drawn from."""
 TABLES: Final = "growth.md"
-"""The same, as tables."""
+"""The same as tables, with the plots."""
 _GB: Final = 1_000_000_000
 _MB: Final = 1_000_000
 _RAMP_S: Final = 0.4
 """Of load at each point before anything counts: connections, and partitions that were never written to."""
 _WARM_UP_TURN_S: Final = 2.0
+_DESCRIPTORS: Final = 40_000
+"""A log and two indexes for each of 10,000 partitions, and some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Axis:
     per_request: bool = False
     replicated: bool = False
     """On three brokers."""
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("-", " ").capitalize()
 
     def throughput(self, at: int) -> Figure:
         what = "requests per second" if self.per_request else "throughput"
@@ -192,6 +199,8 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
     """Each of `axes` when it is measured: figures of `rounds` values, each of `seconds` of load, at every point."""
     # A bench that is told to end takes its clusters with it.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    if "partitions" in axes:
+        _allow_descriptors()
     for replicated in (True, False):
         chosen = [axis for axis in AXES.values() if axis.name in axes and axis.replicated == replicated]
         if not chosen:
@@ -201,6 +210,19 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
                 _warm_up(cluster, chosen, warm_up_s)
             for axis in chosen:
                 yield _grow(clusters, axis, rounds, seconds)
+
+
+def _allow_descriptors() -> None:
+    """For the brokers, which inherit the limit. Raises `CommandError` where it can't be raised."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < _DESCRIPTORS:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
+        except (ValueError, PermissionError) as error:
+            raise CommandError(
+                f"10,000 partitions take up to {_DESCRIPTORS:,} descriptors and the hard limit is {hard:,}: raise it "
+                "(ulimit -Hn) or leave the axis out (--axis)."
+            ) from error
 
 
 def _warm_up(cluster: _Cluster, axes: Sequence[Axis], warm_up_s: float) -> None:
@@ -270,7 +292,9 @@ def write(grown: Sequence[Growth], directory: Path) -> None:
         draw(plot, growth.axis.label, list(growth.points), growth.panels(), OTHER)
     everything = [known[name] for name in AXES if name in known]
     results.write_text(json.dumps([_as_json(each) for each in everything], indent=1) + "\n")
-    tables = [f"## {each.axis.name.replace('-', ' ').capitalize()}\n\n{each.table()}" for each in everything]
+    tables = [
+        f"## {each.axis.title}\n\n![{each.axis.label}]({each.axis.name}.svg)\n\n{each.table()}" for each in everything
+    ]
     told = "Medians of the rounds; the ratio is the median of the pairs' ratios."
     (directory / TABLES).write_text("\n".join([f"# What `barnabas bench growth` measured\n\n{told}\n", *tables]))
 

@@ -41,7 +41,7 @@ def test_plots_are_drawn_again_from_the_results_and_an_axis_that_was_not_measure
     assert [each.axis.name for each in again] == ["record-size", "replication-factor"]
     assert again[0].figures() == measured("record-size").figures()
     tables = (tmp_path / "growth.md").read_text()
-    assert "## Record size" in tables
+    assert "## Record size\n\n![record size (bytes), in batches of 1 MB](record-size.svg)\n" in tables
     assert "| 1,000,000 | 2.5 | 5.5 | 0.45 | 2.5 | 5.5 | 0.45 |" in tables
     (tmp_path / "replication-factor.svg").unlink()
     write(again, tmp_path)
