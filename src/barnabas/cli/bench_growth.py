@@ -47,7 +47,7 @@ _RAMP_S: Final = 0.4
 _WARM_UP_TURN_S: Final = 2.0
 _DESCRIPTORS: Final = 12_000
 """One for each of 10,000 logs, and some. Barnabas' indexes take two more once a partition has more than
-``index.interval.bytes`` (4 KiB), which nobody sends here: some twenty records to each."""
+``index.interval.bytes`` (4 KiB); here each gets some twenty records, which is less."""
 
 
 @dataclass(frozen=True, slots=True)
