@@ -104,6 +104,9 @@ def load_segments(
         if producers.map_end_offset < log_end_offset:
             yield from replaying_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
     producers.map_end_offset = log_end_offset
+    # A broker loads all its logs before anybody uses one: together they would hold more descriptors than it may have.
+    for segment in segments:
+        segment.close_files()
     return LoadedLog(
         segments,
         log_start_offset,
@@ -277,6 +280,7 @@ class _Loading:
                 )
                 self.drop(segments[index + 1 :])
                 break
+            segment.close_files()
         if self.epochs.entries != epochs_before:
             self.epochs.write()
         return next_offset

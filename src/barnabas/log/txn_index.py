@@ -86,8 +86,8 @@ class TransactionIndex:
     def flush(self) -> None:
         if self._file is not None:
             self._file.fsync()
-        elif self._aborted:
-            # A rolled segment lets its descriptors go before it is flushed.
+        elif self._disk.exists(self.path):
+            # Rolled and loaded segments let their descriptors go before they are flushed.
             file = self._disk.open(self.path)
             try:
                 file.fsync()

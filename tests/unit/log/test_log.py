@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 from pathlib import Path
 from struct import pack, pack_into
 from zlib import crc32
@@ -616,3 +618,29 @@ def test_a_segment_of_old_messages_is_read(tmp_path: Path, magic: int) -> None:
     assert values(log) == [(i, f"old {i}") for i in range(5)]
     assert append(log, "new") == 5
     assert values(log, 4) == [(4, "old 4"), (5, "new")]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_was_loaded_holds_no_descriptor_before_it_is_used(tmp_path: Path, clean: bool) -> None:
+    """A broker of 10,000 partitions loads them all at its start."""
+    log = open_log(tmp_path, config={"segment.bytes": "300", "index.interval.bytes": "1"})
+    for number in range(20):
+        append(log, f"value {number}", "another")
+    assert len(log.segments) > 3
+    if clean:
+        log.close(now_ms=NOW)
+    else:
+        log.close_files()
+
+    before = descriptors_below(tmp_path)
+    loaded = open_log(tmp_path, clean=clean)
+    assert descriptors_below(tmp_path) == before == []
+    assert values(loaded)[-1] == (39, "another")
+
+
+def descriptors_below(directory: Path) -> list[str]:
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that lists them
+            found.append(os.readlink(each))
+    return [path for path in found if path.startswith(str(directory))]
