@@ -34,6 +34,8 @@ def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
     p99 = Figure("real-time mode, round trip of a record, p99", "ms", "<= 1")
     with both(directory) as subjects:
         spark = session("bench", master="local[2]", config={"spark.jars": ",".join(map(str, connector_jars()))})
+        # A query that is stopped amid its batch is an error to Spark, which it tells line by line.
+        spark.sparkContext.setLogLevel("OFF")
         try:
             for number in range(rounds + 1):
                 for subject in subjects:
@@ -98,5 +100,6 @@ def _trips(query: Any, subject: Running, asked: str, answered: str, trips: int) 
             if message.error() is not None or message.value() != b"%d" % number:
                 raise RuntimeError(f"{subject.name} answered record {number} with {message.error() or message.value()}")
     finally:
+        producer.flush(_PATIENCE_S)
         consumer.close()
     return took[_UNCOUNTED:]
