@@ -71,6 +71,7 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "elect": "topic, unclean. Preferred or unclean election of every partition",
     "config": "topic, key, value",
     "delete-records": "topic, partition. Up to half of what is there",
+    "depose": "The controller's znode is deleted: another broker, or the same, is elected",
     "rolling-restart": "pause_ns. Each broker in turn: controlled shutdown, start",
 }
 

@@ -125,7 +125,8 @@ PROFILES: Final[dict[str, Profile]] = {
          "delay": 3, "jitter": 1, "lose-reply": 2, "slow-cpu": 1, "reset": 1, "refuse": 0.5, "shutdown": 1,
          "bounce": 1},
         {"create-topic": 3, "delete-topic": 2, "recreate-topic": 2, "add-partitions": 2, "reassign": 4,
-         "cancel-reassignment": 2, "elect": 2, "config": 1, "rolling-restart": 0.5}, ("controller",), brokers=4,
+         "cancel-reassignment": 2, "elect": 2, "config": 1, "rolling-restart": 0.5, "depose": 1}, ("controller",),
+        brokers=4,
         about="the controller dies, stands still, expires and is cut off amid topics and reassignments",
         by_name_only=True,
     ),
@@ -353,6 +354,7 @@ class _Maker:
             "delete-records": lambda: self.a_partition(chance),
             "cancel-reassignment": lambda: self.a_partition(chance),
             "reassign": lambda: self.reassignment(chance),
+            "depose": dict,
             "rolling-restart": lambda: {"pause_ns": chance.whole(200, 4_000) * MS},
         }  # fmt: skip
         return make[name]()

@@ -63,7 +63,8 @@ class ProcessDied(OSError):
 
 
 class DiskFaults:
-    """What is wrong with a machine's disk below `prefix`. `struck` counts how often an operation met it.
+    """What is wrong with a machine's disk below `prefix`. `struck` counts how often an operation met it, `errors` how
+    often it failed by it.
 
     `on_error` hears of every error a process was given (its path), before it is raised.
     """
@@ -83,6 +84,7 @@ class DiskFaults:
         """So many operations are done still; in the next one the process dies, by `die`."""
         self.die: Callable[[], object] = lambda: None
         self.struck = 0
+        self.errors = 0
         self.on_error: Callable[[str, str], None] = lambda operation, path: None
 
     @property
@@ -122,6 +124,7 @@ class DiskFaults:
             self.writes_left = max(0, self.writes_left - 1)
         if fails:
             self.struck += 1
+            self.errors += 1
             self.on_error(operation, path)
             raise OSError(errno.EIO, "input/output error", path)
 

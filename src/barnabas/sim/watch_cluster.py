@@ -14,6 +14,7 @@ from barnabas.controller.controller import KafkaController
 from barnabas.log.checkpoints import HIGH_WATERMARKS
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.chain import checkpointed
 from barnabas.sim.probes import Probes, life, node
@@ -36,6 +37,7 @@ class ClusterWatch:
         self.generations_may_begin_anew: Callable[[], bool] = lambda: False
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
+        probes.around(Replicas, "_stop_replica", self._around_stop_replica)
         probes.around(Broker, "update_metadata", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
@@ -83,6 +85,26 @@ class ClusterWatch:
                     node=key[0],
                 )  # fmt: skip
             self._controller_epochs[key] = max(seen, request.controller_epoch)
+
+    # C12
+
+    def _around_stop_replica(self, original: Any) -> Any:
+        def stop_replica(replicas: Any, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Any:
+            code = original(replicas, topic_partition, leader_epoch, delete)
+            partition = replicas._partitions.get(topic_partition)
+            self.world.check("C12")
+            if (
+                code is ErrorCode.FENCED_LEADER_EPOCH
+                and partition is not None
+                and leader_epoch >= partition.leader_epoch
+            ):
+                self.world.violated(
+                    "C12", f"{node()} keeps {topic_partition}: StopReplica of epoch {leader_epoch} is refused in epoch "
+                    f"{partition.leader_epoch}", str(topic_partition), node(),
+                )  # fmt: skip
+            return code
+
+        return stop_replica
 
     # C11, C16
 

@@ -204,6 +204,13 @@ class LeaderWatch:
         if log is None or chain is None:
             return
         world, name = self.world, chain.partition
+        world.check("C12")
+        strangers = [each for each in partition.progress if each not in partition.assigned_replicas]
+        if strangers:
+            world.violated(
+                "C12", f"{chain.node} leads {name} and counts {strangers}; its replicas are "
+                f"{partition.assigned_replicas}", name, chain.node,
+            )  # fmt: skip
         world.check("C5")
         if state.leader_epoch < before[0]:
             world.violated("C5", f"{chain.node} went from epoch {before[0]} to {state.leader_epoch}", name, chain.node)

@@ -97,7 +97,7 @@ class RestartWatch:
 
     def _errors(self, name: str) -> int:
         node = self.world.nodes[name]
-        return node.disk.struck + node.volume.refused_writes
+        return node.disk.errors + node.volume.refused_writes
 
     def epochs_match(self, log: Log, chain: Chain) -> None:
         """R13: the epoch cache rises strictly, and says of each batch what the batch says."""

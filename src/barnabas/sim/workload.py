@@ -23,7 +23,10 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.plan import Action
 from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.trace import Happening
-from barnabas.sim.world import World
+from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, World
+from barnabas.zk.client import ZooKeeperClient
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.kafka_zk_client import KafkaZkClient
 
 COMMIT_EVERY_S: Final = 0.7
 
@@ -300,6 +303,19 @@ class Workload:
         await admin.alter_configs(ResourceType.TOPIC, str(said["topic"]), [(AlterOperation.SET, key, value)])
         return "done"
 
+    async def depose(self, admin: Admin, action: Action) -> str:
+        """Somebody deletes ``/controller``, so that another broker is elected."""
+        runtime, connect = admin.cluster.runtime, f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
+        client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
+        try:
+            await client.start()
+            await KafkaZkClient(runtime, client).delete_path("/controller")
+        except ZooKeeperError as error:
+            return repr(error)
+        finally:
+            await client.close()
+        return "done"
+
     async def delete_records(self, admin: Admin, action: Action) -> str:
         each = _partition(action)
         end = (await admin.cluster.list_offsets({each: -1}))[each].offset
@@ -319,6 +335,7 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "elect": Workload.elect,
     "config": Workload.configure,
     "delete-records": Workload.delete_records,
+    "depose": Workload.depose,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }
 

@@ -26,7 +26,7 @@ from barnabas.zk.errors import NoNode, ZooKeeperError
 T = TypeVar("T")
 
 ZOOKEEPER: Final = "zookeeper"
-_ZOOKEEPER_PORT: Final = 2181
+ZOOKEEPER_PORT: Final = 2181
 _BROKER_PORT: Final = 9092
 DATA: Final = "/kafka"
 LOG_DIR: Final = f"{DATA}/a"
@@ -123,7 +123,7 @@ class World:
 
     def start_coordinator(self) -> None:
         async def main(runtime: Runtime) -> None:
-            server = Ensemble(runtime, host=ZOOKEEPER, port=_ZOOKEEPER_PORT, data_dir="/zookeeper")
+            server = Ensemble(runtime, host=ZOOKEEPER, port=ZOOKEEPER_PORT, data_dir="/zookeeper")
             process.remains.append(server)
             if self.coordinator is not None:
                 server.inherit(self.coordinator)
@@ -142,7 +142,7 @@ class World:
             "broker.id": str(number),
             "listeners": f"PLAINTEXT://{host}:{_BROKER_PORT}",
             "log.dirs": LOG_DIR,
-            "zookeeper.connect": f"{ZOOKEEPER}:{_ZOOKEEPER_PORT}",
+            "zookeeper.connect": f"{ZOOKEEPER}:{ZOOKEEPER_PORT}",
             "zookeeper.session.timeout.ms": "6000",
             "offsets.topic.num.partitions": "3",
             "replica.lag.time.max.ms": "10000",
@@ -214,7 +214,7 @@ class World:
         foreseen = isinstance(error, OSError | KafkaError | ConfigError | BrokerStartError | ZooKeeperError)
         if not foreseen:
             self.violated("S4", f"{process} ended: {error!r}", node=name)
-        elif not node.disk.struck and not node.volume.refused_writes and name in self.brokers:
+        elif not node.disk.errors and not node.volume.refused_writes and name in self.brokers:
             self.violated("S4", f"{process} halted without a failed disk: {error!r}", node=name)
         # In the world's own context: the process that schedules this is about to be gone.
         self.loop.call_later(0, self._reap, name, process, context=self.context)
@@ -276,7 +276,7 @@ class World:
             await asyncio.sleep(0.01)
         if task.done() and not task.cancelled() and task.exception() is not None:
             error = task.exception()
-            if not isinstance(error, OSError) or not self.nodes[name].disk.struck:
+            if not isinstance(error, OSError) or not self.nodes[name].disk.errors:
                 self.violated("S4", f"{name} failed to shut down: {error!r}", node=name)
         if process.alive:
             self._process(process, "down", "is down" if task.done() else f"did not end within {timeout_s:.0f} s")
