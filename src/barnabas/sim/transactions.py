@@ -3,12 +3,13 @@
 A run of its own beside `run`: three brokers, clients that write in transactions, and faults that aim at whoever
 coordinates or leads. In the end everything is healed, and it is judged:
 
-- T2: a producer that was succeeded writes nothing that counts;
+- T2: a producer that was succeeded writes nothing that counts, and no epoch is left out;
 - T3: of a transfer both halves count or neither, as its sender was told, and no partition is left with an open end;
 - T4: coordinator epochs in a producer's markers never fall;
 - T5: after the faults the last stable offsets reach the high watermarks;
 - T6: of every record that the workers read exactly one result counts, although they die, stand still and are replaced;
-- R9: what a reader of committed records was given counts, and stays.
+- R9: what a reader of committed records was given counts, and stays;
+- R11: offsets rise in every log.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -27,12 +29,13 @@ from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import State, TransactionalProducer
+from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
 from barnabas.sim.world import LOG_DIR, World
-from barnabas.wire.records import batches, records_of
+from barnabas.wire.records import BatchHeader, Record, batches, records_of
 
 ACCOUNTS: Final = "accounts"
 SOURCE: Final = "source"
@@ -40,7 +43,14 @@ RESULT: Final = "result"
 PARTITIONS: Final = {ACCOUNTS: 4, SOURCE: 3, RESULT: 3}
 SOURCE_RECORDS: Final = 120
 GROUP: Final = "workers"
+PASSING: Final = "passing-"
+"""Topics that transfers are noted in as well, and that are deleted one after the other."""
 TELLERS: Final = 2
+SLOW_TELLER: Final = "teller-slow"
+"""Its transactions are open for longer than idle producers are remembered."""
+SLOW_S: Final = 14.0
+IMPATIENT_TELLER: Final = "teller-1"
+"""It gives a batch up, and aborts, while the batch may still be on its way to a broker that stands still."""
 WORKERS: Final = 2
 TRANSACTION_TIMEOUT_MS: Final = 8_000
 RECOVERY_S: Final = 120.0
@@ -49,6 +59,8 @@ CONFIG: Final = {
     "transaction.state.log.num.partitions": "3",
     "transaction.state.log.min.isr": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "producer.id.expiration.ms": "12000",
+    "producer.id.expiration.check.interval.ms": "1000",
 }
 
 Place = tuple[TopicPartition, int]
@@ -62,8 +74,12 @@ class Fault(StrEnum):
     SHUT_DOWN = "shut a broker down"
     CUT_OFF = "cut a broker off"
     PAUSE_BROKER = "a broker stands still"
+    KILL_TWO = "kill two brokers"
+    INDEXES_FAIL = "a broker cannot write its transaction indexes"
+    DELETE_TOPIC = "a topic is deleted"
     PAUSE_CLIENT = "a client stands still"
     KILL_CLIENT = "kill a client"
+    TWIN = "a client is succeeded while it is alive"
 
 
 @dataclass(slots=True)
@@ -124,6 +140,8 @@ class _Run:
         self.faults: list[str] = []
         self.stopping = False
         self.clients: dict[str, asyncio.Future[Any]] = {}
+        self.passing = 0
+        """The number of the passing topic that is there."""
         self.chance = Chance(seed, "transactions")
 
     def outcome(self) -> TransactionsOutcome:
@@ -157,6 +175,7 @@ class _Run:
         await world.client(lambda _, cluster: _create_topics(cluster), "admin")
         for number in range(TELLERS):
             self._begin(f"teller-{number}")
+        self._begin(SLOW_TELLER)
         for number in range(WORKERS):
             self._begin(f"worker-{number}")
         self._begin("feeder")
@@ -179,23 +198,32 @@ class _Run:
         story = {"teller": self._teller, "worker": self._worker, "feeder": self._feeder, "reader": self._reader}[kind]
         self.clients[name] = self.world.client(lambda runtime, cluster: story(cluster, name), name)
 
+    def _begin_twin(self, name: str) -> None:
+        """Another teller with the same transactional id, for a few transfers: the two fence one another."""
+        twin = f"{name} twin"
+        if twin not in self.clients or self.clients[twin].done():
+            self.clients[twin] = self.world.client(lambda runtime, cluster: self._teller(cluster, name, 3), twin)
+
     async def _producer(self, cluster: ClusterClient, name: str) -> TransactionalProducer:
+        timeout_ms = 2 * round(SLOW_S * 1000) if name == SLOW_TELLER else TRANSACTION_TIMEOUT_MS
         while True:
             producer = TransactionalProducer(
-                cluster, name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, delivery_timeout_ms=20_000
+                cluster, name, transaction_timeout_ms=timeout_ms, delivery_timeout_ms=20_000
             )
+            if name == IMPATIENT_TELLER:
+                producer._request_timeout_ms, producer._delivery_timeout_ms = 500, 3_000
             try:
                 await producer.init_transactions()
                 return producer
             except (KafkaError, OSError):
                 await asyncio.sleep(0.5)
 
-    async def _teller(self, cluster: ClusterClient, name: str) -> None:
+    async def _teller(self, cluster: ClusterClient, name: str, transfers: int = 1 << 30) -> None:
         """Moves money between accounts: a debit here, a credit there, and now and then a change of mind."""
         chance = Chance(self.seed, f"{name} {self.world.loop.now_ns}")
         producer = await self._producer(cluster, name)
         number = 0
-        while not self.stopping:
+        while not self.stopping and number < transfers:
             number += 1
             transfer = f"{name} {self.world.loop.now_ns} {number}".encode()
             self.told.transfers[transfer] = Transfer()
@@ -204,10 +232,17 @@ class _Run:
             try:
                 await producer.begin_transaction()
                 await producer.append(ACCOUNTS, transfer + b" debit", partition=debit)
-                if chance.happens(0.3):
+                if name == SLOW_TELLER:
+                    await producer.flush()
+                    await asyncio.sleep(SLOW_S)
+                elif chance.happens(0.3):
+                    await producer.append(f"{PASSING}{self.passing}", transfer, partition=0)
                     await producer.flush()
                     await asyncio.sleep(chance.share())
                 await producer.append(ACCOUNTS, transfer + b" credit", partition=credit)
+                if chance.happens(0.2):
+                    await producer.flush()
+                    await asyncio.sleep(2 * chance.share())
                 if regrets:
                     await producer.abort_transaction()
                 else:
@@ -304,8 +339,27 @@ class _Run:
 
     async def _do(self, fault: Fault, lasts_s: float) -> None:
         world, chance = self.world, self.chance
+        if fault is Fault.TWIN:
+            name = f"teller-{chance.whole(0, TELLERS - 1)}"
+            stands_still = chance.happens(0.5) and world.pause(name)
+            self._begin_twin(name)
+            await asyncio.sleep(lasts_s)
+            if stands_still:
+                world.resume(name)
+            return
+        if fault is Fault.DELETE_TOPIC:
+            await world.client(lambda _, cluster: self._pass_on(cluster), "admin")
+            return
+        if fault is Fault.KILL_TWO:
+            names = list(world.broker_names)
+            chance.shuffle(names)
+            killed = [name for name in names[:2] if world.kill(name)]
+            await asyncio.sleep(8 + chance.share() * 6)
+            for name in killed:
+                world.start(name)
+            return
         if fault in (Fault.PAUSE_CLIENT, Fault.KILL_CLIENT):
-            names = [name for name in self.clients if name.startswith(("teller", "worker"))]
+            names = [name for name in self.clients if name.startswith(("teller", "worker")) and "twin" not in name]
             name = chance.one_of(names)
             if fault is Fault.PAUSE_CLIENT:
                 # Longer than its session and its transaction may last: when it goes on it is a zombie.
@@ -324,6 +378,11 @@ class _Run:
             world.network.partition([broker], everyone if chance.happens(0.5) else [chance.one_of(everyone)])
             await asyncio.sleep(lasts_s)
             world.network.heal()
+        elif fault is Fault.INDEXES_FAIL:
+            disk = world.nodes[broker].disk
+            disk.prefix, disk.suffix, disk.writes_left = LOG_DIR, ".txnindex", 0
+            await asyncio.sleep(2 + lasts_s)
+            disk.repair()
         elif fault is Fault.PAUSE_BROKER:
             world.pause(broker)
             await asyncio.sleep(lasts_s)
@@ -335,6 +394,14 @@ class _Run:
         elif world.kill(broker):
             await asyncio.sleep(lasts_s)
             world.start(broker)
+
+    async def _pass_on(self, cluster: ClusterClient) -> None:
+        """The next passing topic is made, and the one before deleted with whatever transaction is open in it."""
+        admin = Admin(cluster)
+        with contextlib.suppress(KafkaError, OSError):  # another time
+            await admin.create_topics([NewTopic(f"{PASSING}{self.passing + 1}", 1, 3)])
+            self.passing += 1
+            await admin.delete_topics([f"{PASSING}{self.passing - 1}"])
 
     def _aim(self, fault: Fault) -> str | None:
         """The broker that is struck."""
@@ -383,6 +450,7 @@ class _Run:
             if committed.get(place) != value:
                 self.told.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
         self._coordinator_epochs_rise()
+        self._producer_epochs_are_used_up_one_by_one()
 
     async def _results_are_complete(self, cluster: ClusterClient) -> None:
         """The workers have come to the end of the source (L1), and no transaction holds readers up (T5)."""
@@ -450,23 +518,46 @@ class _Run:
 
     def _coordinator_epochs_rise(self) -> None:
         for name in self.world.broker_names:
-            files = self.world.nodes[name].volume.names
             for topic_partition in _partitions():
-                prefix = f"{LOG_DIR}/{topic_partition}/"
                 seen: dict[int, int] = {}
-                for path in sorted(each for each in files if each.startswith(prefix) and each.endswith(".log")):
-                    data = memoryview(bytes(files[path].cached))
-                    for header, start, end in batches(data):
-                        if not header.is_control:
+                last = -1
+                for header, records in self._on_disk(name, str(topic_partition)):
+                    if header.base_offset <= last:
+                        self.told.wrong.append(f"R11: {topic_partition}@{header.base_offset} on {name} after {last}")
+                    last = header.last_offset
+                    for record in records if header.is_control else ():
+                        epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+                        if epoch < seen.get(header.producer_id, -1):
+                            self.told.wrong.append(
+                                f"T4: {topic_partition} on {name}: coordinator epoch {epoch} of producer "
+                                f"{header.producer_id} after {seen[header.producer_id]}"
+                            )
+                        seen[header.producer_id] = epoch
+
+    def _producer_epochs_are_used_up_one_by_one(self) -> None:
+        """Whoever skips epochs, because a fence could not be written, runs out of them (KAFKA-9666)."""
+        for name in self.world.broker_names:
+            for number in range(int(CONFIG["transaction.state.log.num.partitions"])):
+                seen: dict[tuple[str, int], int] = {}
+                for _, records in self._on_disk(name, f"__transaction_state-{number}"):
+                    for record in records:
+                        transactional_id = read_transactional_id(record.key or b"")
+                        if transactional_id is None or record.value is None:
                             continue
-                        for record in records_of(data, start, end):
-                            epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
-                            if epoch < seen.get(header.producer_id, -1):
-                                self.told.wrong.append(
-                                    f"T4: {topic_partition} on {name}: coordinator epoch {epoch} of producer "
-                                    f"{header.producer_id} after {seen[header.producer_id]}"
-                                )
-                            seen[header.producer_id] = epoch
+                        metadata = read_transaction(record.value)
+                        key, epoch = (transactional_id, metadata.producer_id), metadata.producer_epoch
+                        if epoch > seen.get(key, epoch) + 1:
+                            self.told.wrong.append(f"T2: {transactional_id!r} has epoch {epoch} after {seen[key]}")
+                        seen[key] = epoch
+
+    def _on_disk(self, name: str, partition: str) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """Every batch in the partition's files."""
+        files = self.world.nodes[name].volume.names
+        prefix = f"{LOG_DIR}/{partition}/"
+        for path in sorted(each for each in files if each.startswith(prefix) and each.endswith(".log")):
+            data = memoryview(bytes(files[path].cached))
+            for header, start, end in batches(data):
+                yield header, records_of(data, start, end)
 
 
 def _of(topic: str) -> list[TopicPartition]:
@@ -478,7 +569,7 @@ def _partitions() -> list[TopicPartition]:
 
 
 async def _create_topics(cluster: ClusterClient) -> None:
-    topics = [NewTopic(name, partitions, 3) for name, partitions in PARTITIONS.items()]
+    topics = [NewTopic(name, partitions, 3) for name, partitions in {**PARTITIONS, f"{PASSING}0": 1}.items()]
     for name, error in (await Admin(cluster).create_topics(topics)).items():
         if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise RuntimeError(f"topic {name} could not be created: {error}")
