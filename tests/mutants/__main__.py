@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mutants.catch import TRANSACTIONS
+from mutants.catch import OWN_RUNS
 from mutants.copies import PACKAGE, DoesNotApply, fingerprint, make_copy
 from mutants.plays import plays_for
 from mutants.recall import CPU_SECONDS, RESULTS, read_results, write_recall
@@ -88,8 +88,8 @@ def as_found(found: dict[str, Any]) -> dict[str, Any]:
     """The task that does only what was found."""
     if "play" in found:
         return {"plays": [found["play"]], "profiles": [], "cpu_seconds": 60, "skip": 0}
-    if found["profile"] == TRANSACTIONS:
-        return {"plays": [], "profiles": [TRANSACTIONS], "seeds": [found["seed"]], "cpu_seconds": 60, "skip": 0}
+    if found["profile"] in OWN_RUNS:
+        return {"plays": [], "profiles": [found["profile"]], "seeds": [found["seed"]], "cpu_seconds": 60, "skip": 0}
     plan = draw(found["seed"], found["profile"]).as_json()
     return {"plays": [], "profiles": [], "plan": plan, "cpu_seconds": 60, "skip": 0}
 

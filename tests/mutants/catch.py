@@ -24,8 +24,8 @@ RUN_CPU_SECONDS = 90
 """A run that takes more has lost itself: it is stopped, and that is a finding."""
 
 
-TRANSACTIONS = "TXN"
-"""The profile whose runs are those of `barnabas.sim.transactions`."""
+OWN_RUNS = ("TXN", "CMP")
+"""Profiles whose runs are not plans: those of `barnabas.sim.transactions` and of `barnabas.sim.compaction`."""
 
 
 class Told(NamedTuple):
@@ -44,6 +44,7 @@ def _too_long(*_: object) -> None:
 def main() -> None:
     from mutants.plays import play_of
 
+    from barnabas.sim.compaction import run_compaction
     from barnabas.sim.draw import draw
     from barnabas.sim.plan import Plan
     from barnabas.sim.run import run_plan
@@ -65,9 +66,10 @@ def main() -> None:
     plans = ((partial(of_plan, Plan.from_json(each)), {}) for each in given)
 
     def of_seed(seed: int, profile: str) -> dict[str, Any] | None:
-        if profile != TRANSACTIONS:
+        if profile not in OWN_RUNS:
             return of_plan(draw(seed, profile))
-        told = [each.partition(": ") for each in run_transactions(seed).wrong]
+        outcome = run_transactions(seed) if profile == "TXN" else run_compaction(seed)
+        told = [each.partition(": ") for each in outcome.wrong]
         return finding([Told(invariant, sentence) for invariant, _, sentence in told], [])
 
     drawn = (

@@ -24,6 +24,11 @@ _STORIES: Final = "tests/unit/controller/test_controller_stories.py"
 _REPLICAS: Final = "tests/unit/replica/test_replicas.py"
 _ROLES: Final = "tests/unit/replica/test_role_changes.py"
 _EPOCHS: Final = "tests/unit/broker/test_broker_epochs.py"
+_LOG: Final = "tests/unit/log/test_log.py"
+_CLEANER: Final = "tests/unit/log/test_log_cleaner.py"
+_VERIFICATION: Final = "tests/unit/log/test_verification.py"
+_COORDINATOR: Final = "tests/unit/coordinator/test_transaction_coordinator.py"
+_TRANSACTION: Final = "tests/unit/coordinator/test_transaction_machine.py"
 
 NAMED_TESTS: Final = {
     "B02": f"{_STORIES}::test_b01_a_deposed_controller_writes_nothing_more",
@@ -42,6 +47,20 @@ NAMED_TESTS: Final = {
     "::test_controlled_shutdown_leaves_nobody_in_the_isr_who_is_leaving",
     "B25": f"{_REPLICAS}::test_the_controllers_requests_are_fenced",
     "B26": "tests/unit/log/test_log_dirs.py::test_a_failing_directory_goes_offline_alone",
+    "B48": "tests/unit/replica/test_replica_selector.py::test_a_consumer_is_sent_to_the_follower_in_its_rack",
+    "B51": "tests/unit/log/test_failing_index.py"
+    "::test_kafka_7866_an_abort_whose_index_entry_fails_ends_the_directory_and_keeps_its_offset",
+    "B55": f"{_LOG}::test_offsets_too_far_apart_for_one_index_begin_a_new_segment",
+    "B56": f"{_LOG}::test_a_log_truncated_to_nothing_rolls_and_appends_again",
+    "B63": f"{_CLEANER}::test_a_tombstone_stays_until_its_readers_have_had_their_time",
+    "B65": f"{_CLEANER}::test_what_is_young_or_not_committed_waits",
+    "B78": f"{_VERIFICATION}::test_kafka_14920_no_later_batch_goes_before_one_that_waits_for_its_answer",
+    "B79": f"{_VERIFICATION}::test_kafka_9144_an_open_transaction_keeps_its_producer_however_old_it_is",
+    "B80": f"{_COORDINATOR}::test_kafka_9777_the_next_coordinator_completes_what_is_prepared_and_the_old_one_nothing",
+    "B81": f"{_TRANSACTION}::test_kafka_9666_a_fence_that_cannot_be_written_uses_no_epochs_up",
+    "B82": f"{_TRANSACTION}::test_kafka_9600_only_the_very_epoch_of_the_producer_may_change_its_transaction",
+    "B83": f"{_LOG}::test_the_sequence_wraps",
+    "B86": f"{_COORDINATOR}::test_kafka_5610_a_deleted_topic_does_not_keep_a_transaction_open",
 }
 
 

@@ -64,6 +64,47 @@ _CUT_FOLLOWER: Final = at(2, "partition", 17, node=_FOLLOWER, others=[_LEADER])
 
 OWN: Final = dict(
     (
+        # A controller that is slow to reach ZooKeeper is deposed while it begins a reassignment.
+        _own(
+            "B02",
+            _plan(
+                produce(24),
+                at(2.5, "delay", 14, links=["controller>zookeeper"], delay_ns=1_500_000_000),
+                at(3, "reassign", topic="orders", partition=0, replicas=[1, 2, 3]),
+                at(3.7, "depose"),
+                length=26,
+                brokers=4,
+            ),
+        ),
+        # Controllers come and go, and so do topics.
+        _own(
+            "B04",
+            _plan(
+                produce(30),
+                *(
+                    step
+                    for number in range(6)
+                    for step in (
+                        at(2 + 4 * number, "create-topic", topic=f"new-{number}", partitions=1, replication_factor=3),
+                        at(4 + 4 * number, "depose"),
+                        at(5.2 + 4 * number, "delete-topic", topic=f"new-{number}"),
+                    )
+                ),
+                length=30,
+            ),
+        ),
+        # A replica is told of the last epoch and gets nothing to copy; then it is not wanted any more.
+        _own(
+            "B10",
+            _plan(
+                produce(15),
+                at(1.9, "lose-reply", 5, node=_LEADER, api="Fetch", count=1_000),
+                at(2, "reassign", topic="orders", partition=0, replicas=[0, 1, 2]),
+                at(5, "cancel-reassignment", topic="orders", partition=0),
+                length=16,
+                brokers=4,
+            ),
+        ),
         # The first connections after an expiry are refused.
         _own(
             "B12",
@@ -119,14 +160,28 @@ OWN: Final = dict(
                 brokers=4,
             ),
         ),
-        # The preferred leader, elected at 13 s, still gets an answer of the leader before.
+        # A follower is elected while it waits for an answer of the leader; nobody writes meanwhile.
         _own(
             "B21",
             _plan(
-                produce(24, 480),
-                at(2, "kill", 8, node="broker-2"),
-                at(12.75, "delay", 0.15, links=["broker-0>broker-2"], delay_ns=300_000_000),
-                length=24,
+                at(0.2, "create-topic", topic="others", partitions=6, replication_factor=3),
+                *(
+                    step
+                    for begins, replicas in ((0, [1, 2, 0]), (14, [2, 0, 1]))
+                    for step in (
+                        at(begins, "produce", 4.3, client=f"producer-{begins}", topic="orders", records=300, acks=1),
+                        at(begins + 1, "reassign", topic="orders", partition=0, replicas=replicas),
+                        at(
+                            begins + 3.9,
+                            "delay",
+                            0.6,
+                            links=[f"leader:orders-0>broker-{replicas[0]}"],
+                            delay_ns=2_500_000_000,
+                        ),
+                        at(begins + 4.4, "elect", topic="orders", unclean=False),
+                    )
+                ),
+                length=30,
             ),
         ),
         # Whoever is elected does not hear of it.
@@ -228,36 +283,43 @@ OWN: Final = dict(
             "B40",
             _plan(produce(20), at(3, "bounce", 0.1, node="broker-1"), at(7, "kill", 1, node="broker-1"), length=20),
         ),
-        # The only one that is left knows of nothing: the others cut their logs to where they began.
+        # The time index has room for the last entry alone, so that an empty segment is full.
         _own(
             "B56",
             _plan(
-                produce(40, 300, acks=1),
-                at(0.05, "kill", 14, node="broker-1"),
-                at(12, "kill", 12, node="broker-0"),
-                at(12, "kill", 12, node="broker-2"),
-                length=42,
-                min_isr=1,
+                produce(18, 200),
+                at(3, "kill", 4, node=_LEADER),
+                length=20,
                 segment_bytes=400,
-                unclean="true",
+                log_index_size_max_bytes=16,
             ),
         ),
-        # Topics go while the disk is slow, in the middle of what is done for all logs in turn.
+        # Topics go while a slow disk keeps a broker at the flushing of one log after the other.
         _own(
             "B57",
             _plan(
                 produce(30, 600),
                 *(
-                    at(2 * n + 1, "create-topic", topic=f"new-{n}", partitions=4, replication_factor=3)
+                    step
                     for n in range(6)
+                    for step in (
+                        at(0.3 * n + 0.3, "create-topic", topic=f"new-{n}", partitions=4, replication_factor=3),
+                        at(
+                            0.3 * n + 0.6,
+                            "produce",
+                            9,
+                            client=f"other-{n}",
+                            topic=f"new-{n}",
+                            records=900,
+                            acks=1,
+                            idempotent=False,
+                        ),
+                    )
                 ),
-                *(
-                    at(2 * n + 1.3, "produce", 8, client=f"other-{n}", topic=f"new-{n}", records=300, acks=1)
-                    for n in range(6)
-                ),
-                *(at(6, "slow-fsync", 22, node=node, takes_ns=150_000_000) for node in _BROKERS),
-                *(at(2 * n + 8.2, "delete-topic", topic=f"new-{n}") for n in range(6)),
+                at(6, "slow-fsync", 22, node="broker-1", takes_ns=150_000_000),
+                *(at(8.2 + 0.1 * n, "delete-topic", topic=f"new-{n}") for n in (5, 4, 3, 2)),
                 length=32,
+                log_segment_delete_delay_ms=1,
             ),
         ),
         # A leader sends its follower a batch of which a bit is another.
@@ -289,6 +351,17 @@ OWN: Final = dict(
                 at(4, "pause", 9, node="leader:__consumer_offsets-1"),
                 at(22, "elect", topic="__consumer_offsets", unclean=False),
                 length=40,
+            ),
+        ),
+        # Two members that come within half a second, to a group that is not there yet.
+        _own(
+            "B74",
+            _plan(
+                produce(20),
+                at(0.2, "group", 4, client="member-0", group="others", topic="orders"),
+                at(5, "group", 14, client="member-1", group="readers", topic="orders"),
+                at(5.45, "group", 14, client="member-2", group="readers", topic="orders"),
+                length=22,
             ),
         ),
         # A member that is never heard of again except by its heartbeat.
