@@ -239,7 +239,7 @@ def growth_command(
         ),
     ] = None,
     rounds: Rounds = 3,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 2.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 1.5,
     warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
     plots: Plots = None,
     redraw: Annotated[bool, typer.Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,

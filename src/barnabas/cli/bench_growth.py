@@ -106,7 +106,7 @@ AXES: Final = {
             lambda at: Load(4, 5, record_bytes=1_000, batch_bytes=100_000, replicas=at, acks=-1),
             replicated=True,
         ),
-        # The last: its topics take long to go, and nothing is measured meanwhile.
+        # The last, since its topics take long to go.
         Axis(
             "partitions",
             "partitions, one record of 100 B to each in turn",
@@ -152,7 +152,7 @@ class Growth:
 # ------------------------------------------------------------------------------------------------ the clusters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Cluster:
     """What a point asks of a cluster, of one broker or of three. `port` is that of partition 0's leader."""
 
@@ -161,6 +161,14 @@ class _Cluster:
     cpu_s: Callable[[], float]
     make_topic: Callable[[str, Load], None]
     drop_topic: Callable[[str], None]
+    topic: str = ""
+
+    def new_topic(self, load: Load) -> None:
+        """For `load`, instead of the one before. The last stays: its cluster ends sooner than 10,000 partitions go."""
+        if self.topic:
+            self.drop_topic(self.topic)
+        self.topic = f"growth-{time.monotonic_ns():020}"
+        self.make_topic(self.topic, load)
 
 
 def _of_one(running: Running) -> _Cluster:
@@ -234,18 +242,9 @@ def _warm_up(cluster: _Cluster, axes: Sequence[Axis], warm_up_s: float) -> None:
     while time.monotonic() < deadline:
         for axis in axes:
             load = axis.load(axis.points[len(axis.points) // 2])
-            with _topic((cluster,), load) as topic, ProduceLoad(cluster.port, topic, load) as sending:
+            cluster.new_topic(load)
+            with ProduceLoad(cluster.port, cluster.topic, load) as sending:
                 sending.run(min(_WARM_UP_TURN_S, max(0.0, deadline - time.monotonic())))
-
-
-@contextlib.contextmanager
-def _topic(clusters: Sequence[_Cluster], load: Load) -> Iterator[str]:
-    name = f"growth-{time.monotonic_ns():020}"
-    for cluster in clusters:
-        cluster.make_topic(name, load)
-    yield name
-    for cluster in clusters:
-        cluster.drop_topic(name)
 
 
 def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds: float) -> Growth:
@@ -253,13 +252,14 @@ def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds:
     for at in axis.points:
         load = axis.load(at)
         throughput, cpu = growth.points[at] = axis.throughput(at), axis.cpu(at)
-        with _topic(clusters, load) as topic:
-            for _ in range(rounds):
-                for cluster in clusters:
-                    rate, cost = _measured(cluster, topic, load, axis.per_request, seconds)
-                    ours = cluster is clusters[0]
-                    (throughput.ours if ours else throughput.theirs).append(rate)
-                    (cpu.ours if ours else cpu.theirs).append(cost)
+        for cluster in clusters:
+            cluster.new_topic(load)
+        for _ in range(rounds):
+            for cluster in clusters:
+                rate, cost = _measured(cluster, load, axis.per_request, seconds)
+                ours = cluster is clusters[0]
+                (throughput.ours if ours else throughput.theirs).append(rate)
+                (cpu.ours if ours else cpu.theirs).append(cost)
         told = (
             f"{statistics.median(figure.ours):,.4g} beside {statistics.median(figure.theirs):,.4g} {figure.unit}"
             for figure in (throughput, cpu)
@@ -268,9 +268,9 @@ def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds:
     return growth
 
 
-def _measured(cluster: _Cluster, topic: str, load: Load, per_request: bool, seconds: float) -> tuple[float, float]:
+def _measured(cluster: _Cluster, load: Load, per_request: bool, seconds: float) -> tuple[float, float]:
     """Throughput and CPU in the axis' units."""
-    with ProduceLoad(cluster.port, topic, load) as sending:
+    with ProduceLoad(cluster.port, cluster.topic, load) as sending:
         sending.run(_RAMP_S)
         before = cluster.cpu_s()
         sent = sending.run(seconds)
