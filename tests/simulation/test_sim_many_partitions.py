@@ -1,0 +1,75 @@
+"""What concerns hundreds of partitions at once leaves a broker time for everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test_sim_sessions import played
+
+from barnabas.broker.handlers.leader_and_isr import PARTITIONS_AT_ONCE
+from barnabas.client.admin import Admin, NewTopic
+from barnabas.replica.replicas import Replicas
+from barnabas.sim.probes import Probes
+from barnabas.sim.world import World
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+TOPICS = {"one": 150, "two": 3, "three": 60, "four": 1}
+
+
+def test_a_leader_and_isr_of_hundreds_of_partitions_is_taken_in_shares_with_turns_for_others_between_them() -> None:
+    shares: list[tuple[int, int, int]] = []
+    """The broker, the turn of the loop, and how many partitions."""
+    answered: list[int] = []
+    probes = Probes()
+
+    async def play(world: World) -> None:
+        turns = 0
+
+        def turned(_: None, loop: object, waited: object) -> None:
+            nonlocal turns
+            turns += 1
+
+        def taken(answer: LeaderAndIsrResponse, replicas: Replicas, request: LeaderAndIsrRequest, **_: Any) -> None:
+            assert len({topic.topic_id for topic in answer.topics}) == len(answer.topics) == len(request.topic_states)
+            count = sum(len(topic.partition_states) for topic in request.topic_states)
+            shares.append((replicas.broker_id, turns, count))
+
+        probes.after(type(world.loop), "_turn", turned)
+        probes.after(Replicas, "become_leader_or_follower", taken)
+
+        async def create(_: Any, cluster: Any) -> None:
+            new = [NewTopic(name, count, 3) for name, count in TOPICS.items()]
+            refused = {name: error for name, error in (await Admin(cluster).create_topics(new)).items() if error}
+            assert not refused
+            answered.append(len(TOPICS))
+
+        await world.client(create, "admin")
+        doomed = next(name for name in world.broker_names if name != world.controller())
+        world.kill(doomed)
+        gone = int(doomed.rpartition("-")[2])
+        partitions = [f"{name}-{number}" for name, count in TOPICS.items() for number in range(count)]
+        await world.until(
+            lambda: all((state := world.state(each)) and state["leader"] not in (gone, -1) for each in partitions),
+            "every partition has a leader that lives",
+        )
+        await world.until(lambda: follows(world, partitions), "the living brokers lead and follow as ZooKeeper says")
+
+    try:
+        played(1, play)
+    finally:
+        probes.remove()
+    assert answered
+    assert max(count for _, _, count in shares) == PARTITIONS_AT_ONCE
+    for broker in {each[0] for each in shares}:
+        turns = [turn for whose, turn, count in shares if whose == broker and count > 1]
+        assert len(turns) == len(set(turns)), f"broker {broker} took two shares in one turn"
+
+
+def follows(world: World, partitions: list[str]) -> bool:
+    told = {each: world.state(each) for each in partitions}
+    return all(
+        (state := told[str(partition.topic_partition)]) is None or partition.leader_id == state["leader"]
+        for broker in world.brokers.values()
+        for partition in broker.replicas.partitions
+        if str(partition.topic_partition) in told
+    )
