@@ -1,42 +1,25 @@
-"""KafkaJS, franz-go, sarama, rdkafka and Kafka Streams, unchanged: what each finds is what it finds on Apache Kafka.
+"""Clients in five languages and Kafka Streams, unchanged: what each finds is what it finds on Apache Kafka.
 
-A program tells what it saw as JSON (`clients.programs`). `make clients` compares each with the same program on a
-cluster of Apache Kafka 3.9.1; by default one of them runs, and tells of Barnabas alone.
+A program tells what it saw as JSON (`clients.programs`), one in Python as a dictionary (`clients.*_story`). `make
+clients` compares each with the same program on a cluster of Apache Kafka 3.9.1; by default one of them runs, and tells
+of Barnabas alone.
 """
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import apache
 import pytest
+from clients import aiokafka_story, confluent_story, kafka_python_story
 from clients.programs import PROGRAMS, Program, word_count
-from cluster import running
 
 pytestmark = pytest.mark.clients
 
 EVERY_CLIENT = pytest.mark.skipif(not os.environ.get("BARNABAS_CLIENTS"), reason="make clients runs every client")
-CONFIG = {
-    "group.initial.rebalance.delay.ms": "0",
-    "num.partitions": "4",
-    "default.replication.factor": "3",
-}
-
-
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    config = [f"{key}={value}" for key, value in CONFIG.items()]
-    with running(tmp_path_factory.mktemp("clients"), 3, *config) as cluster:
-        yield cluster.bootstrap
-
-
-@pytest.fixture(scope="module")
-def apaches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    apache.require()
-    with apache.ApacheCluster(tmp_path_factory.mktemp("apache"), 3, config=CONFIG) as cluster:
-        yield cluster.bootstrap
 
 
 def test_franz_go_has_groups_of_every_kind_and_transactions(ours: str) -> None:
@@ -56,6 +39,28 @@ def test_franz_go_has_groups_of_every_kind_and_transactions(ours: str) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.folder)
 def test_a_client_finds_the_same(ours: str, apaches: str, program: Program) -> None:
     assert program.tell(ours, program.folder) == program.tell(apaches, program.folder)
+
+
+@EVERY_CLIENT
+@pytest.mark.apache
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "tell",
+    [
+        pytest.param(confluent_story.tell, id="confluent-kafka"),
+        pytest.param(kafka_python_story.tell, id="kafka-python"),
+        pytest.param(aiokafka_story.tell, id="aiokafka"),
+    ],
+)
+def test_a_python_client_finds_the_same(
+    ours: str, apaches: str, tell: Callable[[str, str], dict[str, Any]], request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.id
+    here, there = tell(ours, name), tell(apaches, name)
+    assert here == there
+    assert here["transacted"] == [f"True {number}" for number in range(10)] * 2
+    assert all(sum(here[f"{how} committed"].values()) == 300 for how in ("eager", "static"))
+    gc.collect()  # a fenced aiokafka leaves futures behind, which complain when they are collected
 
 
 @EVERY_CLIENT
