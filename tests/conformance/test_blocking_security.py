@@ -1,4 +1,7 @@
-"""The blocking client logs in to Apache Kafka: SCRAM and PLAIN, over TLS and not, as the ``kafka.*`` options say."""
+"""The blocking client logs in to Apache Kafka: SCRAM and PLAIN, over TLS and not, as the ``kafka.*`` options say.
+
+What ACLs deny it there is said in the source's sentences.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,24 @@ from pathlib import Path
 import apache
 import pytest
 from certificates import Authority
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from barnabas.client.connection import ConnectionLost
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.access import ClusterAccess, connected
+from barnabas.spark.fetching import fetched
+from barnabas.spark.groups import commit_offsets
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.plan import OffsetRange
+from barnabas.spark.topics import covered
 
 pytestmark = pytest.mark.apache
 _LOGIN = "org.apache.kafka.common.security"
@@ -26,6 +43,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
     config = {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(authority.issue("broker").key_store),
     }
@@ -51,16 +70,20 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
 def access(
     secured: tuple[dict[str, int], Path], protocol: str, mechanism: str = "", password: str = ""
 ) -> ClusterAccess:
+    return ClusterAccess.parse(given(secured, protocol, mechanism, password))
+
+
+def given(
+    secured: tuple[dict[str, int], Path], protocol: str, mechanism: str = "", password: str = ""
+) -> dict[str, str]:
     ports, trust_store = secured
-    return ClusterAccess.parse(
-        {
-            "kafka.bootstrap.servers": f"127.0.0.1:{ports[protocol]}",
-            "kafka.security.protocol": protocol,
-            "kafka.sasl.mechanism": mechanism,
-            "kafka.sasl.jaas.config": f'Module required username="k" password="{password}";',
-            "kafka.ssl.truststore.location": str(trust_store),
-        }
-    )
+    return {
+        "kafka.bootstrap.servers": f"127.0.0.1:{ports[protocol]}",
+        "kafka.security.protocol": protocol,
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.jaas.config": f'Module required username="k" password="{password}";',
+        "kafka.ssl.truststore.location": str(trust_store),
+    }
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
@@ -93,3 +116,35 @@ def test_the_other_protocols_listener_is_an_error_that_names_the_option(
     plain = ClusterAccess.parse({"kafka.bootstrap.servers": f"127.0.0.1:{ports['SSL']}"})
     with pytest.raises(ConnectionLost, match=r"kafka\.security\.protocol=PLAINTEXT"), connected(plain):
         pass
+
+
+def test_what_acls_deny_is_said_with_the_permission(secured: tuple[dict[str, int], Path]) -> None:
+    ports, _ = secured
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports['PLAINTEXT']}"})
+    for made in admin.create_topics([NewTopic("seen", 1, 1), NewTopic("hidden", 1, 1)]).values():
+        made.result(30)
+
+    def denied(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+        return AclBinding(resource, name, ResourcePatternType.LITERAL, "User:k", "*", operation, AclPermissionType.DENY)
+
+    seen = AclBinding(
+        ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:k", "*", AclOperation.DESCRIBE,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    acls = [
+        seen,
+        denied(ResourceType.TOPIC, "hidden", AclOperation.DESCRIBE),
+        denied(ResourceType.GROUP, "g", AclOperation.READ),
+    ]
+    for made in admin.create_acls(acls).values():
+        made.result(30)
+    user = given(secured, "SASL_PLAINTEXT", "PLAIN", "p=,q")
+    options = SourceOptions.parse({**user, "subscribe": "seen"}).for_batch()
+    with connected(options.access) as cluster:
+        (partition, topic_id), *_ = covered(cluster, options).items()
+        with pytest.raises(KafkaError, match="'hidden' cannot be read: this user has no DESCRIBE permission"):
+            covered(cluster, SourceOptions.parse({**user, "subscribe": "hidden"}))
+        with pytest.raises(KafkaError, match="seen-0 cannot be read: this user has no READ permission"):
+            list(fetched(cluster, OffsetRange("seen", 0, 0, 1, topic_id=topic_id), options))
+        with pytest.raises(KafkaError, match="This user may not commit offsets to group 'g'"):
+            commit_offsets(cluster, "g", {partition: 0})

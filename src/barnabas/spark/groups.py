@@ -14,7 +14,7 @@ from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Commits for a group without members (generation -1, as ``kafka-consumer-groups --reset-offsets`` does).
 
-    Raises `KafkaError`: UNKNOWN_MEMBER_ID where the group has consumers of its own.
+    Raises `KafkaError`: UNKNOWN_MEMBER_ID where the group has consumers of its own, GROUP_AUTHORIZATION_FAILED.
     """
     topics: dict[str, list[Any]] = {}
     for each, offset in offsets.items():
@@ -37,9 +37,13 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.error_code:
-                    raise KafkaError(ErrorCode(partition.error_code), _refused(group, ErrorCode(partition.error_code)))
+                    code = ErrorCode(partition.error_code)
+                    raise KafkaError(code, code.name)
 
-    cluster.retrying(attempt)
+    try:
+        cluster.retrying(attempt)
+    except KafkaError as error:  # the coordinator's, or, where the group is forbidden, of the search for it
+        raise KafkaError(error.code, _refused(group, error.code)) from None
 
 
 def _refused(group: str, code: ErrorCode) -> str:
