@@ -25,18 +25,6 @@ def test_transfers_are_whole_and_results_exact_under_faults(seed: int) -> None:
     assert outcome.results == 120
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(7, id="a worker read again what another was about to commit"),
-        pytest.param(55, id="a coordinator that had just begun took what it had not heard of for deleted"),
-    ],
-)
-def test_a_run_that_once_failed_holds(seed: int) -> None:
-    outcome = run_transactions(seed)
-    assert outcome.good, told(outcome)
-
-
 def test_a_seed_is_one_run() -> None:
     first, second = (run_transactions(11, length_s=4).event_hash for _ in range(2))
     assert first == second

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -29,13 +29,12 @@ from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import State, TransactionalProducer
-from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
+from barnabas.sim.transaction_logs import epochs_are_used_up_one_by_one, logs_are_right
 from barnabas.sim.world import LOG_DIR, World
-from barnabas.wire.records import BatchHeader, Record, batches, records_of
 
 ACCOUNTS: Final = "accounts"
 SOURCE: Final = "source"
@@ -80,6 +79,7 @@ class Fault(StrEnum):
     PAUSE_CLIENT = "a client stands still"
     KILL_CLIENT = "kill a client"
     TWIN = "a client is succeeded while it is alive"
+    LATE_BATCHES = "what a client sends to a leader comes late"
 
 
 @dataclass(slots=True)
@@ -142,6 +142,10 @@ class _Run:
         self.clients: dict[str, asyncio.Future[Any]] = {}
         self.passing = 0
         """The number of the passing topic that is there."""
+        self.noting: dict[str, int] = {}
+        """By teller whose transaction is open: the passing topic that it has noted its transfer in."""
+        self.hesitating: dict[str, None] = {}
+        """Tellers who have sent all records of a transaction, and have not ended it."""
         self.chance = Chance(seed, "transactions")
 
     def outcome(self) -> TransactionsOutcome:
@@ -227,6 +231,7 @@ class _Run:
             number += 1
             transfer = f"{name} {self.world.loop.now_ns} {number}".encode()
             self.told.transfers[transfer] = Transfer()
+            self.noting.pop(name, None)
             debit, credit = chance.whole(0, PARTITIONS[ACCOUNTS] - 1), chance.whole(0, PARTITIONS[ACCOUNTS] - 1)
             regrets = chance.happens(0.2)
             try:
@@ -238,11 +243,14 @@ class _Run:
                 elif chance.happens(0.3):
                     await producer.append(f"{PASSING}{self.passing}", transfer, partition=0)
                     await producer.flush()
+                    self.noting[name] = self.passing
                     await asyncio.sleep(chance.share())
                 await producer.append(ACCOUNTS, transfer + b" credit", partition=credit)
                 if chance.happens(0.2):
                     await producer.flush()
+                    self.hesitating[name] = None
                     await asyncio.sleep(2 * chance.share())
+                    self.hesitating.pop(name, None)
                 if regrets:
                     await producer.abort_transaction()
                 else:
@@ -341,13 +349,23 @@ class _Run:
         world, chance = self.world, self.chance
         if fault is Fault.TWIN:
             name = f"teller-{chance.whole(0, TELLERS - 1)}"
+            await self._wait_for(lambda: name in self.hesitating)
             stands_still = chance.happens(0.5) and world.pause(name)
             self._begin_twin(name)
             await asyncio.sleep(lasts_s)
             if stands_still:
                 world.resume(name)
             return
+        if fault is Fault.LATE_BATCHES:
+            leader = self._aim(fault)
+            if leader is not None:
+                link = world.network.link(IMPATIENT_TELLER, leader)
+                link.delay_ns = round(7 * NS)
+                await asyncio.sleep(7)
+                link.delay_ns = 0
+            return
         if fault is Fault.DELETE_TOPIC:
+            await self._wait_for(lambda: self.passing in self.noting.values())
             await world.client(lambda _, cluster: self._pass_on(cluster), "admin")
             return
         if fault is Fault.KILL_TWO:
@@ -381,7 +399,7 @@ class _Run:
         elif fault is Fault.INDEXES_FAIL:
             disk = world.nodes[broker].disk
             disk.prefix, disk.suffix, disk.writes_left = LOG_DIR, ".txnindex", 0
-            await asyncio.sleep(2 + lasts_s)
+            await asyncio.sleep(5 + lasts_s)
             disk.repair()
         elif fault is Fault.PAUSE_BROKER:
             world.pause(broker)
@@ -403,6 +421,11 @@ class _Run:
             self.passing += 1
             await admin.delete_topics([f"{PASSING}{self.passing - 1}"])
 
+    async def _wait_for(self, moment: Callable[[], bool]) -> None:
+        """A good moment to strike at, if one comes soon."""
+        with contextlib.suppress(TimeoutError):
+            await self.world.until(moment, "a good moment", 4)
+
     def _aim(self, fault: Fault) -> str | None:
         """The broker that is struck."""
         world, chance = self.world, self.chance
@@ -412,6 +435,8 @@ class _Run:
             partition = f"__transaction_state-{chance.whole(0, 2)}"
         elif fault is Fault.KILL_GROUP_COORDINATOR:
             partition = f"__consumer_offsets-{chance.whole(0, 2)}"
+        elif fault in (Fault.INDEXES_FAIL, Fault.LATE_BATCHES):
+            partition = str(chance.one_of(_of(ACCOUNTS)))
         elif fault is Fault.KILL_LEADER:
             partition = str(chance.one_of(_partitions()))
         else:
@@ -449,8 +474,11 @@ class _Run:
         for place, value in self.told.read.items():
             if committed.get(place) != value:
                 self.told.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
-        self._coordinator_epochs_rise()
-        self._producer_epochs_are_used_up_one_by_one()
+        self.told.wrong += logs_are_right(self.world, [str(each) for each in _partitions()])
+        logs = [
+            f"__transaction_state-{number}" for number in range(int(CONFIG["transaction.state.log.num.partitions"]))
+        ]
+        self.told.wrong += epochs_are_used_up_one_by_one(self.world, logs)
 
     async def _results_are_complete(self, cluster: ClusterClient) -> None:
         """The workers have come to the end of the source (L1), and no transaction holds readers up (T5)."""
@@ -515,49 +543,6 @@ class _Run:
             if count != 1:
                 self.told.wrong.append(f"T6: the record {value!r} at {place!r} has {count} results")
         self.told.wrong += [f"T6: the result {each!r} is of no record" for each in results]
-
-    def _coordinator_epochs_rise(self) -> None:
-        for name in self.world.broker_names:
-            for topic_partition in _partitions():
-                seen: dict[int, int] = {}
-                last = -1
-                for header, records in self._on_disk(name, str(topic_partition)):
-                    if header.base_offset <= last:
-                        self.told.wrong.append(f"R11: {topic_partition}@{header.base_offset} on {name} after {last}")
-                    last = header.last_offset
-                    for record in records if header.is_control else ():
-                        epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
-                        if epoch < seen.get(header.producer_id, -1):
-                            self.told.wrong.append(
-                                f"T4: {topic_partition} on {name}: coordinator epoch {epoch} of producer "
-                                f"{header.producer_id} after {seen[header.producer_id]}"
-                            )
-                        seen[header.producer_id] = epoch
-
-    def _producer_epochs_are_used_up_one_by_one(self) -> None:
-        """Whoever skips epochs, because a fence could not be written, runs out of them (KAFKA-9666)."""
-        for name in self.world.broker_names:
-            for number in range(int(CONFIG["transaction.state.log.num.partitions"])):
-                seen: dict[tuple[str, int], int] = {}
-                for _, records in self._on_disk(name, f"__transaction_state-{number}"):
-                    for record in records:
-                        transactional_id = read_transactional_id(record.key or b"")
-                        if transactional_id is None or record.value is None:
-                            continue
-                        metadata = read_transaction(record.value)
-                        key, epoch = (transactional_id, metadata.producer_id), metadata.producer_epoch
-                        if epoch > seen.get(key, epoch) + 1:
-                            self.told.wrong.append(f"T2: {transactional_id!r} has epoch {epoch} after {seen[key]}")
-                        seen[key] = epoch
-
-    def _on_disk(self, name: str, partition: str) -> Iterator[tuple[BatchHeader, list[Record]]]:
-        """Every batch in the partition's files."""
-        files = self.world.nodes[name].volume.names
-        prefix = f"{LOG_DIR}/{partition}/"
-        for path in sorted(each for each in files if each.startswith(prefix) and each.endswith(".log")):
-            data = memoryview(bytes(files[path].cached))
-            for header, start, end in batches(data):
-                yield header, records_of(data, start, end)
 
 
 def _of(topic: str) -> list[TopicPartition]:
