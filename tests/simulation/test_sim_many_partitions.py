@@ -6,20 +6,21 @@ from typing import Any
 
 from test_sim_sessions import played
 
-from barnabas.broker.handlers.leader_and_isr import PARTITIONS_AT_ONCE
+from barnabas.broker.shares import PARTITIONS_AT_ONCE
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.probes import Probes
 from barnabas.sim.world import World
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 TOPICS = {"one": 150, "two": 3, "three": 60, "four": 1}
 
 
-def test_a_leader_and_isr_of_hundreds_of_partitions_is_taken_in_shares_with_turns_for_others_between_them() -> None:
+def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_turns_for_others_between_them() -> None:
     shares: list[tuple[int, int, int]] = []
     """The broker, the turn of the loop, and how many partitions."""
-    answered: list[int] = []
+    stops: list[tuple[int, int, int]] = []
     probes = Probes()
 
     async def play(world: World) -> None:
@@ -34,14 +35,17 @@ def test_a_leader_and_isr_of_hundreds_of_partitions_is_taken_in_shares_with_turn
             count = sum(len(topic.partition_states) for topic in request.topic_states)
             shares.append((replicas.broker_id, turns, count))
 
+        def stopped(answer: StopReplicaResponse, replicas: Replicas, request: StopReplicaRequest) -> None:
+            count = sum(len(topic.partition_states) for topic in request.topic_states)
+            assert len(answer.partition_errors) == count
+            stops.append((replicas.broker_id, turns, count))
+
         probes.after(type(world.loop), "_turn", turned)
         probes.after(Replicas, "become_leader_or_follower", taken)
 
         async def create(_: Any, cluster: Any) -> None:
             new = [NewTopic(name, count, 3) for name, count in TOPICS.items()]
-            refused = {name: error for name, error in (await Admin(cluster).create_topics(new)).items() if error}
-            assert not refused
-            answered.append(len(TOPICS))
+            assert not any((await Admin(cluster).create_topics(new)).values())
 
         await world.client(create, "admin")
         doomed = next(name for name in world.broker_names if name != world.controller())
@@ -54,15 +58,23 @@ def test_a_leader_and_isr_of_hundreds_of_partitions_is_taken_in_shares_with_turn
         )
         await world.until(lambda: follows(world, partitions), "the living brokers lead and follow as ZooKeeper says")
 
+        async def delete(_: Any, cluster: Any) -> None:
+            assert not any((await Admin(cluster).delete_topics(list(TOPICS))).values())
+
+        probes.after(Replicas, "stop_replicas", stopped)
+        world.start_broker(doomed)
+        await world.client(delete, "admin")
+        await world.until(lambda: not any(b.replicas.partitions for b in world.brokers.values()), "all replicas went")
+
     try:
         played(1, play)
     finally:
         probes.remove()
-    assert answered
-    assert max(count for _, _, count in shares) == PARTITIONS_AT_ONCE
-    for broker in {each[0] for each in shares}:
-        turns = [turn for whose, turn, count in shares if whose == broker and count > 1]
-        assert len(turns) == len(set(turns)), f"broker {broker} took two shares in one turn"
+    for taken in (shares, stops):
+        assert max(count for _, _, count in taken) == PARTITIONS_AT_ONCE
+        for broker in {each[0] for each in taken}:
+            turns = [turn for whose, turn, count in taken if whose == broker and count > 1]
+            assert len(turns) == len(set(turns)), f"broker {broker} took two shares in one turn"
 
 
 def follows(world: World, partitions: list[str]) -> bool:

@@ -1,9 +1,4 @@
-"""LeaderAndIsr: the controller makes this broker leader or follower of partitions.
-
-A new epoch is on the disk before a partition takes it, which is a millisecond or more for each, and a request may name
-ten thousand partitions. They are taken in shares, and whatever else there is to do has its turn between them: fetches,
-and the heartbeats without which the session at ZooKeeper would expire, and all of it begin anew.
-"""
+"""LeaderAndIsr: the controller makes this broker leader or follower of partitions."""
 
 from __future__ import annotations
 
@@ -14,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import Operation, require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.shares import PARTITIONS_AT_ONCE, shares
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 5
-PARTITIONS_AT_ONCE: Final = 64
 
 
 async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
@@ -50,33 +45,16 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
 
 
 def _shares(request: LeaderAndIsrRequest) -> Iterator[LeaderAndIsrRequest]:
-    """The request in its order as several of at most `PARTITIONS_AT_ONCE` partitions; as it is when it is small."""
-    ungrouped = request.ungrouped_partition_states
-    total = len(ungrouped) + sum(len(topic.partition_states) for topic in request.topic_states)
-    if total <= PARTITIONS_AT_ONCE:
-        yield request
-        return
-    share = copy(request)
+    ungrouped = request.ungrouped_partition_states  # before version 2
     for first in range(0, len(ungrouped), PARTITIONS_AT_ONCE):
+        share = copy(request)
         share.ungrouped_partition_states = ungrouped[first : first + PARTITIONS_AT_ONCE]
-        share.topic_states = []
         yield share
-    share = copy(request)
-    share.ungrouped_partition_states, share.topic_states = [], []
-    room = PARTITIONS_AT_ONCE
-    for topic in request.topic_states:
-        states = topic.partition_states
-        while states:
-            part = copy(topic)
-            part.partition_states, states = states[:room], states[room:]
-            share.topic_states.append(part)
-            room -= len(part.partition_states)
-            if not room:
-                yield share
-                share = copy(share)
-                share.topic_states, room = [], PARTITIONS_AT_ONCE
-    if share.topic_states:
-        yield share
+    if not ungrouped:
+        for share_of_topics in shares(request.topic_states):
+            share = copy(request)
+            share.topic_states = share_of_topics
+            yield share
 
 
 def _joined(answer: LeaderAndIsrResponse, part: LeaderAndIsrResponse) -> LeaderAndIsrResponse:

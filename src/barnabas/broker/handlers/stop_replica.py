@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import Operation, require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.shares import shares
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -16,12 +20,33 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
-    if broker.is_stale(request.broker_epoch):
-        return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    response = broker.replicas.stop_replicas(request)
-    stopped = {(each.topic_name, each.partition_index) for each in response.partition_errors if not each.error_code}
+    answer = StopReplicaResponse()
+    for number, share in enumerate(_shares(request)):
+        if number:
+            await asyncio.sleep(0)
+        if broker.is_stale(request.broker_epoch):
+            return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        part = broker.replicas.stop_replicas(share)
+        if part.error_code:
+            return part
+        answer.partition_errors = [*answer.partition_errors, *part.partition_errors]
+        _tell_deletions(broker, share, part)
+    return answer
+
+
+def _shares(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:
+    if not request.topic_states:  # before version 3
+        yield request
+        return
+    for share_of_topics in shares(request.topic_states):
+        share = copy(request)
+        share.topic_states = share_of_topics
+        yield share
+
+
+def _tell_deletions(broker: Broker, request: StopReplicaRequest, answer: StopReplicaResponse) -> None:
+    stopped = {(each.topic_name, each.partition_index) for each in answer.partition_errors if not each.error_code}
     for topic in request.topic_states:
         for state in topic.partition_states:
             if state.delete_partition and (topic.topic_name, state.partition_index) in stopped:
                 broker.replica_deleted(TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch)
-    return response
