@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apache
@@ -14,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from barnabas.model.ids import TopicPartition as Partition
 from barnabas.spark.access import connected
-from barnabas.spark.arrow import Columns, record_batches
+from barnabas.spark.arrow import Fetched
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
@@ -22,6 +24,7 @@ from barnabas.spark.topics import bounds
 
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
 COUNT = 3000
+MANY = 200
 CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "4194304"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -50,17 +53,19 @@ def create(bootstrap: str, *topics: NewTopic) -> None:
 
 
 def fill(bootstrap: str) -> None:
-    """Topics in every codec, with null keys and values, headers, a large record; transactions; a compacted topic."""
+    """Topics in every codec, with null keys and values, headers, a record of 1 MB; transactions, in one partition all
+    aborted; a compacted topic, in which a batch became empty."""
     compacted = {"cleanup.policy": "compact", "segment.bytes": "16384", "min.cleanable.dirty.ratio": "0.01"}
     create(
         bootstrap,
         *(NewTopic(f"eq-{codec}", 1 + (codec == "none"), 1, config={"retention.ms": "-1"}) for codec in CODECS),
-        NewTopic("eq-transactions", 2, 1),
+        NewTopic("eq-transactions", 3, 1),
         NewTopic("eq-empty", 1, 1),
         NewTopic("eq-compacted", 1, 1, config=compacted),
     )
     for codec in CODECS:
-        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5})
+        given = {"compression.type": codec, "linger.ms": 5, "message.max.bytes": 1_048_576}
+        producer = Producer({"bootstrap.servers": bootstrap, **given})
         for number in range(COUNT):
             producer.produce(
                 f"eq-{codec}",
@@ -69,9 +74,14 @@ def fill(bootstrap: str) -> None:
                 headers=[("n", b"%d" % number), ("n", None)] if number % 2 else None,
                 timestamp=1_700_000_000_000 + number,
             )
-        producer.produce(f"eq-{codec}", b"large" * 180_000, partition=0, timestamp=1_700_000_000_000)
+        producer.produce(f"eq-{codec}", random.Random(1).randbytes(1_000_000), partition=0, timestamp=1_700_000_000_000)
         assert producer.flush(30) == 0
-    compacting = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 20})
+    # All of its one batch is replaced later: the cleaner keeps an empty one, for its producer's last sequence.
+    replaced = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "lz4"})
+    for number in range(1, 5):
+        replaced.produce("eq-compacted", b"replaced", b"k%d" % number)
+    assert replaced.flush(30) == 0
+    compacting = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 20, "compression.type": "lz4"})
     for number in range(COUNT):
         compacting.produce("eq-compacted", b"%d" % number * 10, b"k%d" % (number % 50 if number % 5 else number))
         if number % 100 == 0:
@@ -83,6 +93,8 @@ def fill(bootstrap: str) -> None:
         transactional.begin_transaction()
         for each in range(10):
             transactional.produce("eq-transactions", b"%d" % (number * 10 + each), partition=each % 2)
+        if number % 2:
+            transactional.produce("eq-transactions", b"aborted", partition=2)
         transactional.flush(30)  # an abort throws away what was not sent yet
         if number % 2:
             transactional.abort_transaction(30)
@@ -130,7 +142,21 @@ def test_the_same_records_as_the_official_connector_reads(
     counted = {(row.topic, row.partition): row["count(1)"] for row in official}
     assert sum(count for (topic, _), count in counted.items() if topic == "eq-zstd") == COUNT + 1
     assert counted["eq-transactions", 0] == 25
+    assert ("eq-transactions", 2) not in counted
     assert counted["eq-compacted", 0] < COUNT
+    headers = [header for each in _fetched(bootstrap, "eq-compacted") for header, _, _ in each.batches]
+    assert [header.last_offset for header in headers if not header.record_count] == [3]
+
+
+def test_two_hundred_partitions_are_read_as_the_official_connector_reads_them(spark: Any, barnabas: str) -> None:
+    create(barnabas, NewTopic("many", MANY, 1))
+    producer = Producer({"bootstrap.servers": barnabas})
+    for number in range(2 * MANY):
+        producer.produce("many", b"%d" % number, partition=number % MANY)
+    assert producer.flush(30) == 0
+    ours = sums(load(spark, barnabas, subscribe="many", includeHeaders="true"))
+    assert ours == sums(load(spark, barnabas, "kafka", subscribe="many", includeHeaders="true"))
+    assert [(row.partition, row["count(1)"]) for row in ours] == [(each, 2) for each in range(MANY)]
 
 
 def _until_compacted(bootstrap: str) -> str:
@@ -138,7 +164,8 @@ def _until_compacted(bootstrap: str) -> str:
     seen: list[int] = [COUNT]
 
     def settled() -> bool:
-        seen.append(len(_offsets(bootstrap, "eq-compacted")))
+        read = _fetched(bootstrap, "eq-compacted")
+        seen.append(sum(header.record_count for each in read for header, _, _ in each.batches))
         return seen[-1] == seen[-2] < COUNT
 
     until(settled, "the cleaner's work")
@@ -157,17 +184,12 @@ def _until_compacted(bootstrap: str) -> str:
     return json.dumps(ends)
 
 
-def _offsets(bootstrap: str, topic: str) -> list[int]:
+def _fetched(bootstrap: str, topic: str) -> list[Fetched]:
     """By the source's own fetch loop, without Spark."""
-    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
-    options = SourceOptions.parse(given).for_batch()
+    options = SourceOptions.parse({"kafka.bootstrap.servers": bootstrap, "subscribe": topic}).for_batch()
     with connected(options.access) as cluster:
         (low, high) = bounds(cluster, [Partition(topic, 0)], options)[Partition(topic, 0)]
-        wanted = OffsetRange(topic, 0, low, high)
-        batches = record_batches(
-            fetched(cluster, wanted, options), wanted, Columns(("offset",)), options.value, compiled=False
-        )
-        return [offset for batch in batches for offset in batch["offset"].to_pylist()]
+        return list(fetched(cluster, OffsetRange(topic, 0, low, high), options))
 
 
 def test_the_columns_are_the_official_ones_and_options_prune_and_cut_them(spark: Any, kafka: str) -> None:
@@ -218,6 +240,12 @@ def test_values_come_decoded(spark: Any, kafka: str) -> None:
     assert [row.id for row in sorted(rows, key=lambda row: row.offset)] == [*range(100), None]
     with pytest.raises(Exception, match=r"The value of json-0@100 does not fit"):
         load(spark, kafka, **options).collect()
+    # On the console the JVM says that a task has failed; its stack trace is in the exception.
+    console = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/fd/2")
+    if console.is_file():  # pytest's, unless it captures nothing
+        said = console.read_text(errors="replace")
+        assert "ERROR" in said
+        assert "\tat " not in said
     assert load(spark, kafka, subscribe="json", value__format="string").first().value.startswith('{"id": 0')
 
 

@@ -65,7 +65,8 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
     """A session whose stages show as a bar on a terminal. What fails in it is raised as one sentence."""
     from barnabas.spark.session import SparkUnavailable, session
 
-    settings = pairs_of(conf or (), "--conf")
+    # What the JVM says goes to a file, and there it has its stack traces.
+    settings = {"spark.driver.extraJavaOptions": "", **pairs_of(conf or (), "--conf")}
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:
         with _stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN: Final = 17
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
 
 class SparkUnavailable(RuntimeError):
@@ -71,7 +72,7 @@ def java_home(cache: Path | None = None) -> Path:
 
 
 def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on `master`, quiet on the console. Raises `SparkUnavailable`."""
+    """A session on `master`, quiet on the console: errors, a line each. Raises `SparkUnavailable`."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkUnavailable("Spark commands need PySpark: install barnabas[spark].")
     os.environ["JAVA_HOME"] = str(java_home())
@@ -86,6 +87,7 @@ def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | 
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
     )
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
