@@ -51,7 +51,6 @@ NAMED_TESTS: Final = {
     "B51": "tests/unit/log/test_failing_index.py"
     "::test_kafka_7866_an_abort_whose_index_entry_fails_ends_the_directory_and_keeps_its_offset",
     "B55": f"{_LOG}::test_offsets_too_far_apart_for_one_index_begin_a_new_segment",
-    "B56": f"{_LOG}::test_a_log_truncated_to_nothing_rolls_and_appends_again",
     "B63": f"{_CLEANER}::test_a_tombstone_stays_until_its_readers_have_had_their_time",
     "B65": f"{_CLEANER}::test_what_is_young_or_not_committed_waits",
     "B78": f"{_VERIFICATION}::test_kafka_14920_no_later_batch_goes_before_one_that_waits_for_its_answer",

@@ -71,6 +71,8 @@ def write_recall(results: dict[str, dict[str, Any]]) -> None:
                 checker = ", ".join(result["invariants"])
             else:
                 checker = "**not caught**" if is_missed(result) else "not caught yet"
+        if mutant in held:
+            checker += "; held by a test"
         lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
     lines += [
         "",
