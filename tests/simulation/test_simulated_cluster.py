@@ -47,6 +47,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(507, "all", id="a leader's log began within the batch before which the follower's was cut"),
         pytest.param(640, "all", id="an answer about offsets for an older epoch paused the newer one for good"),
         pytest.param(282, "all", id="a broker registered anew while it read configurations for an older LeaderAndIsr"),
+        pytest.param(20031, "all", id="the log of a topic that was made anew meanwhile kept a replica out of the ISR"),
     ],
 )
 def test_a_run_that_once_failed_holds(seed: int, profile: str) -> None:

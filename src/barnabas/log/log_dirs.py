@@ -434,11 +434,22 @@ class LogDirs:
         self._without(partition, self._logs)
         return True
 
+    def set_aside(self, partition: TopicPartition) -> None:
+        """Renames the directory of a log that nobody asks for any more, and keeps it (Kafka's stray replicas)."""
+        self.delete_future(partition)
+        log = self._logs[partition]
+        self._rename(log, STRAY_SUFFIX)
+        self._without(partition, self._logs)
+        self._checkpoint_dir(log.log_dir)
+
+    def _rename(self, log: Log, suffix: str) -> None:
+        log.close_files()
+        suffix = f".{self._runtime.entropy.uuid().hex()}{suffix}"
+        log.rename_directory(f"{str(log.topic_partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}")
+
     def _retire(self, log: Log) -> None:
         """Renames the log's directory out of the way, to be removed later."""
-        log.close_files()
-        suffix = f".{self._runtime.entropy.uuid().hex()}{DELETE_SUFFIX}"
-        log.rename_directory(f"{str(log.topic_partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}")
+        self._rename(log, DELETE_SUFFIX)
         due_ms = self._runtime.clock.monotonic_ms() + log.settings.file_delete_delay_ms
         self._deleted.append((due_ms, log))
         self._deleted_from[log.log_dir.path] = None

@@ -308,8 +308,17 @@ class Replicas:
         log = self._log_dirs.get(topic_partition)
         known_id = ZERO_UUID if log is None or log.topic_id is None else log.topic_id
         if ZERO_UUID not in (topic_id, known_id) and topic_id != known_id:
-            logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
-            return ErrorCode.INCONSISTENT_TOPIC_ID, None
+            if partition is not None or self.broker_id not in state.replicas:
+                logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
+                return ErrorCode.INCONSISTENT_TOPIC_ID, None
+            # This broker was away when it was unassigned, or when its topic was deleted, and nobody tells it any more.
+            logger.warning("the log of %s is of topic id %s, which is gone: set aside", topic_partition, known_id)
+            try:
+                self._log_dirs.set_aside(topic_partition)
+            except LogDirFailure as failure:
+                self.log_dir_failed(failure)
+                return ErrorCode.KAFKA_STORAGE_ERROR, None
+            self._forget_high_watermark(topic_partition)
         leader_epoch = NO_EPOCH if partition is None else partition.leader_epoch
         if state.leader_epoch > leader_epoch:
             if self.broker_id not in state.replicas:
@@ -409,14 +418,18 @@ class Replicas:
                     del self._partitions[topic_partition]
                     self._stir(partition)
                     partition.forget()
-                for checkpointed in self._checkpointed.values():
-                    checkpointed.pop(topic_partition, None)
+                self._forget_high_watermark(topic_partition)
                 self._log_dirs.delete_async(topic_partition)
         except KafkaError as error:
             return error.code
         finally:
             self._wake_all(topic_partition)
         return ErrorCode.NONE
+
+    def _forget_high_watermark(self, topic_partition: TopicPartition) -> None:
+        """The next log of that name begins with none."""
+        for checkpointed in self._checkpointed.values():
+            checkpointed.pop(topic_partition, None)
 
     def _wake_all(self, topic_partition: TopicPartition) -> None:
         for purgatory in self._purgatories:

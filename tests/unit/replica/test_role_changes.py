@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lone_broker import Broker
 from replica_worlds import TOPIC_ID, Node, state
 from test_replicas import TOPIC_PARTITION, Peer, play
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import Uuid
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
@@ -97,3 +99,37 @@ def test_b21_a_late_answer_cuts_nothing_of_what_this_broker_leads_by_now(tmp_pat
         assert (log.log_start_offset, log.log_end_offset) == (0, 2)
 
     play(tmp_path, story, Hesitant)
+
+
+def test_a_log_whose_topic_was_made_anew_while_its_broker_was_away_is_set_aside(tmp_path: Path) -> None:
+    """Nobody tells a broker that is back which replicas it was relieved of; its old log may not serve the new topic."""
+
+    async def story() -> None:
+        before = Broker(tmp_path)
+        await before.startup()
+        before.append(b"of the topic that is gone")
+        before.replicas.checkpoint_high_watermarks()
+        await before.stop()
+
+        broker = Broker(tmp_path)
+        await broker.log_dirs.load()
+        broker.replicas.startup()
+        anew = Uuid(b"another topic id")
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState("flights", anew, [state(1, 0, (1,), (1,), 0)])
+        request = LeaderAndIsrRequest(1, controller_epoch=1, topic_states=[topic])
+        broker.replicas.become_leader_or_follower(request)
+        assert broker.log.topic_id == anew
+        assert (broker.log.log_end_offset, broker.log.high_watermark) == (0, 0)
+        broker.append(b"of the new one")
+        await broker.stop()
+
+        (stray,) = Path(before.a).parent.glob("*/*-stray")
+        assert b"of the topic that is gone" in (stray / f"{0:020}.log").read_bytes()
+        again = Broker(tmp_path)
+        await again.log_dirs.load()
+        found = again.log_dirs.get(TOPIC_PARTITION)
+        assert found is not None
+        assert (found.topic_id, found.log_end_offset) == (anew, 1)
+        again.log_dirs.close()
+
+    asyncio.run(story())
