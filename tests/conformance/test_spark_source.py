@@ -244,7 +244,7 @@ def test_values_come_decoded(spark: Any, kafka: str) -> None:
     console = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/fd/2")
     if console.is_file():  # pytest's, unless it captures nothing
         said = console.read_text(errors="replace")
-        assert "ERROR" in said
+        assert "ERROR Executor: Exception in task" in said
         assert "\tat " not in said
     assert load(spark, kafka, subscribe="json", value__format="string").first().value.startswith('{"id": 0')
 

@@ -66,7 +66,7 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
     from barnabas.spark.session import SparkUnavailable, session
 
     # What the JVM says goes to a file, and there it has its stack traces.
-    settings = {"spark.driver.extraJavaOptions": "", **pairs_of(conf or (), "--conf")}
+    settings = {"spark.driver.defaultJavaOptions": "", **pairs_of(conf or (), "--conf")}
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:
         with _stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours
