@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +22,15 @@ from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 VALID = "as it is"
 ABSENT = "of what is not there"
 ELSEWHERE = "to the other broker"
-SHORT = "a byte short"
-LONG = "7 bytes too long"
-
+TOO_NEW = "in version 99"
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "a byte short": lambda frame: frame[:-1],
+    "7 bytes too long": lambda frame: frame + bytes(7),
+    "half of it": lambda frame: frame[: len(frame) // 2],
+    "a client id longer than the request": lambda frame: frame[:8] + struct.pack(">h", len(frame)) + frame[10:],
+    TOO_NEW: lambda frame: frame[:2] + struct.pack(">h", 99) + frame[4:],
+}
+"""What is no request, whatever fields the API has: key, version, correlation id and client id come first in each."""
 
 RECORDED = Path(__file__).with_name("recorded.json")
 """What Apache Kafka 3.9.1 answers, of every API's newest version; written by ``make conformance``."""
@@ -44,7 +51,7 @@ def cases(key: ApiKey, version: int) -> Iterator[Case]:
     yield Case(key, version, VALID)
     if key in REFUSED:
         yield Case(key, version, ABSENT)
-    for name in (ELSEWHERE, SHORT, LONG):
+    for name in (ELSEWHERE, *BROKEN):
         yield Case(key, version, name)
     for variant in variants(_request_name(key), version):
         if (key, variant.name) != (ApiKey.CREATE_TOPICS, "topics.name='absent'"):  # it would be there from then on
@@ -101,10 +108,7 @@ def tell(asked: Asked, case: Case) -> Any:
             return None
     if case.key is ApiKey.JOIN_GROUP and message.group_id in WORDS[1:]:  # type: ignore[attr-defined]
         message.group_id = world.name(message.group_id)  # type: ignore[attr-defined]  # a group of its own
-    frame = frame_of(message, case.version)
-    if case.name == SHORT:
-        frame = frame[:-1]
-    elif case.name == LONG:
-        frame += bytes(7)
+    frame = BROKEN.get(case.name, bytes)(frame_of(message, case.version))
     port = world.other_port if case.name == ELSEWHERE else world.port
-    return asked.ask(port, frame, message, case.version)
+    # What ApiVersions says to a version that it does not have, it says in version 0 (KIP-511).
+    return asked.ask(port, frame, message, 0 if case.name == TOO_NEW else case.version)

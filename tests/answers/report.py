@@ -23,9 +23,10 @@ HEAD = """# Conformance
 
 Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.1 in ZooKeeper mode
 are asked the same requests in the same order, in every version of every API that ApiVersions offers: one that makes
-sense; one for what does not exist; one to a broker that is neither leader nor coordinator nor controller; one a byte
-short, and one seven bytes too long; and then for each field of the request one in which that field holds something
-else (an empty, absent, invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records).
+sense; one for what does not exist; one to a broker that is neither leader nor coordinator nor controller; five that are
+broken (a byte short, seven bytes too long, half of it, with a client id longer than the request, in a version that
+there is not); and then for each field of the request one in which that field holds something else (an empty, absent,
+invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records).
 Answers are equal when all their fields are, but for ids, times, ports, disk sizes and the wording of error messages.
 
 """
