@@ -77,9 +77,37 @@ def brokers(kind: str, directory: Path) -> Iterator[Brokers]:
             yield Brokers(real)
 
 
+class Standalone:
+    """A Spark standalone cluster."""
+
+    def __init__(self, master: str, workers: list[int]) -> None:
+        self.master = master
+        self._workers = workers
+
+    def kill_executor(self) -> int:
+        """``kill -9`` for an executor of any worker; its process id."""
+        found = _until(self._executors, "an executor runs", 60)
+        os.kill(found[0], signal.SIGKILL)
+        return int(found[0])
+
+    def _executors(self) -> list[int]:
+        children: list[int] = []
+        for worker in self._workers:
+            for thread in Path(f"/proc/{worker}/task").iterdir():
+                with contextlib.suppress(OSError):  # threads end
+                    children += map(int, (thread / "children").read_text().split())
+        return [each for each in children if b"CoarseGrainedExecutorBackend" in _command(each)]
+
+
+def _command(process: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
+
+
 @contextlib.contextmanager
-def standalone(directory: Path, environment: dict[str, str]) -> Iterator[str]:
-    """A Spark standalone cluster, one master and two workers of one core each; gives the master's URL."""
+def standalone(directory: Path, environment: dict[str, str]) -> Iterator[Standalone]:
+    """One master and two workers of one core each, as processes."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
@@ -89,7 +117,8 @@ def standalone(directory: Path, environment: dict[str, str]) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
     }
-    port, processes = _free_port(), []
+    port = _free_port()
+    processes: list[subprocess.Popen[bytes]] = []
 
     def launch(name: str, *arguments: str) -> None:
         with open(directory / f"{name}.log", "wb") as log:
@@ -110,7 +139,7 @@ def standalone(directory: Path, environment: dict[str, str]) -> Iterator[str]:
         for number in range(2):
             log = directory / f"worker-{number}.log"
             _until(lambda log=log: registered in log.read_text(errors="replace"), "a worker registers", 120)  # type: ignore[misc]
-        yield url
+        yield Standalone(url, [each.pid for each in processes[1:]])
     finally:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
@@ -130,9 +159,10 @@ def _listens(port: int) -> bool:
     return False
 
 
-def _until(fact: Any, what: str, seconds: float) -> None:
+def _until(fact: Any, what: str, seconds: float) -> Any:
     deadline = time.monotonic() + seconds
-    while not fact():
+    while not (found := fact()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds:.0f} s: {what}")
         time.sleep(0.05)
+    return found

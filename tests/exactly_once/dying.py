@@ -1,10 +1,11 @@
 """``format("barnabas_dying")``: the sink, in which somebody dies at a named step, one after another.
 
 The environment names a directory (``DYING_IN``) whose file ``plan`` has one line for each death, in their order:
-``worker:writing`` kills the process that reaches the step (a task's, the planner's or the commit's), ``executor:..``
-the JVM above it, ``driver:..`` the process whose id is in the file ``driver.pid``. ``leader:..``, ``controller:..`` and
-``coordinator:..`` ask whoever looks after the directory to kill that broker, by a file ``asked-N``, and wait for
-``done-N``. The next death is due when the one before has happened: the files ``died-N`` tell.
+``worker:writing`` kills the process that reaches the step (a task's, the planner's or the commit's), ``driver:..`` the
+process whose id is in the file ``driver.pid``, ``executor:writing`` the JVM above the task. ``executor:..`` at the
+driver's steps, and ``leader:..``, ``controller:..`` and ``coordinator:..`` (brokers) ask whoever looks after the
+directory to do it, by a file ``asked-N``, and wait for ``done-N``. The next death is due when the one before has
+happened: the files ``died-N`` tell.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class DyingWriter(StreamWriter):
             return  # another task's process was first
         if who == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif who == "executor":
+        elif who == "executor" and step is Step.WRITING:
             os.kill(java_above(), signal.SIGKILL)
         elif who == "driver":
             os.kill(int((directory / "driver.pid").read_text()), signal.SIGKILL)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from clusters import Brokers, brokers, standalone
+from clusters import Brokers, Standalone, brokers, standalone
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -61,10 +61,10 @@ def main() -> int:
         fill(kafka.bootstrap, arguments.records)
         tell(began, f"{arguments.records} records in {PARTITIONS} partitions on {arguments.cluster}")
         environment = {"DYING_IN": str(dying), "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
-        master = "local[2,4]"
+        spark = None
         if arguments.spark == "standalone":
-            master = stack.enter_context(standalone(directory, environment))
-            tell(began, f"a Spark standalone cluster of two workers at {master}")
+            spark = stack.enter_context(standalone(directory, environment))
+            tell(began, f"a Spark standalone cluster of two workers at {spark.master}")
         given = {
             "bootstrap": kafka.bootstrap,
             "delivery": arguments.delivery,
@@ -72,10 +72,10 @@ def main() -> int:
             "batch": max(1, arguments.records // (len(deaths) + 2)),
             "checkpoint": f"file://{directory}/checkpoint",
             "dying": str(dying),
-            "master": master,
+            "master": "local[2,4]" if spark is None else spark.master,
             "config": {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"},
         }
-        starts = run(given, environment, dying, kafka, deaths, began, arguments.timeout)
+        starts = run(given, environment, dying, Killer(kafka, spark), deaths, began, arguments.timeout)
         kafka.recover()
         verdict = judge(kafka.bootstrap, arguments.records)
         died = len(list(dying.glob("died-*")))
@@ -86,9 +86,23 @@ def main() -> int:
 
 
 def all_deaths(delivery: str, spark: str) -> list[str]:
+    """Everybody at every step. With ``local`` an executor is a process of Python, the JVM is the driver's."""
     who = "executor" if spark == "standalone" else "worker"
-    found = [f"driver:{step}" for step in STEPS[delivery]]
-    return [f"{who}:writing", *found, f"{who}:writing", *BROKER_DEATHS]
+    return [f"{each}:{step}" for step in STEPS[delivery] for each in (who, "driver")] + BROKER_DEATHS
+
+
+class Killer:
+    """Whoever can't kill itself is killed here, by the name of its part: brokers, and executors beside the driver."""
+
+    def __init__(self, kafka: Brokers, spark: Standalone | None) -> None:
+        self._kafka = kafka
+        self._spark = spark
+
+    def kill(self, who: str) -> str:
+        if who == "executor":
+            assert self._spark is not None, "without a cluster Spark has no executors of their own"
+            return f"process {self._spark.kill_executor()}, an executor"
+        return f"broker {self._kafka.kill(who)}, the {who}"
 
 
 def tell(began: float, what: str) -> None:
@@ -111,12 +125,12 @@ def run(
     given: dict[str, object],
     environment: dict[str, str],
     dying: Path,
-    kafka: Brokers,
+    killer: Killer,
     deaths: list[str],
     began: float,
     timeout: float,
 ) -> int:
-    """Starts the query until it has ended well; kills brokers when it asks for it. Gives how often it was started."""
+    """Starts the query until it has ended well; kills whom it asks for. Gives how often it was started."""
     for start in range(1, 3 * len(deaths) + 4):
         with open(dying.parent / f"query-{start}.log", "wb") as log:
             query = subprocess.Popen(
@@ -127,7 +141,7 @@ def run(
                 start_new_session=True,
             )
         try:
-            ended = watch(query, dying, kafka, deaths, began, timeout)
+            ended = watch(query, dying, killer, deaths, began, timeout)
         finally:
             # Python's side of a killed driver, and workers that it had.
             if query.poll() is None or ended != 0:
@@ -141,7 +155,7 @@ def run(
 
 
 def watch(
-    query: subprocess.Popen[bytes], dying: Path, kafka: Brokers, deaths: list[str], began: float, timeout: float
+    query: subprocess.Popen[bytes], dying: Path, killer: Killer, deaths: list[str], began: float, timeout: float
 ) -> int:
     deadline = time.monotonic() + timeout
     told = len(list(dying.glob("died-*")))
@@ -150,9 +164,8 @@ def watch(
             raise TimeoutError(f"the query did not end within {timeout:.0f} s")
         for asked in dying.glob("asked-*"):
             done = dying / asked.name.replace("asked", "done")
-            if not done.exists() and (task := asked.read_text()):
-                broker = kafka.kill(task)
-                tell(began, f"broker {broker}, the {task}, is killed")
+            if not done.exists() and (who := asked.read_text()):
+                tell(began, f"{killer.kill(who)}, is killed")
                 done.touch()
         died = len(list(dying.glob("died-*")))
         while told < died:
