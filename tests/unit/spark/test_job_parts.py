@@ -44,11 +44,12 @@ def test_an_example_project_is_made_in_an_empty_directory_only(tmp_path: Path) -
     files = make_project(tmp_path / "p", "127.0.0.1:1")
     assert [str(file.relative_to(tmp_path / "p")) for file in files] == [
         "spark-pipeline.yml",
+        "spark.conf",
         "transformations/orders.py",
         "fill.py",
         "README.md",
     ]
-    compile(files[1].read_text(), "orders.py", "exec")
-    assert '"127.0.0.1:1"' in files[1].read_text()
+    compile(files[2].read_text(), "orders.py", "exec")
+    assert '"127.0.0.1:1"' in files[2].read_text()
     with pytest.raises(JobError, match="not empty"):
         make_project(tmp_path / "p", "127.0.0.1:1")

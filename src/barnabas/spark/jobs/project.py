@@ -24,7 +24,15 @@ libraries:
       include: transformations/**
 configuration:
   spark.sql.shuffle.partitions: "4"
-  spark.sql.warehouse.dir: file://{directory}/warehouse
+"""
+
+# What Spark takes at its start only, which a pipeline's own configuration can't set.
+_CONF: Final = """\
+# Tables that the next run knows are in a catalog on disk.
+spark.sql.catalogImplementation hive
+spark.sql.warehouse.dir file://{directory}/warehouse
+spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={directory}/catalog;create=true
+spark.driver.extraJavaOptions -Dderby.stream.error.file=/dev/null
 """
 
 _TRANSFORMATIONS: Final = '''\
@@ -103,7 +111,8 @@ _README: Final = """\
 
 Run the last three again: only what is new is read, and no order is written twice. Spark's pipelines need
 `pip install 'pyspark[pipelines]'` beside Barnabas. `transformations/orders.py` is all there is; `spark-pipeline.yml`
-says where it keeps its state. The tables lie under `warehouse/`.
+says where it keeps its state, `spark.conf` where the tables are (`warehouse/`) and their names (`catalog/`). Without
+Barnabas: `spark-pipelines run --properties-file spark.conf --remote 'local[*]'`.
 """
 
 
@@ -113,6 +122,7 @@ def make_project(directory: Path, bootstrap: str) -> list[Path]:
         raise JobError(f"{directory} is not empty: name a new directory")
     files = {
         "spark-pipeline.yml": _SPEC.format(directory=directory.absolute()),
+        "spark.conf": _CONF.format(directory=directory.absolute()),
         "transformations/orders.py": _TRANSFORMATIONS.format(bootstrap=bootstrap),
         "fill.py": _FILL,
         "README.md": _README.format(bootstrap=bootstrap),
@@ -154,7 +164,11 @@ def run_project(directory: Path, master: str, words: tuple[str, ...] = ()) -> in
     }
     # Pipelines always go through Spark Connect, whose address stands in for the master.
     command = [str(home / "bin" / "spark-class"), "org.apache.spark.deploy.SparkPipelines"]
-    command += [str(home / "pipelines" / "cli.py"), "run", "--spec", str(spec.absolute()), "--remote", master, *words]
+    command += [str(home / "pipelines" / "cli.py"), "run", "--spec", str(spec.absolute()), "--remote", master]
+    conf = directory / "spark.conf"
+    if conf.exists():
+        command += ["--properties-file", str(conf.absolute())]
+    command += words
     return subprocess.run(command, env=environment, cwd=directory, check=False).returncode
 
 
