@@ -209,9 +209,14 @@ def test_either_kind_coordinates_transactions_that_reach_partitions_of_the_other
             mixed.kill(victim)
             eventually(lambda name=orphan, heir=heir: mixed.coordinator(name) == heir, what="an heir")
             producers[orphan] = producer(mixed, orphan)
-            for transactional_id, made in producers.items():
-                transact(made, f"{transactional_id} without {victim}", commit=True, groups=groups, offset=20 + victim)
+            for transactional_id, made in list(producers.items()):
+                transact(made, f"{transactional_id} without {victim}", commit=True)
                 expect(f"{transactional_id} without {victim}")
+                # librdkafka 2.16 waits for ever for a group coordinator that it knew and that Metadata names no more
+                # (docs/transactions.md): offsets are for a producer that has to ask where the group is.
+                made = producers[transactional_id] = producer(mixed, transactional_id)
+                transact(made, f"{transactional_id} anew", commit=True, groups=groups, offset=20 + victim)
+                expect(f"{transactional_id} anew")
             with pytest.raises(KafkaException):
                 lost.commit_transaction(30)
             if victim != APACHE:
