@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -294,19 +293,24 @@ def _differences(expected: DataFrame, found: DataFrame, differing: list[int], co
         ("misplaced", f"{both} and ({moved})", "1", told),
         ("corrupted", f"{both} and {changed}", "1", "concat('crc ', e_crc, ' was sent, ', f_crc, ' is there')"),
     ]
-    frames = [
-        joined.where(condition).select(
-            sql.lit(kind).alias("kind"),
-            sql.expr("coalesce(e_id, f_id)").alias("id"),
-            sql.expr("coalesce(f_topic, e_topic)").alias("topic"),
-            sql.expr("coalesce(f_partition, e_partition, -1)").alias("partition"),
-            sql.expr("coalesce(f_offset, e_offset, -1)").alias("offset"),
-            sql.expr(count).cast("bigint").alias("n"),
-            sql.expr(f"coalesce({detail}, '')").alias("detail"),
+    wrong = [
+        sql.when(
+            sql.expr(condition),
+            sql.struct(
+                sql.lit(kind).alias("kind"),
+                sql.expr(count).cast("bigint").alias("n"),
+                sql.expr(f"coalesce({detail}, '')").alias("detail"),
+            ),
         )
         for kind, condition, count, detail in kinds
     ]
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    return joined.select(
+        sql.expr("coalesce(e_id, f_id)").alias("id"),
+        sql.expr("coalesce(f_topic, e_topic)").alias("topic"),
+        sql.expr("coalesce(f_partition, e_partition, -1)").alias("partition"),
+        sql.expr("coalesce(f_offset, e_offset, -1)").alias("offset"),
+        sql.explode(sql.array_compact(sql.array(*wrong))).alias("wrong"),
+    ).select("wrong.kind", "id", "topic", "partition", "offset", "wrong.n", "wrong.detail")
 
 
 def _reordered(
