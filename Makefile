@@ -101,9 +101,7 @@ power-loss: setup
 mixed: setup
 	MIXED_PROTOCOLS=$(or $(PROTOCOLS),2.6,2.7,2.8,3.9) $(PYTEST) --timeout 0 tests/process/test_mixed_cluster.py
 
-# Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
-# A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both
-# kinds, whose client is not back in time in some runs.
+# A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both kinds.
 transactions: setup
 	TRANSACTION_SEEDS=$(SEEDS) BANK_SECONDS=300 $(PYTEST) --timeout 0 tests/simulation/test_sim_transactions.py \
 		tests/process/test_bank_transfers.py tests/process/mixed_transactions.py
@@ -125,6 +123,7 @@ clients: setup
 		tests/conformance/test_apache_tools_beside.py tests/conformance/test_official_connector_beside.py \
 		tests/conformance/test_coordinators_move.py
 
+# Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py
 
