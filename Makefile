@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once conformance clients mixed mutants-by-test controller-scale disks
+.PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once standalone conformance clients mixed mutants-by-test controller-scale disks
 
 setup: $(STAMP)
 
@@ -111,6 +111,11 @@ transactions: setup
 exactly-once: setup
 	$(BIN)/python tests/exactly_once/exactly_once.py --records $(or $(RECORDS),1000000) \
 		--cluster $(or $(CLUSTER),barnabas) --spark $(or $(SPARK),local) --delivery $(or $(DELIVERY),exactly-once)
+
+# A Spark standalone cluster of processes, one master and two workers: archive, while an executor is killed, and the above.
+standalone: setup
+	BARNABAS_STANDALONE=1 $(PYTEST) --timeout 0 tests/process/test_spark_standalone.py
+	$(MAKE) exactly-once SPARK=standalone
 
 # Every API in every version beside Apache Kafka, with every field of its request wrong in turn: docs/conformance.md.
 conformance: setup
