@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 from sink_worlds import CONFIG, committed
 
 from barnabas.client.blocking import BlockingCluster
@@ -34,8 +36,22 @@ def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory
 
 
+def end_the_jvm() -> None:
+    """The next session begins a JVM of its own: workers have the environment in which it was started."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        SparkSession(context).stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
 @pytest.fixture(scope="module")
 def spark(dying: Path) -> Iterator[Any]:
+    end_the_jvm()
     try:
         started = session("tests", master="local[2,4]", config={"spark.sql.shuffle.partitions": "2"})
     except SparkUnavailable as error:
