@@ -349,6 +349,7 @@ if BOTH:  # `make zookeeper-play`: not a test that others leave out, but the mak
         RECORD.write_text("".join(line + "\n" for line in sorted(known)))
 
 
+@pytest.mark.timeout(900)
 def test_three_kafka_brokers_live_on_the_coordinator_as_on_zookeeper(tmp_path: Path) -> None:
     with coordinator(tmp_path / "coordinator") as address:
         play = Play(tmp_path / "kafka", address)
