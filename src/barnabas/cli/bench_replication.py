@@ -5,7 +5,7 @@ client; each figure is taken pair by pair. CPU is that of all three brokers toge
 
 - ``replication``: one partition with three replicas, acks=all, two of them in sync at least: large batches of 1 KB and
   of 100 B by an idempotent librdkafka, then requests of one record, alone and five in flight.
-- ``catch-up``: a broker that was away when a topic was made and filled comes, and follows until it is in sync.
+- ``catch-up``: a broker becomes a replica of a full partition (a reassignment), and follows until it is in sync.
 - ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
   of a log lies behind it is chance.
 - ``idle``: so many partitions a broker, and nobody who uses them.
@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.apache import cluster_view
 from barnabas.cli.bench import Figure, Running, console
 from barnabas.cli.bench_controller import (
     BROKERS,
@@ -32,6 +31,9 @@ from barnabas.cli.bench_controller import (
     until,
 )
 from barnabas.cli.small_requests import Shape, SmallRequests
+from barnabas.client.blocking import BlockingConnection
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 
 _GB: Final = 1_000_000_000
 _ALONE: Final = Shape("alone", 1, 1, True)
@@ -179,19 +181,28 @@ def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Fig
 
 def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, float]:
     newcomer = BROKERS - 1
-    subject.stop(newcomer)
-    make_topic(subject, topic, [[0, newcomer]])
+    make_topic(subject, topic, [[0]])
     _produce(subject, topic, int(gigabytes * _GB / 1000), 1000, acks="1")
-    leader = _brokers(subject)[0]
-    before = leader.cpu_s()
-    subject.start(newcomer)
-    until(lambda: _answers(subject.ports[newcomer]), "the new follower")
+    taking_part = [_brokers(subject)[each] for each in (0, newcomer)]
+    before = sum(broker.cpu_s() for broker in taking_part)
     begun = time.monotonic()
+    _reassign(subject, topic, [0, newcomer])
     until(lambda: len(seen_by(subject.ports[0]).topics[topic].partitions[0].isr) == 2, "a whole ISR")
     seconds = time.monotonic() - begun
-    used = leader.cpu_s() - before + _brokers(subject)[newcomer].cpu_s()
+    used = sum(broker.cpu_s() for broker in taking_part) - before
     drop_topic(subject, topic)
     return seconds, used
+
+
+def _reassign(subject: Subject, topic: str, replicas: list[int]) -> None:
+    partition = AlterPartitionReassignmentsRequest.ReassignablePartition(0, replicas)
+    wanted = AlterPartitionReassignmentsRequest.ReassignableTopic(topic, [partition])
+    port = subject.ports[seen_by(subject.ports[0]).controller_id]
+    with BlockingConnection("127.0.0.1", port, "barnabas-bench", request_timeout_ms=60_000) as connection:
+        answer = connection.send(AlterPartitionReassignmentsRequest(60_000, [wanted]))
+    code = answer.error_code or answer.responses[0].partitions[0].error_code
+    if code:
+        raise RuntimeError(f"{subject.name} refused the reassignment of {topic}: {ErrorCode(code).name}")
 
 
 def measure_recovery(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
@@ -215,13 +226,6 @@ def _recover(subject: Subject, topic: str) -> float:
     subject.start(0)
     until(lambda: _leads(subject, topic), f"a leader of {topic}")
     return time.monotonic() - begun
-
-
-def _answers(port: int) -> bool:
-    try:
-        return bool(cluster_view("127.0.0.1", port)[0])
-    except OSError:
-        return False
 
 
 def _leads(subject: Subject, topic: str) -> bool:
