@@ -15,7 +15,7 @@ from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 from barnabas.sim.chance import Chance
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.disk import Loss, SimDisk, Volume
 from barnabas.wire.records import Record, build_batch, records_of
 
 NOW = 1_700_000_000_000
@@ -91,12 +91,43 @@ class PowerLossMachine(RuleBasedStateMachine):
         self.start()
         assert self.held() == self.batches
 
-    @rule(cleanly=st.booleans())
-    def lose_power(self, cleanly: bool) -> None:
+    @rule(part=st.floats(0, 1))
+    def delete_records(self, part: float) -> None:
+        """The new log start is in memory and in the epochs' file; its own checkpoint is for a crash to lose."""
+        self.log.update_high_watermark(self.log.log_end_offset)
+        start = self.log.log_start_offset
+        self.log.maybe_increment_log_start_offset(start + int(part * (self.log.high_watermark - start)))
+
+    @rule()
+    def die(self) -> None:
+        self.dirs.close(clean=False)
+        self.start()
+        assert self.held() == self.batches
+
+    @rule(part=st.floats(0, 1, exclude_max=True), names_in_order=st.booleans())
+    def rot_and_lose_power(self, part: float, names_in_order: bool) -> None:
+        """A byte is wrong on the disk, flushed or not; what recovery cuts for it has to stay cut."""
+        segment = self.log.segments[-1]
+        ends = [batch.position + batch.size for batch in segment.batches()]
+        self.dirs.close(clean=False)
+        if ends:
+            at = ends[int(part * len(ends))] - 1
+            inode = self.volume.names[segment.path]
+            inode.cached[at] ^= 0xFF
+            inode.durable[at : at + 1] = inode.cached[at : at + 1]
+        self.start()
+        self.batches = self.batches[: len(self.held())]
+        self.safe = min(self.safe, self.log.log_end_offset)
+        self.epoch += 1
+        self.append(1, 100, 3)
+        self.lose_power(False, names_in_order)
+
+    @rule(cleanly=st.booleans(), names_in_order=st.booleans())
+    def lose_power(self, cleanly: bool, names_in_order: bool) -> None:
         self.dirs.close(clean=cleanly)
         if cleanly:
             self.safe = self.log.log_end_offset
-        self.volume.lose_power(self.chance)
+        self.volume.lose_power(self.chance, Loss(name_survives=None if names_in_order else 0.5))
         self.start()
         held = self.held()
         flushed = [each for each in self.batches if each[0] < self.safe]
@@ -117,15 +148,21 @@ class PowerLossMachine(RuleBasedStateMachine):
                 values = [(record.value or b"").decode() for record in records_of(data, 0, len(data))]
                 assert self.history[batch.base_offset, batch.leader_epoch] == values
                 found.append((batch.base_offset, batch.leader_epoch))
+        ends = [offset + len(self.history[offset, epoch]) for offset, epoch in found]
+        assert [offset for offset, _ in found[1:]] == ends[:-1], "the log has a hole"
+        for (offset, epoch), end in zip(found, ends, strict=True):
+            if end > self.log.log_start_offset:
+                assert self.log.leader_epochs.epoch_for_offset(max(offset, self.log.log_start_offset)) == epoch
         return found
 
     @invariant()
     def every_batch_is_found_by_its_offset(self) -> None:
         if not hasattr(self, "log"):
             return
-        for offset, _ in self.batches[:: max(1, len(self.batches) // 5)]:
+        readable = [offset for offset, _ in self.batches if offset >= self.log.log_start_offset]
+        for offset in readable[:: max(1, len(readable) // 5)]:
             assert self.log.read(offset, 1).records[:8] == offset.to_bytes(8)
 
 
-PowerLossMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+PowerLossMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 TestPowerLoss = PowerLossMachine.TestCase

@@ -48,6 +48,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(640, "all", id="an answer about offsets for an older epoch paused the newer one for good"),
         pytest.param(282, "all", id="a broker registered anew while it read configurations for an older LeaderAndIsr"),
         pytest.param(20031, "all", id="the log of a topic that was made anew meanwhile kept a replica out of the ISR"),
+        pytest.param(30285, "all", id="what was cut for damage stayed below the recovery point on disk"),
+        pytest.param(30612, "all", id="a segment that recovery had dropped came back after the next loss of power"),
+        pytest.param(30545, "all", id="a crash took the log start back and left the leader epochs after it"),
     ],
 )
 def test_a_run_that_once_failed_holds(seed: int, profile: str) -> None:

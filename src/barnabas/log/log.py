@@ -158,6 +158,7 @@ class Log:
         self.segments_changed = 0
         """Counts every change of the list of segments: whoever works on old ones looks whether they are still so."""
         self.on_cleaned_offset_lowered: Callable[[], None] | None = None
+        self.on_log_start_offset_lowered: Callable[[], None] | None = None
         """Told when a truncation went below what was cleaned: other records will stand there."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
@@ -897,8 +898,7 @@ class Log:
                 self._truncate_fully_and_start_at(target_offset, target_offset, now_ms)
                 return True
             keep = bisect_right(self._bases, target_offset)
-            cut = self._segments[keep:]
-            self._drop_segments(cut)
+            self._cut_segments(self._segments[keep:])
             active = self._active = self._segments[-1]
             active.truncate_to(target_offset, now_ms)
             active.look_whether_full()
@@ -907,7 +907,10 @@ class Log:
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
             self._lower_recovery_point(target_offset)
             self.leader_epochs.truncate_from_end(target_offset)
-            self.log_start_offset = min(target_offset, self.log_start_offset)
+            if target_offset < self.log_start_offset:
+                self.log_start_offset = target_offset
+                if self.on_log_start_offset_lowered is not None:
+                    self.on_log_start_offset_lowered()
             self._reload_producers(target_offset, now_ms)
             if self.high_watermark >= target_offset:
                 self.update_high_watermark(target_offset)
@@ -929,7 +932,7 @@ class Log:
             raise self._failed(error, "truncating the log") from error
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
-        self._drop_segments(list(self._segments))
+        self._cut_segments(list(self._segments))
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
         )
@@ -941,7 +944,10 @@ class Log:
         self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(new_offset)
+        lowered = log_start_offset < self.log_start_offset
         self.log_start_offset = log_start_offset
+        if lowered and self.on_log_start_offset_lowered is not None:
+            self.on_log_start_offset_lowered()
         # Also when it does not move: what it pointed to is gone.
         self.high_watermark = new_offset
         self.producers.on_high_watermark(new_offset)
@@ -1042,6 +1048,16 @@ class Log:
         self._drop_segments(doomed)
         self.recovery_point = max(self.recovery_point, self.log_start_offset)
         return len(doomed)
+
+    def _cut_segments(self, doomed: list[Segment]) -> None:
+        """Takes the last segments out of the log for good.
+
+        The segment before them is cut next. Were that to survive a power loss and this not, the log would have a hole
+        that nothing shows: where a segment ends and the next begins may be far apart after compaction.
+        """
+        if doomed:
+            self._drop_segments(doomed)
+            self._disk.fsync_dir(self.directory)
 
     def _drop_segments(self, doomed: list[Segment]) -> None:
         """Takes segments out of the log; their files are renamed now and removed later, with their snapshots."""

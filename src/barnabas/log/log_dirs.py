@@ -258,6 +258,10 @@ class LogDirs:
                 log_start_offset=log_start_offsets.get(partition, 0),
             )
             log.cleaned_offset = cleaned_offsets.get(partition, log.log_start_offset)
+            if log.recovery_point < recovery_points.get(partition, 0):
+                # Damage was cut below what was flushed. What is appended next is not: the file has to say so first.
+                recovery_points[partition] = log.recovery_point
+                self._checkpoint(log_dir, RECOVERY_POINTS, recovery_points)
             if is_future:
                 log.update_high_watermark(read_offsets(disk, path, HIGH_WATERMARKS).get(partition, 0))
                 self._with(partition, log, self._future)
@@ -316,6 +320,7 @@ class LogDirs:
         )
         log.on_recovery_point_lowered = lambda: self._checkpoint_recovery_points_in(log_dir)
         log.on_cleaned_offset_lowered = lambda: self._checkpoint_cleaned_offsets_in(log_dir)
+        log.on_log_start_offset_lowered = lambda: self._checkpoint_log_start_offsets_in(log_dir)
         log.producers.requires_verification = True
         return log
 
@@ -540,15 +545,16 @@ class LogDirs:
 
     def checkpoint_log_start_offsets(self) -> None:
         for log_dir in self._dirs.values():
-            self._checkpoint(log_dir, LOG_START_OFFSETS, self._log_start_offsets(log_dir))
+            self._checkpoint_log_start_offsets_in(log_dir)
 
-    def _log_start_offsets(self, log_dir: LogDir) -> dict[TopicPartition, int]:
-        """Only those that the first segment does not tell by itself."""
-        return {
+    def _checkpoint_log_start_offsets_in(self, log_dir: LogDir) -> None:
+        """Only of logs whose first segment does not tell it by itself."""
+        started = {
             p: log.log_start_offset
             for p, log in self._in(log_dir)
             if log.log_start_offset > log.segments[0].base_offset
         }
+        self._checkpoint(log_dir, LOG_START_OFFSETS, started)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks, each in the directory that holds its log; those of future logs as they are."""
@@ -581,7 +587,7 @@ class LogDirs:
 
     def _checkpoint_dir(self, log_dir: LogDir) -> None:
         self._checkpoint_recovery_points_in(log_dir)
-        self._checkpoint(log_dir, LOG_START_OFFSETS, self._log_start_offsets(log_dir))
+        self._checkpoint_log_start_offsets_in(log_dir)
 
     # Stopping
 

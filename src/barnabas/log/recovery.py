@@ -71,7 +71,16 @@ def load_segments(
     producers = ProducerState(disk, directory, topic_partition, producer_id_expiration_ms=producer_id_expiration_ms)
     producers.remove_stray_snapshots(bases)
     loading = _Loading(
-        disk, topic_partition, settings, now_ms, log_start_offset, segments, epochs, producers, end_txn_marker
+        disk,
+        directory,
+        topic_partition,
+        settings,
+        now_ms,
+        log_start_offset,
+        segments,
+        epochs,
+        producers,
+        end_txn_marker,
     )
     first = _first_unchecked(disk, segments, len(segments) if clean else _holder(bases, recovery_point))
     log_end_offset = yield from loading.recover_from(first)
@@ -95,8 +104,7 @@ def load_segments(
         )
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
-    # The file may also know only of epochs after a log start offset that the power loss took back.
-    if (not epochs_known or epochs.earliest is None) and segments[-1].next_offset() > segments[0].base_offset:
+    if not epochs_known or _begins_before(segments, log_start_offset, epochs):
         yield from _scan_epochs(segments, epochs)
     epochs.truncate_from_start(log_start_offset)
     if producers.map_end_offset != log_end_offset:
@@ -175,7 +183,26 @@ def _load_epochs(epochs: LeaderEpochCache, directory: str) -> bool:
         return False
 
 
+def _begins_before(segments: list[Segment], log_start_offset: int, epochs: LeaderEpochCache) -> bool:
+    """Whether the log has a batch before the first epoch in the file.
+
+    The file was cut at a log start offset whose checkpoint was never written, and the crash took that offset back.
+    """
+    earliest = epochs.earliest
+    if earliest is not None and earliest.start_offset <= log_start_offset:
+        return False
+    for segment in segments:
+        located = segment.locate(log_start_offset)
+        if located is not None:
+            first = next(segment.batches(located[0]))
+            if earliest is None:
+                return True
+            return first.leader_epoch >= 0 and max(first.base_offset, log_start_offset) < earliest.start_offset
+    return False
+
+
 def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
+    epochs.clear()
     for segment in segments:
         yield from _each_batch(segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset))
     epochs.write()
@@ -225,6 +252,7 @@ class _Loading:
     def __init__(
         self,
         disk: Disk,
+        directory: str,
         topic_partition: TopicPartition,
         settings: LogSettings,
         now_ms: int,
@@ -235,6 +263,7 @@ class _Loading:
         end_txn_marker: ReadMarker,
     ) -> None:
         self.disk = disk
+        self.directory = directory
         self.topic_partition = topic_partition
         self.settings = settings
         self.now_ms = now_ms
@@ -279,6 +308,7 @@ class _Loading:
                     next_offset,
                 )
                 self.drop(segments[index + 1 :])
+                segment.cut_file()
                 break
             segment.close_files()
         if self.epochs.entries != epochs_before:
@@ -312,11 +342,15 @@ class _Loading:
             return end
 
     def drop(self, doomed: list[Segment]) -> None:
+        """Removes the log's last segments. None may come back behind what is cut or appended next."""
+        if not doomed:
+            return
         for segment in doomed:
             self.segments.remove(segment)
             for path in segment.mark_deleted():
                 self.disk.remove(path)
         self.producers.delete_snapshots_of([segment.base_offset for segment in doomed])
+        self.disk.fsync_dir(self.directory)
 
 
 def take_stored(

@@ -298,10 +298,11 @@ class Segment:
     def recover(
         self, index_interval_bytes: int, belongs: Callable[[StoredBatch], bool], take: Callable[[StoredBatch], None]
     ) -> Generator[int, None, int]:
-        """Checks every batch's CRC, cuts what follows the last good one, and makes the indexes anew.
+        """Checks every batch's CRC and makes the indexes anew; the segment ends after the last good one.
 
         Asks for each whether it `belongs` to the log, and calls `take` for each good one. Yields after every piece of
-        about `RECOVERY_BYTES` how many bytes that were, and returns how many were cut.
+        about `RECOVERY_BYTES` how many bytes that were, and returns how many follow in the file: `cut_file` removes
+        them, when the segments behind this one are gone.
         """
         self._forget()
         self.offset_index.reset()
@@ -331,10 +332,17 @@ class Segment:
                 yield valid - told
                 told = valid
         self.size = valid
-        if valid < size:
-            self.file.truncate(valid)
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         return size - valid
+
+    def cut_file(self) -> None:
+        """Gives the file the segment's size, for good, and keeps the indexes as short.
+
+        The recovery point is not above the cut, so no later flush would look at this segment again: were the old length
+        to come back after a power loss, nobody would check what stands there.
+        """
+        self.file.truncate(self.size)
+        self.flush()
 
     def _checked(self, size: int) -> Iterator[tuple[StoredBatch, bool]]:
         """Every batch up to `size` with the verdict on its CRC; ends at bytes that cannot be a batch."""
@@ -397,10 +405,7 @@ class Segment:
         self.txn_index.truncate_to(offset)
         if located is not None:
             self.size = located[0]
-            self.file.truncate(self.size)
-            # The recovery point is not above the cut now, so no later flush would look at this segment again: were the
-            # old length to come back after a power loss, nobody would check what stands there.
-            self.file.fsync()
+            self.cut_file()
         if self.size == 0:
             self.created_ms = now_ms
             return

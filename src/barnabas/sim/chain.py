@@ -84,9 +84,9 @@ def bytes_in(names: dict[str, Any], prefix: str) -> int:
     return hash(tuple((len(path), value) for path, value in found)) if found else 0
 
 
-def whole_batches(durable: dict[str, bytes], links: list[Link]) -> int:
-    """How many of the log's first batches are whole in the durable files."""
-    count = 0
+def whole_batches(durable: dict[str, bytes], links: list[Link], log_start: int) -> int:
+    """How many of the log's first batches are whole in the durable files; those before its start need not be there."""
+    count = next((index for index, link in enumerate(links) if link.last >= log_start), len(links))
     for path in sorted(each for each in durable if each.endswith(".log")):
         data, at = durable[path], 0
         while at + 61 <= len(data) and count < len(links):

@@ -42,7 +42,7 @@ class RestartWatch:
         """Node and partition whose copy lost something, and when."""
         self._lost: dict[tuple[str, str], list[Link]] = {}
         """What copies lost with a disk and have not been given again, as far as is known."""
-        self._before_loss: dict[tuple[str, str], tuple[str, list[Link], int]] = {}
+        self._before_loss: dict[tuple[str, str], tuple[str, Dead, int]] = {}
         self._dead: dict[tuple[str, str], Dead] = {}
         self._damaged: dict[tuple[str, str], None] = {}
         """Logs of dead processes that lost something since."""
@@ -116,7 +116,8 @@ class RestartWatch:
                 continue
             while index + 1 < len(entries) and entries[index + 1].start_offset <= link.base:
                 index += 1
-            if not entries or (entries[index].start_offset <= link.base and entries[index].epoch != link.epoch):
+            known = bool(entries) and entries[index].start_offset <= max(link.base, log.log_start_offset)
+            if not known or entries[index].epoch != link.epoch:
                 world.violated(
                     "R13", f"{chain.partition} on {chain.node}: the batch at {link.base} is of epoch {link.epoch}, "
                     f"the cache has {list(entries)}", chain.partition, chain.node,
@@ -147,10 +148,10 @@ class RestartWatch:
             if prefix is None:
                 continue
             durable = volume.durable_files(prefix + "/")
-            synced = self._synced[name, partition] = whole_batches(durable, links)
+            synced = self._synced[name, partition] = whole_batches(durable, links, dead.log_start)
             if dead.how == "power-lost" and not dead.in_trouble:
                 self._starts_as_it_should(name, partition, prefix, dead, links[synced - 1].last + 1 if synced else 0)
-            self._before_loss[name, partition] = prefix, links, bytes_in(volume.names, prefix)
+            self._before_loss[name, partition] = prefix, dead, bytes_in(volume.names, prefix)
 
     def _starts_as_it_should(self, name: str, partition: str, prefix: str, dead: Dead, synced_end: int) -> None:
         """R15: recovery will begin where data is synced, and it will be done."""
@@ -171,15 +172,15 @@ class RestartWatch:
     def power_gone(self, name: str) -> None:
         """A copy is wiped when not every byte of it came through."""
         volume = self.world.nodes[name].volume
-        for key, (prefix, links, before) in list(self._before_loss.items()):
+        for key, (prefix, dead, before) in list(self._before_loss.items()):
             if key[0] != name:
                 continue
             del self._before_loss[key]
-            if bytes_in(volume.names, prefix) != before and links:
+            if bytes_in(volume.names, prefix) != before and dead.links:
                 self._damaged[key] = None
                 self.wiped[key] = self.world.loop.now_ns
                 durable = volume.durable_files(prefix + "/")
-                self._synced[key] = min(self._synced.get(key, 0), whole_batches(durable, links))
+                self._synced[key] = min(self._synced.get(key, 0), whole_batches(durable, dead.links, dead.log_start))
                 state = self.world.state(key[1])
                 if state is not None:
                     self.logs.premise(key[1], state["isr"], -1)
