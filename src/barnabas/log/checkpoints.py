@@ -27,7 +27,7 @@ def encode_lines(lines: list[str]) -> bytes:
 
 
 def decode_lines(data: bytes, path: str) -> list[list[str]]:
-    """The fields of each line. Raises `CorruptCheckpoint`."""
+    """The fields of each line. Raises `CorruptCheckpoint`, also where the last line has lost its end."""
     try:
         version, count, *lines = data.decode("utf-8").split("\n")
         expected = int(count)
@@ -35,6 +35,8 @@ def decode_lines(data: bytes, path: str) -> list[list[str]]:
         raise CorruptCheckpoint(f"{path} is not a checkpoint file") from None
     if version != _VERSION:
         raise CorruptCheckpoint(f"{path} has version {version!r}, not {_VERSION}")
+    if not data.endswith(b"\n"):
+        raise CorruptCheckpoint(f"{path} ends within a line")
     lines = [line for line in lines if line]
     if len(lines) != expected:
         raise CorruptCheckpoint(f"{path} announces {expected} lines and has {len(lines)}")

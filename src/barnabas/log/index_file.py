@@ -17,12 +17,22 @@ class CorruptIndex(ValueError):
     """An index file that its segment cannot have; it is rebuilt from the segment."""
 
 
+def write_index(file: File, data: bytes, *, sync: bool) -> None:
+    """Makes `data` the file's content, unless it is: most crashes find indexes that say what recovery says."""
+    if file.size() == len(data) and file.pread(len(data), 0) == data:
+        return
+    file.truncate(0)
+    file.pwrite(data, 0)
+    if sync:
+        file.fsync()
+
+
 class IndexFile:
     """The file under an index. `entries` counts valid entries; None until the file was looked at."""
 
     ENTRY_SIZE: ClassVar[int]
 
-    __slots__ = ("_disk", "_entries", "_file", "_max_entries", "base_offset", "path")
+    __slots__ = ("_disk", "_entries", "_file", "_max_entries", "_rebuilding", "base_offset", "path")
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
         self._disk = disk
@@ -31,6 +41,7 @@ class IndexFile:
         self._max_entries = max_bytes // self.ENTRY_SIZE
         self._file: File | None = None
         self._entries: int | None = None
+        self._rebuilding = False
         if new:
             file = disk.open(path, create=True)
             try:
@@ -47,6 +58,17 @@ class IndexFile:
     def _decode(self, data: bytes) -> None:
         """Fills the arrays from `data`. Raises `CorruptIndex`."""
         raise AssertionError("each index decodes its own entries")
+
+    def _encode(self) -> bytes:
+        raise AssertionError("each index encodes its own entries")
+
+    def _written(self, entry: bytes) -> None:
+        """One entry more, after those that are there."""
+        entries = self._entries
+        assert entries is not None, f"{self.path} is loaded"
+        if not self._rebuilding:
+            self.file().pwrite(entry, entries * self.ENTRY_SIZE)
+        self._entries = entries + 1
 
     def _load(self) -> int:
         """Reads the file when that was not done yet; returns the number of entries."""
@@ -76,10 +98,16 @@ class IndexFile:
         self.file().truncate(entries * self.ENTRY_SIZE)
         self._entries = entries
 
-    def reset(self) -> None:
-        """No entries any more."""
+    def rebuild(self) -> None:
+        """No entries any more; those that are appended from now on are for `rebuilt` to write."""
         self._clear()
-        self._cut(0)
+        self._entries = 0
+        self._rebuilding = True
+
+    def rebuilt(self, *, sync: bool) -> None:
+        """Gives the file the new entries, where they are not what it has."""
+        self._rebuilding = False
+        write_index(self.file(), self._encode(), sync=sync)
 
     def set_max_bytes(self, max_bytes: int) -> None:
         self._max_entries = max_bytes // self.ENTRY_SIZE

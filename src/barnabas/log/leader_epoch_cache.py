@@ -1,8 +1,8 @@
 """``leader-epoch-checkpoint``: where each leader epoch began in this log (KIP-101).
 
-Followers find with it the offset from which they differ from their leader. Epochs and start offsets both rise. An entry
-is on disk before the first record of its epoch is appended; what truncation removes may come back after a crash, and is
-cut again when the log is loaded.
+Followers find with it the offset from which they differ from their leader. Epochs and start offsets both rise. The file
+is never older than the log's recovery point: `flush` syncs it before that moves. What a power loss takes back of it is
+found again in the batches after that point, which recovery reads, and nothing waits for the disk when a leader changes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCache:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_directory", "_disk", "_entries", "latest_epoch")
+    __slots__ = ("_directory", "_disk", "_entries", "_unsynced", "latest_epoch")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
         self._entries: list[EpochEntry] = []
+        self._unsynced = False
         self.latest_epoch = NO_EPOCH
 
     def load(self) -> bool:
@@ -62,18 +63,22 @@ class LeaderEpochCache:
         if self._assign(EpochEntry(epoch, start_offset)):
             self.write()
 
-    def note(self, epoch: int, start_offset: int) -> None:
-        """As `assign`, for a caller that scans a whole log and writes at the end."""
-        if epoch > self.latest_epoch:
-            self._assign(EpochEntry(epoch, start_offset))
+    def note(self, epoch: int, base_offset: int, last_offset: int) -> None:
+        """As `assign`, of a batch of the log, for a caller that scans many and writes at the end.
+
+        An entry that a batch contradicts is from before a truncation, or from a file that a power loss took back.
+        """
+        if epoch >= 0 and self.epoch_for_offset(last_offset) != epoch:
+            self._assign(EpochEntry(epoch, base_offset))
 
     def _assign(self, entry: EpochEntry) -> bool:
         entries = self._entries
         if entries and entries[-1].epoch == entry.epoch and entry.start_offset >= entries[-1].start_offset:
             return False
-        while entries and (entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset):
+        while entries and (entries[-1].epoch > entry.epoch or entries[-1].start_offset >= entry.start_offset):
             entries.pop()
-        entries.append(entry)
+        if not entries or entries[-1].epoch != entry.epoch:
+            entries.append(entry)
         self.latest_epoch = entry.epoch
         return True
 
@@ -126,4 +131,15 @@ class LeaderEpochCache:
 
     def write(self) -> None:
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
-        self._disk.replace(f"{self._directory}/{FILE_NAME}", encode_lines(lines))
+        self._disk.replace(f"{self._directory}/{FILE_NAME}", encode_lines(lines), sync=False)
+        self._unsynced = True
+
+    def flush(self) -> None:
+        """Syncs the file; its name is for the caller, who syncs the directory with what else is in it."""
+        if self._unsynced:
+            file = self._disk.open(f"{self._directory}/{FILE_NAME}")
+            try:
+                file.fsync()
+            finally:
+                file.close()
+            self._unsynced = False

@@ -648,13 +648,16 @@ class Log:
             # Only an empty active segment can begin where the next one would. It may have been found full because its
             # indexes were cut to nothing: they get their room again.
             assert active.size == 0, f"rolling {active} of {self.topic_partition} at its own base offset"
-            active.offset_index.reset()
-            active.time_index.reset()
+            active.offset_index.truncate_to(new_offset)
+            active.time_index.truncate_to(new_offset)
             active.look_whether_full()
             active.created_ms = now_ms
             return active
         assert new_offset > active.base_offset, f"rolling {active} of {self.topic_partition} back to {new_offset}"
         active.become_inactive()
+        # The names of the active segment are long on the disk, and this costs next to nothing. Were they not, a power
+        # loss could take them and leave the next segment's: a hole, which compaction makes look like any other gap.
+        self._disk.fsync_dir(self.directory)
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
         )
@@ -1140,6 +1143,7 @@ class Log:
                     segment.flush()
                     self.producers.flush_snapshot(segment.base_offset)
             self.producers.flush_snapshot(target)
+            self.leader_epochs.flush()
             self._disk.fsync_dir(self.directory)
             if not self._directory_synced:
                 self._disk.fsync_dir(self.log_dir.path)

@@ -43,6 +43,9 @@ class OffsetIndex(IndexFile):
             if len(column) and (column[0] < 0 or any(a >= b for a, b in pairwise(column))):
                 raise CorruptIndex(f"the entries of {self.path} do not rise")
 
+    def _encode(self) -> bytes:
+        return b"".join(map(_ENTRY.pack, self._relative_offsets, self._positions))
+
     @property
     def full(self) -> bool:
         return self._load() >= self._max_entries
@@ -61,10 +64,9 @@ class OffsetIndex(IndexFile):
         relative = offset - self.base_offset
         assert 0 <= relative <= MAX_RELATIVE_OFFSET, f"offset {offset} does not fit {self.path}"
         assert not entries or relative > self._relative_offsets[-1], f"offset {offset} is already in {self.path}"
-        self.file().pwrite(_ENTRY.pack(relative, position), entries * 8)
+        self._written(_ENTRY.pack(relative, position))
         self._relative_offsets.append(relative)
         self._positions.append(position)
-        self._entries = entries + 1
 
     def lookup(self, offset: int) -> int:
         """Position of a batch that is not beyond the one that holds `offset`."""

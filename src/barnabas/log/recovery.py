@@ -76,6 +76,7 @@ def load_segments(
         topic_partition,
         settings,
         now_ms,
+        recovery_point,
         log_start_offset,
         segments,
         epochs,
@@ -204,7 +205,9 @@ def _begins_before(segments: list[Segment], log_start_offset: int, epochs: Leade
 def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
     epochs.clear()
     for segment in segments:
-        yield from _each_batch(segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset))
+        yield from _each_batch(
+            segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
+        )
     epochs.write()
 
 
@@ -256,6 +259,7 @@ class _Loading:
         topic_partition: TopicPartition,
         settings: LogSettings,
         now_ms: int,
+        recovery_point: int,
         log_start_offset: int,
         segments: list[Segment],
         epochs: LeaderEpochCache,
@@ -267,6 +271,7 @@ class _Loading:
         self.topic_partition = topic_partition
         self.settings = settings
         self.now_ms = now_ms
+        self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.segments = segments
         self.epochs = epochs
@@ -295,6 +300,7 @@ class _Loading:
                 producers.take_snapshot(sync=True)
             cut = yield from segment.recover(
                 self.settings.index_interval_bytes,
+                self.recovery_point,
                 self._belongs,
                 lambda batch, segment=segment: self._take(segment, batch),  # type: ignore[misc]
             )
@@ -325,7 +331,7 @@ class _Loading:
 
     def _take(self, segment: Segment, batch: StoredBatch) -> None:
         self.last_epoch = max(self.last_epoch, batch.leader_epoch)
-        self.epochs.note(batch.leader_epoch, batch.base_offset)
+        self.epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
         take_stored(segment, batch, self.producers, self.end_txn_marker, index_aborted=True)
         self.producers.map_end_offset = batch.next_offset
 

@@ -296,7 +296,11 @@ class Segment:
     # Recovering and truncating
 
     def recover(
-        self, index_interval_bytes: int, belongs: Callable[[StoredBatch], bool], take: Callable[[StoredBatch], None]
+        self,
+        index_interval_bytes: int,
+        recovery_point: int,
+        belongs: Callable[[StoredBatch], bool],
+        take: Callable[[StoredBatch], None],
     ) -> Generator[int, None, int]:
         """Checks every batch's CRC and makes the indexes anew; the segment ends after the last good one.
 
@@ -305,9 +309,9 @@ class Segment:
         them, when the segments behind this one are gone.
         """
         self._forget()
-        self.offset_index.reset()
-        self.time_index.reset()
-        self.txn_index.reset()
+        indexes = self.offset_index, self.time_index, self.txn_index
+        for index in indexes:
+            index.rebuild()
         size, valid, indexed, told = self.size, 0, 0, 0
         self.file.read_ahead(2 * RECOVERY_BYTES, 0)
         last_offset = self.base_offset - 1
@@ -333,6 +337,9 @@ class Segment:
                 told = valid
         self.size = valid
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        # Below the recovery point everything is synced, and no flush will come to see to what is written here.
+        for index in indexes:
+            index.rebuilt(sync=last_offset < recovery_point)
         return size - valid
 
     def cut_file(self) -> None:
@@ -372,19 +379,24 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Makes the offset and the time index anew from batch headers, for a segment whose batches are known good."""
-        self.offset_index.reset()
-        self.time_index.reset()
+        self.offset_index.rebuild()
+        self.time_index.rebuild()
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         self._timestamps_known = True
         indexed = 0
-        for batch in self.batches(chunk=RECOVERY_BYTES):
-            if batch.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
-            if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES:
-                self.offset_index.append(batch.last_offset, batch.position)
-                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-                indexed = batch.position
-        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        try:
+            for batch in self.batches(chunk=RECOVERY_BYTES):
+                if batch.max_timestamp > self.max_timestamp:
+                    self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
+                if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES:
+                    self.offset_index.append(batch.last_offset, batch.position)
+                    self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                    indexed = batch.position
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        finally:
+            # Before damage as well: what is found there is right.
+            self.offset_index.rebuilt(sync=True)
+            self.time_index.rebuilt(sync=True)
 
     def _forget(self) -> None:
         """Forgets what is remembered of the batches."""

@@ -39,6 +39,9 @@ class TimeIndex(IndexFile):
             self._timestamps.append(timestamp)
             self._relative_offsets.append(relative)
 
+    def _encode(self) -> bytes:
+        return b"".join(map(_ENTRY.pack, self._timestamps, self._relative_offsets))
+
     @property
     def full(self) -> bool:
         """One slot is kept for the entry that a roll or a close adds."""
@@ -58,10 +61,9 @@ class TimeIndex(IndexFile):
             return
         relative = offset - self.base_offset
         assert not entries or relative >= self._relative_offsets[-1], f"offset {offset} lies before {self.path}'s last"
-        self.file().pwrite(_ENTRY.pack(timestamp, relative), entries * 12)
+        self._written(_ENTRY.pack(timestamp, relative))
         self._timestamps.append(timestamp)
         self._relative_offsets.append(relative)
-        self._entries = entries + 1
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry whose timestamp is not larger; (-1, base offset) where there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from barnabas.log.index_file import CorruptIndex
+from barnabas.log.index_file import CorruptIndex, write_index
 from barnabas.runtime import Disk, File
 
 _ENTRY: Final = Struct(">hqqqq")
@@ -24,13 +24,14 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """Entries rise in `last_offset`."""
 
-    __slots__ = ("_aborted", "_disk", "_file", "path")
+    __slots__ = ("_aborted", "_disk", "_file", "_rebuilding", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
         self._file: File | None = None
         self._aborted: list[AbortedTxn] | None = None
+        self._rebuilding = False
 
     def aborted(self) -> list[AbortedTxn]:
         """All of them. Raises `CorruptIndex`."""
@@ -50,9 +51,10 @@ class TransactionIndex:
     def append(self, entry: AbortedTxn) -> None:
         aborted = self.aborted()
         assert not aborted or entry.last_offset > aborted[-1].last_offset, f"{entry} is out of order in {self.path}"
-        if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
-        self._file.pwrite(_ENTRY.pack(_VERSION, *entry), len(aborted) * _ENTRY.size)
+        if not self._rebuilding:
+            if self._file is None:
+                self._file = self._disk.open(self.path, create=True)
+            self._file.pwrite(_ENTRY.pack(_VERSION, *entry), len(aborted) * _ENTRY.size)
         aborted.append(entry)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
@@ -73,10 +75,20 @@ class TransactionIndex:
             del aborted[keep:]
             self._resize(keep)
 
-    def reset(self) -> None:
+    def rebuild(self) -> None:
+        """No entries any more; those that are appended from now on are for `rebuilt` to write."""
         self._aborted = []
-        if self._disk.exists(self.path):
-            self._resize(0)
+        self._rebuilding = True
+
+    def rebuilt(self, *, sync: bool) -> None:
+        """Gives the file the new entries, where they are not what it has."""
+        self._rebuilding = False
+        aborted = self.aborted()
+        if not aborted and not self._disk.exists(self.path):
+            return
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        write_index(self._file, b"".join(_ENTRY.pack(_VERSION, *entry) for entry in aborted), sync=sync)
 
     def _resize(self, entries: int) -> None:
         if self._file is None:

@@ -75,8 +75,11 @@ class Disk(Protocol):
 
     def read(self, path: str) -> bytes: ...
 
-    def replace(self, path: str, data: bytes) -> None:
-        """The whole file at once and for good: write ``path + ".tmp"``, fsync, rename, fsync the directory."""
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """The whole file at once and for good: write ``path + ".tmp"``, fsync, rename, fsync the directory.
+
+        Without `sync` a process that dies leaves the old file or the new one, and a power loss either or a torn one.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...

@@ -135,14 +135,16 @@ class RealDisk:
         with open(path, "rb") as file:
             return file.read()
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         with open(temporary, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.rename(temporary, path)
-        self.fsync_dir(os.path.dirname(path))
+        if sync:
+            self.fsync_dir(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -324,14 +324,16 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return inode
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         self._volume.names.pop(temporary, None)
         file = self.open(temporary, create=True)
         file.pwrite(data, 0)
-        file.fsync()
+        if sync:
+            file.fsync()
         self.rename(temporary, path)
-        self.fsync_dir(_parent(path))
+        if sync:
+            self.fsync_dir(_parent(path))
 
     def exists(self, path: str) -> bool:
         return path in self._volume.names or path in self._volume.directories

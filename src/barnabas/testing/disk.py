@@ -73,7 +73,7 @@ class MortalDisk(RealDisk):
         self._files.append(file)
         return file
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self._want_life(path)
         with open(path + ".tmp", "wb") as file:
             file.write(data)
