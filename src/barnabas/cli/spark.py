@@ -113,20 +113,30 @@ def archive(
     recreated: Annotated[
         bool, typer.Option("--recreated", help="Take up a topic that was deleted and created again.")
     ] = False,
-    kind: Annotated[str, typer.Option("--as", help="parquet.")] = "parquet",
+    table_format: Annotated[
+        str, typer.Option("--as", metavar="FORMAT", help="parquet, or a table of such files: delta or iceberg.")
+    ] = "parquet",
+    catalog: Annotated[
+        str,
+        typer.Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not the archive's own."),
+    ] = "",
+    table: Annotated[str, typer.Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")] = "",
     bootstrap: Bootstrap = None,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Bring an archive up to what topics hold now: every record once; run again, it goes on where it was."""
+    from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs import archive as job
+    from barnabas.spark.jobs.tables import check_table
 
-    if kind != "parquet":
-        raise UsageError(
-            f"--as {kind}: archives are Parquet; Delta and Iceberg need libraries that Barnabas doesn't depend on, "
-            "and both can take up an archive's Parquet files."
-        )
+    try:
+        check_table(table_format, catalog, table)  # what is missing shows before a JVM starts
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except JobError as error:
+        raise CommandError(str(error)) from None
     servers, _ = reach(bootstrap, topics)
     with spark_session("archive", master, conf) as spark:
         done = job.archive(
@@ -141,6 +151,9 @@ def archive(
             records_per_commit=records_per_commit,
             allow_gaps=allow_gaps,
             recreated=recreated,
+            table_format=table_format,
+            catalog=catalog,
+            table=table,
         )
     if output is Format.json:
         print_json(asdict(done))
@@ -160,10 +173,10 @@ def coverage(directory: Directory, output: OutputFormat = Format.text) -> None:
 
     try:
         kept = Archive.open(directory)
+        found = coverage(kept.commits())
+        files = kept.files()
     except JobError as error:
         raise CommandError(f"{str(error).rstrip('.')}.") from None
-    found = coverage(kept.commits())
-    files = kept.files()
     if output is Format.json:
         print_json(
             {

@@ -1,8 +1,10 @@
-"""``archive``: topics into Parquet, exactly once, by commits of offset ranges; small files compacted; resumes.
+"""``archive``: topics into Parquet files, exactly once, by commits of offset ranges; small ones compacted; resumes.
 
 Each round fixes the ranges on the driver, lets executors read exactly those and write files that nobody sees, and makes
 one commit of ranges and files (see `commits`). A task that runs twice writes files that the commit doesn't name; a job
 that is killed is run again from the last commit. So nothing rests on a checkpoint of Spark's.
+
+The files can be those of a Delta or an Iceberg table (see `tables`): the driver adds them, executors write as ever.
 
 With every record its partition, offset and leader epoch are kept, with every file's directory its topic, and with every
 commit the cluster's and the topics' ids.
@@ -24,6 +26,7 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, SCHEMA
 from barnabas.spark.jobs.commits import Archive, Commit, Covered, DataFile, Settings, Source
 from barnabas.spark.jobs.epochs import leader_epochs
 
@@ -38,26 +41,8 @@ FILE_BYTES: Final = 128 * 1024 * 1024
 """What a compacted file aims at; one of less than half of it is small."""
 SMALL_FILES: Final = 16
 """So many small files of one directory are compacted."""
-COLUMNS: Final = {
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-    "partition": "int",
-    "offset": "bigint",
-    "leader_epoch": "int",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "cluster_id": "string",
-    "topic_id": "string",
-    "ingested": "timestamp",
-    "topic": "string",
-    "period": "string",
-}
-"""An archive's columns with their types: the source's, and where and when each record was found.
-
-``topic`` and ``period`` are directories.
-"""
-SCHEMA: Final = ", ".join(f"{name} {type}" for name, type in COLUMNS.items())
+KEPT_MS: Final = 7 * 24 * 3_600_000
+"""So long a table's files are kept after they were compacted, for readers of its older versions; Delta's default."""
 
 
 @dataclass
@@ -95,19 +80,26 @@ def archive(
     records_per_commit: int = RECORDS_PER_COMMIT,
     allow_gaps: bool = False,
     recreated: bool = False,
+    table_format: str = "parquet",
+    catalog: str = "",
+    table: str = "",
 ) -> Archived:
     """Brings the archive `target` up to what `topics` hold now.
 
     `by` event: into directories by `event_time`, a SQL expression over the source's columns; by ingest: by the time of
     the commit. `allow_gaps`: go on where the topic's log has lost offsets that were not archived. `recreated`: take
-    up a topic that was deleted and created again. Raises `JobError`, ``ValueError``.
+    up a topic that was deleted and created again. `table_format`: parquet, or a table of such files, delta or
+    iceberg, in the same directory; `catalog` is one that pyiceberg is configured for, with `table`, NAMESPACE.TABLE, in
+    it, instead of an SQLite one in the archive. Raises `JobError`, ``ValueError``.
     """
     if by not in BY or per not in PER:
         raise ValueError(f"An archive is by {' or '.join(BY)} time, per {', '.join(PER)}; not by {by} per {per}.")
     done = Archived()
     with BlockingCluster(bootstrap, "barnabas-archive") as cluster:
         metadata = cluster.refresh(topics)
-        settings = Settings(metadata.cluster_id or "", by, per, event_time)
+        settings = Settings(
+            metadata.cluster_id or "", by, per, event_time, table_format=table_format, catalog=catalog, table=table
+        )
         kept = Archive.open_or_create(target, settings)
         with kept.writing():
             level = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
@@ -250,7 +242,7 @@ def _to_parquet(rows: DataFrame, place: Path) -> None:
         rows.select(*COLUMNS)
         .sortWithinPartitions("topic", "period", "partition", "offset")
         .write.mode("error")
-        .partitionBy("topic", "period")
+        .partitionBy(*DIRECTORIES)
         .option("compression", "zstd")
         .parquet(str(place))
     )
@@ -343,7 +335,9 @@ def compact(spark: SparkSession, kept: Archive, *, small_files: int = SMALL_FILE
     before, after = sum(f.rows for each in chosen.values() for f in each), sum(f.rows for f in files)
     if before != after:
         raise JobError(f"Compacting {kept.root} would have made {after} records of {before}: nothing was changed")
-    kept.commit(Commit(number, time.time_ns() // 1_000_000, staging, (), files, tuple(paths)))
+    now_ms = time.time_ns() // 1_000_000
+    kept.commit(Commit(number, now_ms, staging, (), files, tuple(paths)))
+    kept.forget(now_ms - KEPT_MS)
     return len(paths)
 
 

@@ -6,7 +6,8 @@
 1. Spark writes files into ``_archive/staging/NAME``.
 2. The commit's file, with the ranges and the files' final names, is linked under its number. This is the atomic act:
    before it nothing happened, after it everything did, and of two writers only one can have the number.
-3. The files are moved to their final names, and files that the commit replaces (a compaction) are deleted.
+3. The files are moved to their final names, and files that the commit replaces (a compaction) are deleted. Where the
+   archive is a Delta or an Iceberg table, the table takes the commit up (see `tables`).
 
 `Archive.settle`, at the start of every job that writes, does step 3 of the last commit again if a kill came between,
 and deletes staged files of commits that never were. So nothing of an attempt that failed is ever among the data.
@@ -22,12 +23,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from barnabas.spark.jobs import JobError
 
+if TYPE_CHECKING:
+    from barnabas.spark.jobs.tables import ArchiveTable
+
 FORMAT: Final = 1
-_META: Final = "_archive"
+META: Final = "_archive"
 
 
 class ArchiveError(JobError):
@@ -121,6 +125,11 @@ class Settings:
     per: str
     event_time: str
     format: int = FORMAT
+    table_format: str = "parquet"
+    catalog: str = ""
+    """Of an Iceberg table: a catalog by its name in pyiceberg's configuration; without, the archive has its own."""
+    table: str = ""
+    """The table's name in `catalog`."""
 
 
 class Coverage(NamedTuple):
@@ -164,20 +173,23 @@ class Archive:
     """The directory `root`, which all executors must see: a local disk with ``local[*]``, else a mounted one."""
 
     def __init__(self, root: Path, settings: Settings) -> None:
+        from barnabas.spark.jobs.tables import table_of
+
         self.root = root
         self.settings = settings
+        self.table: ArchiveTable | None = table_of(root, settings)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
         root = _root(path)
         try:
-            settings = Settings(**json.loads((root / _META / "archive.json").read_text()))
+            settings = Settings(**json.loads((root / META / "archive.json").read_text()))
         except FileNotFoundError:
             raise ArchiveError(
                 f"{root} is not an archive: make one by `barnabas spark archive TOPIC --to {root}`."
             ) from None
         except (TypeError, ValueError) as error:
-            raise ArchiveError(f"{root / _META / 'archive.json'} cannot be read: {error}") from None
+            raise ArchiveError(f"{root / META / 'archive.json'} cannot be read: {error}") from None
         if settings.format != FORMAT:
             raise ArchiveError(f"{root} has the archive format {settings.format}; this Barnabas knows {FORMAT}")
         return cls(root, settings)
@@ -185,13 +197,16 @@ class Archive:
     @classmethod
     def open_or_create(cls, path: str | Path, settings: Settings) -> Self:
         """An archive that exists must have been made with the same `settings`."""
+        from barnabas.spark.jobs.tables import check_table
+
+        check_table(settings.table_format, settings.catalog, settings.table)  # before a directory is made
         root = _root(path)
-        file = root / _META / "archive.json"
+        file = root / META / "archive.json"
         if not file.exists():
             others = [each.name for each in root.iterdir()] if root.is_dir() else []
-            if others and others != [_META]:
+            if others and others != [META]:
                 raise ArchiveError(f"{root} is not empty and not an archive: choose another directory.")
-            (root / _META / "commits").mkdir(parents=True, exist_ok=True)
+            (root / META / "commits").mkdir(parents=True, exist_ok=True)
             _write_new(file, json.dumps(asdict(settings)))
         archive = cls.open(root)
         if archive.settings != settings:
@@ -205,7 +220,7 @@ class Archive:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One writer at a time on this machine; the commit's number holds where the lock doesn't reach."""
-        with open(self.root / _META / "lock", "a") as file:
+        with open(self.root / META / "lock", "a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -214,11 +229,13 @@ class Archive:
             yield
 
     def commits(self) -> list[Commit]:
-        directory = self.root / _META / "commits"
+        directory = self.root / META / "commits"
         return [Commit.parse(file.read_text()) for file in sorted(directory.glob("*.json"))]
 
     def files(self) -> list[DataFile]:
-        """The files that count, in the order in which they were committed."""
+        """The files that count: those that the table lists, or else the commits, in their order."""
+        if self.table is not None:
+            return self.table.files()
         live: dict[str, DataFile] = {}
         for commit in self.commits():
             live.update((file.path, file) for file in commit.files)
@@ -235,23 +252,25 @@ class Archive:
         return ends
 
     def staging(self, name: str) -> Path:
-        return self.root / _META / "staging" / name
+        return self.root / META / "staging" / name
 
     def commit(self, commit: Commit) -> None:
         """Steps 2 and 3. Raises `ArchiveError` where another writer has the number."""
         for file in commit.files:
             _synced(self.staging(commit.staging) / file.path)
         try:
-            _write_new(self.root / _META / "commits" / f"{commit.number:020}.json", commit.encode())
+            _write_new(self.root / META / "commits" / f"{commit.number:020}.json", commit.encode())
         except FileExistsError:
             raise ArchiveError(f"Another job made commit {commit.number} of {self.root}: run this one again.") from None
         self._finish(commit)
 
     def settle(self) -> None:
+        if self.table is not None:
+            self.table.prepare()
         commits = self.commits()
         if commits:
             self._finish(commits[-1])
-        shutil.rmtree(self.root / _META / "staging", ignore_errors=True)
+        shutil.rmtree(self.root / META / "staging", ignore_errors=True)
 
     def _finish(self, commit: Commit) -> None:
         staged = self.staging(commit.staging)
@@ -260,9 +279,23 @@ class Archive:
             if not target.exists() and (staged / file.path).exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(staged / file.path, target)
-        for path in commit.removed:
-            (self.root / path).unlink(missing_ok=True)
+        if self.table is not None:
+            self.table.take_up(commit)
+        else:
+            for path in commit.removed:
+                (self.root / path).unlink(missing_ok=True)
         shutil.rmtree(staged, ignore_errors=True)
+
+    def forget(self, before_ms: int) -> None:
+        """Deletes files that a table listed until that time, and that were kept for readers of its older versions."""
+        if self.table is None:
+            return
+        self.table.forget(before_ms)
+        live = {file.path for file in self.files()}
+        for commit in self.commits():
+            for path in commit.removed if commit.made_ms < before_ms else ():
+                if path not in live:
+                    (self.root / path).unlink(missing_ok=True)
 
 
 def _root(path: str | Path) -> Path:

@@ -1,0 +1,186 @@
+"""An archive's files as an Iceberg table, by ``pyiceberg``: Spark 4.2 has no Iceberg runtime.
+
+The number of the last commit that was added is a property of the table, set in the same transaction that adds the
+files, so that it outlives snapshots that expire; each snapshot's summary has its commit's number as well.
+
+Files have no topic and no period in them, their partition has: Iceberg's readers take an identity partition's value for
+a column that a file lacks (the specification's "column projection"). `Table.add_files` would look for it in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as parquet
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.conversions import from_bytes
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.typedef import Record
+from pyiceberg.types import TimestamptzType
+
+from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, arrow_schema, directory_values
+from barnabas.spark.jobs.commits import META, ArchiveError, Commit, DataFile
+from barnabas.spark.jobs.tables import ArchiveTable, TableConflict
+
+NUMBER: Final = "barnabas.archive.commit"
+TABLE: Final = "barnabas.archive"
+"""The table's name in the archive's own catalog, ``_archive/iceberg.db``."""
+
+
+class IcebergArchive(ArchiveTable):
+    """`catalog` is one of pyiceberg's configuration, with the `table` in it; without, the archive has its own."""
+
+    def __init__(self, root: Path, columns: Mapping[str, str] = COLUMNS, *, catalog: str = "", table: str = "") -> None:
+        super().__init__(root, columns)
+        self.catalog = catalog
+        self.table = table or TABLE
+
+    def prepare(self) -> None:
+        schema = arrow_schema(self.columns)
+        with self._catalog() as catalog:
+            catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
+            if not catalog.table_exists(self.table):
+                properties = {
+                    TableProperties.MANIFEST_MERGE_ENABLED: "true",
+                    TableProperties.WRITE_DATA_PATH: self._place(""),  # another program's files lie where ours do
+                }
+                with (
+                    suppress(TableAlreadyExistsError),
+                    catalog.create_table_transaction(
+                        self.table, schema, location=self._place(""), properties=properties
+                    ) as made,
+                ):
+                    with made.update_spec() as partitioned:
+                        for name in DIRECTORIES:
+                            partitioned.add_identity(name)
+                    # Spark writes no field ids into the files: columns are found by their names.
+                    names = made.table_metadata.schema().name_mapping.model_dump_json()
+                    made.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
+            table = self._load(catalog)
+            if set(self.columns) - {field.name for field in table.schema().fields}:
+                with table.update_schema() as change:
+                    change.union_by_name(schema)
+
+    def files(self) -> list[DataFile]:
+        with self._catalog() as catalog:
+            try:
+                table = self._load(catalog)
+            except NoSuchTableError:
+                return []
+            timestamp = table.schema().find_field("timestamp").field_id
+            return [
+                DataFile(
+                    path,
+                    file.record_count,
+                    file.file_size_in_bytes,
+                    _milliseconds((file.lower_bounds or {}).get(timestamp)),
+                    _milliseconds((file.upper_bounds or {}).get(timestamp)),
+                )
+                for path, file in self._listed(table).items()
+            ]
+
+    def try_to_take_up(self, commit: Commit) -> None:
+        with self._catalog() as catalog:
+            table = self._load(catalog)
+            if not self.is_next(commit, int(table.properties.get(NUMBER, 0))):
+                return
+            listed = self._listed(table) if commit.removed else {}
+            added, removed = self.changes(commit, listed)
+            # pyiceberg's own second attempt would add what another job added in between.
+            once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+            table.metadata = table.metadata.model_copy(update={"properties": once})
+            number = {NUMBER: str(commit.number)}
+            try:
+                with table.transaction() as transaction:
+                    transaction.set_properties(number)
+                    if added:
+                        update = transaction.update_snapshot(snapshot_properties=number)
+                        with update.overwrite() if removed else update.merge_append() as snapshot:
+                            for file in added:
+                                snapshot.append_data_file(self._data_file(table, file))
+                            for path in removed:
+                                snapshot.delete_data_file(listed[path])
+            except CommitFailedException as error:
+                raise TableConflict(str(error)) from None
+
+    def forget(self, before_ms: int) -> None:
+        with self._catalog() as catalog:
+            moment = datetime.fromtimestamp(before_ms / 1000, UTC)
+            self._load(catalog).maintenance.expire_snapshots().older_than(moment).commit()
+
+    @contextmanager
+    def _catalog(self) -> Iterator[Catalog]:
+        if not self.catalog:
+            place = self.root / META / "iceberg.db"
+            catalog: Catalog = SqlCatalog("barnabas", uri=f"sqlite:///{place}", warehouse=self._place(""))
+        else:
+            try:
+                catalog = load_catalog(self.catalog)
+            except ValueError as error:
+                raise ArchiveError(
+                    f"The Iceberg catalog {self.catalog} cannot be used; it is looked for in .pyiceberg.yaml and in "
+                    f"PYICEBERG_CATALOG__{self.catalog.upper()}__..: {error}"
+                ) from None
+        with catalog:
+            yield catalog
+
+    def _load(self, catalog: Catalog) -> Table:
+        table = catalog.load_table(self.table)
+        if table.location().removeprefix("file://").rstrip("/") != str(self.root):
+            raise ArchiveError(
+                f"The Iceberg table {self.table} lies in {table.location()}, not in {self.root}: an archive that was "
+                "moved has to be moved back, and another table needs another name"
+            )
+        return table
+
+    def _place(self, path: str) -> str:
+        return f"file://{self.root}/{path}".rstrip("/")
+
+    def _listed(self, table: Table) -> dict[str, IcebergFile]:
+        """The files of the current snapshot by their paths under the archive."""
+        listed = {}
+        for task in table.scan().plan_files():
+            path = task.file.file_path.removeprefix(f"{self._place('')}/")
+            if task.delete_files or path == task.file.file_path:
+                what = "has delete files" if task.delete_files else f"lists {path}, which lies elsewhere"
+                raise ArchiveError(f"The Iceberg table {self.table} in {self.root} {what}: rewrite its data files")
+            listed[path] = task.file
+        return listed
+
+    def _data_file(self, table: Table, file: DataFile) -> IcebergFile:
+        statistics = data_file_statistics_from_parquet_metadata(
+            parquet.read_metadata(self.root / file.path),
+            compute_statistics_plan(table.schema(), table.properties),
+            parquet_path_to_id_mapping(table.schema()),
+        )
+        values = directory_values(file.path)
+        return IcebergFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self._place(file.path),
+            file_format=FileFormat.PARQUET,
+            partition=Record(*(values[name] for name in DIRECTORIES)),
+            spec_id=table.spec().spec_id,
+            file_size_in_bytes=file.bytes,
+            sort_order_id=None,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
+
+
+def _milliseconds(bound: Any) -> int | None:
+    """Of a bound on a timestamp, which Iceberg writes as microseconds."""
+    return None if bound is None else from_bytes(TimestamptzType(), bound) // 1000

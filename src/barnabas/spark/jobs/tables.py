@@ -1,0 +1,116 @@
+"""A Delta or Iceberg table that lists an archive's files, beside the archive's own commits. No Spark, no JAR.
+
+Executors write Parquet files, as they do for an archive without a table. When a commit has its number, and its files
+have their places, the driver adds them to the table in one act, which also writes the commit's number into the table.
+A commit whose number is there is not added again. So each commit is in the table once, whenever a kill came:
+
+- before the commit has its number: the files are nobody's, and their offsets are read again;
+- between that and the table: `Archive.settle` of the next run finds the number missing in the table, and adds;
+- after: it finds the number, and adds nothing.
+
+Readers take what the table lists. Another program may compact the table, or delete from it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from barnabas.spark.jobs.columns import COLUMNS
+from barnabas.spark.jobs.commits import ArchiveError, Commit, DataFile, Settings
+
+TABLE_FORMATS: Final = ("parquet", "delta", "iceberg")
+_NEEDED: Final = {"delta": ("deltalake",), "iceberg": ("pyiceberg", "sqlalchemy")}
+_CONFLICTS_MAX: Final = 20
+
+
+class TableConflict(Exception):
+    """Another program changed the table between our look at it and our commit; nothing was changed by us."""
+
+
+class ArchiveTable(ABC):
+    """The table in the archive's directory `root`, with `columns` as `COLUMNS` has them."""
+
+    def __init__(self, root: Path, columns: Mapping[str, str] = COLUMNS) -> None:
+        self.root = root
+        self.columns = columns
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Makes the table where there is none, and adds the columns that it lacks."""
+
+    @abstractmethod
+    def files(self) -> list[DataFile]:
+        """What the table lists. Raises `ArchiveError` where that is more than files to be read whole."""
+
+    @abstractmethod
+    def try_to_take_up(self, commit: Commit) -> None:
+        """Adds the commit's files and takes out those they replace, unless that was done. Raises `TableConflict`."""
+
+    @abstractmethod
+    def forget(self, before_ms: int) -> None:
+        """Gives up versions of the table from before that time, as far as it keeps any that list files."""
+
+    def take_up(self, commit: Commit) -> None:
+        """The commit is in the table, once. Raises `ArchiveError`."""
+        for _ in range(_CONFLICTS_MAX):
+            try:
+                return self.try_to_take_up(commit)
+            except TableConflict:
+                continue
+        raise ArchiveError(
+            f"The table in {self.root} was changed by others each of {_CONFLICTS_MAX} times that commit "
+            f"{commit.number} was to be added: run this again when they are done."
+        )
+
+    def is_next(self, commit: Commit, taken_up: int) -> bool:
+        """False where the table has the commit. Raises `ArchiveError` where it lacks others before it."""
+        if taken_up < commit.number - 1:
+            raise ArchiveError(
+                f"The table in {self.root} has the archive's commits up to {taken_up}, and this is {commit.number}: "
+                "it was replaced or set back; restore it, or archive elsewhere"
+            )
+        return taken_up < commit.number
+
+    def changes(self, commit: Commit, live: Collection[str]) -> tuple[tuple[DataFile, ...], tuple[str, ...]]:
+        """What to add and to take out, where the table lists the paths `live`.
+
+        A compaction of files of which another program took some out would bring their records back: it is given up.
+        """
+        if all(path in live for path in commit.removed):
+            return commit.files, commit.removed
+        for file in commit.files:
+            (self.root / file.path).unlink(missing_ok=True)
+        return (), ()
+
+
+def check_table(table_format: str, catalog: str = "", table: str = "") -> None:
+    """Raises ``ValueError`` for what doesn't go together, `ArchiveError` where a library is missing."""
+    if table_format not in TABLE_FORMATS:
+        raise ValueError(f"An archive is {', '.join(TABLE_FORMATS)}; not {table_format}.")
+    if table_format != "iceberg" and (catalog or table):
+        raise ValueError(f"A catalog and a table's name are for iceberg; an archive as {table_format} has none.")
+    if catalog and not table:
+        raise ValueError(f"The catalog {catalog} may hold many tables: name this one, as NAMESPACE.TABLE.")
+    if table and not ("." in table and all(table.split("."))):
+        raise ValueError(f"{table}: a table's name is NAMESPACE.TABLE.")
+    missing = [name for name in _NEEDED.get(table_format, ()) if find_spec(name) is None]
+    if missing:
+        raise ArchiveError(f"An archive as {table_format} needs {missing[0]}: install barnabas[{table_format}].")
+
+
+def table_of(root: Path, settings: Settings) -> ArchiveTable | None:
+    """None for an archive that is Parquet files alone. Raises as `check_table` does."""
+    check_table(settings.table_format, settings.catalog, settings.table)
+    if settings.table_format == "delta":
+        from barnabas.spark.jobs.delta import DeltaArchive
+
+        return DeltaArchive(root)
+    if settings.table_format == "iceberg":
+        from barnabas.spark.jobs.iceberg import IcebergArchive
+
+        return IcebergArchive(root, catalog=settings.catalog, table=settings.table)
+    return None
