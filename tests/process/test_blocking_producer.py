@@ -16,6 +16,7 @@ from barnabas.client.partitioner import partition_for_key
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import KafkaCluster
+from barnabas.wire.records import Record, build_batch
 
 CONFIG = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
 
@@ -113,6 +114,33 @@ def test_an_answer_that_was_lost_is_asked_for_again_with_the_same_sequence(
     producer.flush()
     assert rule.over
     assert values(kafka, "lost") == [b"once"]
+
+
+def test_encoded_batches_come_in_order_behind_records_and_once_when_answers_are_lost_and_leaders_die(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("encoded", partitions=2, replication_factor=3)
+    producer = BlockingProducer(client, compression="lz4")
+    rule = kafka.disconnect("PRODUCE", applied=True)
+    expected: dict[int, list[bytes]] = {0: [], 1: []}
+    for turn in range(6):
+        if turn == 3:
+            kafka.partition("encoded", 0).leader.kill()
+        for partition, values_there in expected.items():
+            values_there += [b"%d-%d" % (turn, each) for each in range(4)]
+            producer.send("encoded", b"%d-0" % turn, partition=partition)
+            lot = [Record(each - 1, 5_000 + each, None, b"%d-%d" % (turn, each)) for each in (1, 2, 3)]
+            buffer = memoryview(bytearray(build_batch(lot)))
+            where = TopicPartition("encoded", partition)
+            producer.send_encoded(where, buffer, 3, base_timestamp=5_001, max_timestamp=5_003)
+    producer.flush()
+    assert rule.over
+    kafka.recover()
+    found: dict[int, list[bytes]] = {0: [], 1: []}
+    for each in kafka.records("encoded"):
+        found[each.partition].append(each.value or b"")
+    assert found == expected
+    assert {each.timestamp for each in kafka.records("encoded")} >= {5_001, 5_002, 5_003}
 
 
 def test_a_topic_or_partition_that_is_not_there_is_named(kafka: KafkaCluster, client: BlockingCluster) -> None:

@@ -39,8 +39,9 @@ from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.wire.compression import Codec
+from barnabas.wire.message import Bytes
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
-from barnabas.wire.records import Record, build_batch
+from barnabas.wire.records import TRANSACTIONAL, Record, build_batch, packed_batch
 
 UNKNOWN_TOPIC_MS: Final = 5_000
 """A topic that was just made is not known to every broker yet: so long one that is unknown is asked for again."""
@@ -56,7 +57,7 @@ class _Batch:
 
     __slots__ = ("count", "deadline", "encoded")
 
-    def __init__(self, encoded: bytes, count: int, deadline: float) -> None:
+    def __init__(self, encoded: Bytes, count: int, deadline: float) -> None:
         self.encoded = encoded
         self.count = count
         self.deadline = deadline
@@ -139,7 +140,7 @@ class BlockingProducer:
             raise self._failure
         count = self._counts.get(topic) or self.partition_count(topic)
         if partition is None:
-            partition = self._choose(topic, key, count)
+            partition = self.sticky_partition(topic) if key is None else partition_for_key(key, count)
         elif not 0 <= partition < count:
             self.check_partition(topic, partition)
         state = self._state(TopicPartition(topic, partition))
@@ -151,6 +152,40 @@ class BlockingProducer:
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         state.records.append(Record(len(state.records), stamp, key, value, headers))
         state.bytes_counted += size
+
+    def send_encoded(
+        self,
+        topic_partition: TopicPartition,
+        buffer: memoryview,
+        count: int,
+        *,
+        base_timestamp: int,
+        max_timestamp: int,
+    ) -> None:
+        """Takes a batch of `count` records, which lie encoded in `buffer` as `packed_batch` wants them.
+
+        It goes out behind what `send` was given for this partition. The buffer is the producer's from now on.
+        """
+        if self._failure is not None:
+            raise self._failure
+        state = self._state(topic_partition)
+        if state.records:
+            self._seal(state)
+        producer_id, epoch = self._identity()
+        encoded = packed_batch(
+            buffer,
+            count,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            compression=self._compression,
+            attributes=TRANSACTIONAL if self._transaction is not None else 0,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=state.next_sequence,
+        )
+        self._sealed(state, encoded, count)
+        self._sticky.pop(topic_partition.topic, None)
+        self._push(state)
 
     def partition_count(self, topic: str) -> int:
         """Asks once; makes the topic where the brokers make topics by themselves. Raises `KafkaError`."""
@@ -212,23 +247,20 @@ class BlockingProducer:
             state = self._partitions[topic_partition] = _Partition(topic_partition)
         return state
 
-    def _choose(self, topic: str, key: bytes | None, count: int) -> int:
-        if key is not None:
-            return partition_for_key(key, count)
+    def sticky_partition(self, topic: str) -> int:
+        """Where a record without key and partition goes: another one when a batch of the topic has become full."""
         sticky = self._sticky.get(topic)
         if sticky is None:
             # Another partition than the last: producers that begin at the same time begin with different ones.
             self._turn = self._turn + 1
-            sticky = self._sticky[topic] = self._turn % count
+            sticky = self._sticky[topic] = self._turn % self.partition_count(topic)
         return sticky
 
     # sending them
 
     def _seal(self, state: _Partition) -> None:
         """Encodes what the partition has gathered: from now on these bytes are sent, once or several times."""
-        if self._producer is None:
-            self._producer = self._take_producer_id()
-        producer_id, epoch = self._producer
+        producer_id, epoch = self._identity()
         encoded = build_batch(
             state.records,
             compression=self._compression,
@@ -237,11 +269,18 @@ class BlockingProducer:
             base_sequence=state.next_sequence,
             is_transactional=self._transaction is not None,
         )
-        count = len(state.records)
-        state.next_sequence = (state.next_sequence + count) & 0x7FFFFFFF
-        state.batches.append(_Batch(encoded, count, time.monotonic() + self._delivery_timeout_ms / 1000))
+        self._sealed(state, encoded, len(state.records))
         state.records = []
         state.bytes_counted = 0
+
+    def _sealed(self, state: _Partition, encoded: Bytes, count: int) -> None:
+        state.next_sequence = (state.next_sequence + count) & 0x7FFFFFFF
+        state.batches.append(_Batch(encoded, count, time.monotonic() + self._delivery_timeout_ms / 1000))
+
+    def _identity(self) -> tuple[int, int]:
+        if self._producer is None:
+            self._producer = self._take_producer_id()
+        return self._producer
 
     def _take_producer_id(self) -> tuple[int, int]:
         if self._transaction is not None:
@@ -416,6 +455,10 @@ class BlockingTransactionalProducer(BlockingProducer):
     def send(self, topic: str, value: bytes | None, **options: Any) -> None:
         self._expect(begun=True)
         super().send(topic, value, **options)
+
+    def send_encoded(self, topic_partition: TopicPartition, buffer: memoryview, count: int, **options: Any) -> None:
+        self._expect(begun=True)
+        super().send_encoded(topic_partition, buffer, count, **options)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str) -> None:
         """Commits offsets (of the next record to read) for `group` with the transaction."""

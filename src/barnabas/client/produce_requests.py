@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.wire.message import Bytes
 from barnabas.wire.messages.produce import ProduceRequest
 
 BATCH_BYTES: Final = 512 * 1024
@@ -43,7 +44,7 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: Iterable[tuple
 
 
 def produce_request(
-    batches: Iterable[tuple[TopicPartition, bytes]],
+    batches: Iterable[tuple[TopicPartition, Bytes]],
     *,
     acks: int = ACKS_ALL,
     timeout_ms: int = REQUEST_TIMEOUT_MS,

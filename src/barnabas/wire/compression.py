@@ -48,9 +48,9 @@ class Codec(IntEnum):
             raise ValueError(f"{name!r} is no compression codec; there are {known}") from None
 
 
-def compress(codec: Codec, data: bytes) -> bytes:
+def compress(codec: Codec, data: bytes | memoryview) -> bytes:
     if codec is Codec.NONE:
-        return data
+        return bytes(data)
     if codec is Codec.GZIP:
         return bytes(cramjam.gzip.compress(data))
     if codec is Codec.LZ4:
@@ -64,8 +64,8 @@ def compress(codec: Codec, data: bytes) -> bytes:
     return b"".join(blocks)
 
 
-def _lz4_frame(data: bytes) -> bytes:
-    blocks = [_LZ4_HEADER]
+def _lz4_frame(data: bytes | memoryview) -> bytes:
+    blocks: list[bytes | memoryview] = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
         block = bytes(cramjam.lz4.compress_block(plain, store_size=False))

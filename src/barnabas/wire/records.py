@@ -315,7 +315,7 @@ def build_batch(
     codec = Codec.named(compression) if isinstance(compression, str) else compression
     first = records[0].offset if base_offset is None else base_offset
     base_timestamp = records[0].timestamp if base_timestamp is None else base_timestamp
-    body: list[bytes] = []
+    body: list[bytes] = [bytes(HEADER_BYTES)]
     for offset, timestamp, key, value, headers in records:
         head = b"\x00" + signed(timestamp - base_timestamp) + signed(offset - first)
         head += b"\x01" if key is None else signed(len(key)) + key
@@ -323,22 +323,60 @@ def build_batch(
         tail = _headers_bytes(headers) if headers else b"\x00"
         value = value or b""
         body += (signed(len(head) + len(value) + len(tail)), head, value, tail)
-    attributes = int(codec)
+    attributes = 0
     max_timestamp = max(record.timestamp for record in records)
     if log_append_time is not None:
         attributes |= LOG_APPEND_TIME
         max_timestamp = log_append_time
     attributes |= (TRANSACTIONAL if is_transactional else 0) | (CONTROL if is_control else 0)
-    packed = compress(codec, b"".join(body))
-    batch = bytearray(HEADER_BYTES)
+    return bytes(
+        packed_batch(
+            bytearray().join(body),
+            len(records),
+            base_offset=first,
+            last_offset_delta=records[-1].offset - first,
+            leader_epoch=leader_epoch,
+            compression=codec,
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+    )
+
+
+def packed_batch(
+    buffer: bytearray | memoryview,
+    record_count: int,
+    *,
+    base_timestamp: int,
+    max_timestamp: int,
+    base_offset: int = 0,
+    last_offset_delta: int | None = None,
+    leader_epoch: int = -1,
+    compression: Codec = Codec.NONE,
+    attributes: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytearray | memoryview:
+    """A batch of magic 2 of records that lie encoded in `buffer`, behind `HEADER_BYTES` of room for the header.
+
+    Not compressed it is made in `buffer`, which is what is returned. `last_offset_delta`: one less than the records.
+    """
+    if compression is not Codec.NONE:
+        packed = compress(compression, memoryview(buffer)[HEADER_BYTES:])
+        buffer = bytearray(HEADER_BYTES)
+        buffer += packed
     HEADER.pack_into(
-        batch, 0, first, HEADER_BYTES - LOG_OVERHEAD + len(packed), leader_epoch, 2, 0, attributes,
-        records[-1].offset - first, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
-        len(records),
+        buffer, 0, base_offset, len(buffer) - LOG_OVERHEAD, leader_epoch, 2, 0, attributes | compression,
+        record_count - 1 if last_offset_delta is None else last_offset_delta, base_timestamp, max_timestamp,
+        producer_id, producer_epoch, base_sequence, record_count,
     )  # fmt: skip
-    batch += packed
-    struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
-    return bytes(batch)
+    struct.pack_into(">I", buffer, CRC_AT, crc32c(memoryview(buffer)[ATTRIBUTES_AT:]))
+    return buffer
 
 
 def rewritten(data: Bytes, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytes:
