@@ -26,7 +26,7 @@ CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
 }
 
-Rows = Sequence[tuple[bytes, int]]
+Rows = Sequence[tuple[bytes, int | None]]
 
 
 class HasBootstrap(Protocol):

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from barnabas.client.connection import ConnectionLost
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.access import connected
-from barnabas.spark.arrow import takes_compiled
+from barnabas.spark.compiled import takes_compiled
 from barnabas.spark.fetching import fetched
 from barnabas.spark.groups import commit_offsets
 from barnabas.spark.options import SourceOptions

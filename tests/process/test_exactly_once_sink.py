@@ -12,6 +12,7 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.delivery import Step
+from barnabas.spark.one_transaction import KEYLESS_RUN
 from barnabas.spark.sink_marker import SinkError
 from barnabas.testing import KafkaCluster
 
@@ -60,13 +61,31 @@ def test_a_driver_that_dies_at_any_step_is_followed_by_one_that_completes_the_ba
 
 
 @BOTH
-def test_a_task_that_died_is_tried_again(kafka: KafkaCluster, delivery: str) -> None:
-    topic = f"task-{delivery}"
+@pytest.mark.parametrize("encoder", ["python", "compiled"])
+def test_a_task_that_died_is_tried_again(kafka: KafkaCluster, delivery: str, encoder: str) -> None:
+    topic = f"task-{delivery}-{encoder}"
     kafka.create_topic(topic, partitions=3)
-    query = Query(kafka, topic, delivery=delivery, options={"kafka.batch.size": "200"})
+    query = Query(kafka, topic, delivery=delivery, options={"kafka.batch.size": "200", "encoder": encoder})
     query.dies = Step.WRITING
     query.batch(0, tasks(0), tries=2)
     assert committed(kafka, topic) == expected(0)
+
+
+def test_a_task_that_died_finds_its_rows_without_partition_where_the_compiled_attempt_put_them(
+    kafka: KafkaCluster,
+) -> None:
+    kafka.create_topic("placed", partitions=3)
+    query = Query(kafka, "placed", options={"kafka.batch.size": "4000", "encoder": "compiled"})
+    given = [(b"%05d" % number, None) for number in range(3 * KEYLESS_RUN + 500)]
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        query.dies = Step.WRITING
+        with pytest.raises(Died):
+            query.write(cluster, plan, 0, 0, given)
+        wrote = query.write(cluster, plan, 0, 0, given, number=1)
+        query.deliverer().commit(cluster, [wrote], query.attempt(0))
+        assert sorted(wrote.counts.values()) == [KEYLESS_RUN, KEYLESS_RUN, KEYLESS_RUN + 500]
+    assert committed(kafka, "placed") == [value for value, _ in given]
 
 
 def test_an_attempt_in_another_order_leaves_each_row_once(kafka: KafkaCluster) -> None:

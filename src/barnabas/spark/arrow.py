@@ -6,7 +6,6 @@ of magic 0 and 1), and the first records of a process, for which loading the ker
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Unpacked bytes after which a chunk is handed on: what a task holds of its partition at a time."""
-COMPILED_RECORDS_MIN: Final = 200_000
-"""What a process decodes in plain Python first: to import numba and load the kernels takes it a second of CPU."""
 
 _HEADER: Final = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
 _TYPES: Final[dict[str, Any]] = {
@@ -58,20 +55,6 @@ class Columns(NamedTuple):
         return pyarrow.schema(
             [pyarrow.field(name, self.value_type if name == "value" else _TYPES[name]) for name in self.names]
         )
-
-
-def takes_compiled(decoder: str, records: int) -> bool:
-    """Whether the compiled decoder is used, by the option ``decoder`` and how many `records` this process decodes,
-    those of its earlier tasks and of the coming one together. Raises ``ValueError`` without numba."""
-    if decoder == "python":
-        return False
-    numba_is_there = importlib.util.find_spec("numba") is not None
-    if decoder == "compiled" and not numba_is_there:
-        raise ValueError(
-            "Option decoder=compiled needs numba, which this executor's Python does not have: install barnabas[spark] "
-            "there, or set decoder=auto."
-        )
-    return decoder == "compiled" or (numba_is_there and records >= COMPILED_RECORDS_MIN)
 
 
 def record_batches(

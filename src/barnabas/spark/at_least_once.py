@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
-from barnabas.spark.sink_rows import rows_of
+from barnabas.spark.sink_sending import Sending
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,13 +25,11 @@ class AtLeastOnce(Deliverer):
         attempt: Attempt,
     ) -> TaskWrote:
         with explained(self.options, f"Task {attempt.task}"):
-            producer = self.producer(cluster, None)
-            send = producer.send
+            sending = Sending(self.producer(cluster, None), self.options)
             for batch in batches:
-                for topic, partition, key, value, headers, timestamp in rows_of(batch, self.options):
-                    send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+                sending.send(batch)
                 attempt.reached(Step.WRITING)
-            producer.flush()
+            sending.flush()
         return TaskWrote(task=attempt.task)
 
     def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:

@@ -36,7 +36,7 @@ _HEADER_COUNT: Final = -4
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def _copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, count: Any) -> Any:
+def copy_bytes(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, count: Any) -> Any:
     """LLVM's memcpy: a loop over bytes has half the speed."""
     signature = types.void(target, types.intp, source, types.intp, types.intp)
 
@@ -147,7 +147,7 @@ def _decode_py(
             timestamp_types[row] = sections[number, 6]
             if with_keys:
                 if key_length >= 0:
-                    _copy(keys, key_at, source, key_from, key_length)
+                    copy_bytes(keys, key_at, source, key_from, key_length)
                     key_at += key_length
                     key_validity[row >> 3] |= np.uint8(1 << (row & 7))
                 else:
@@ -155,7 +155,7 @@ def _decode_py(
                 key_ends[row + 1] = key_at
             if with_values:
                 if value_length >= 0:
-                    _copy(values, value_at, source, value_from, value_length)
+                    copy_bytes(values, value_at, source, value_from, value_length)
                     value_at += value_length
                     value_validity[row >> 3] |= np.uint8(1 << (row & 7))
                 else:
@@ -208,7 +208,7 @@ def _headers_py(
                 return _FIELDS_AMISS
             if name_at + length > names.shape[0]:
                 return _FIELDS_AMISS
-            _copy(names, name_at, source, position, length)
+            copy_bytes(names, name_at, source, position, length)
             position += length
             name_at += length
             name_ends[number + 1] = name_at
@@ -218,7 +218,7 @@ def _headers_py(
             if length >= 0:
                 if value_at + length > values.shape[0]:
                     return _FIELDS_AMISS
-                _copy(values, value_at, source, position, length)
+                copy_bytes(values, value_at, source, position, length)
                 position += length
                 value_at += length
                 value_validity[number >> 3] |= np.uint8(1 << (number & 7))
@@ -233,12 +233,12 @@ def _headers_py(
     return number
 
 
-def _compiled(function: Any) -> Any:
+def compiled(function: Any) -> Any:
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no directory that can be written: every process compiles for itself
         return njit(nogil=True)(function)
 
 
-decode = _compiled(_decode_py)
-decode_headers = _compiled(_headers_py)
+decode = compiled(_decode_py)
+decode_headers = compiled(_headers_py)

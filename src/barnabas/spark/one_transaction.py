@@ -34,10 +34,13 @@ from barnabas.spark.plan import OffsetRange
 from barnabas.spark.sink_marker import SinkError, is_in, successor
 from barnabas.spark.sink_options import SinkOptions
 from barnabas.spark.sink_rows import SinkRow, rows_of
+from barnabas.spark.sink_sending import encoder_for
 from barnabas.wire.records import Record, records_of
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from barnabas.spark.sink_encoding import Encoder
 
 KEYLESS_RUN: Final = 1_000
 """Rows without key and partition go to one partition after another, so many at a time: the same in every attempt."""
@@ -152,39 +155,69 @@ class _Rows:
         self._transaction = transaction
         self._options = options
         self._counts = wrote.counts
-        self._keyless = 0
+        self._encoder: Encoder | None = None
+        self._keyless: Counter[str] = Counter()
+        """By topic, how many rows had neither key nor partition."""
         self._own: dict[TopicPartition, Counter[bytes]] = {}
         """For an attempt that is not the first: all rows, by what they hold."""
         self._earlier: dict[TopicPartition, Counter[bytes]] = {}
         """And those of them that are there already."""
 
     def write(self, batches: Iterable[pyarrow.RecordBatch], attempt: Attempt) -> None:
-        send, counts, again = self._producer.send, self._counts, attempt.number > 0
+        again = attempt.number > 0
         for batch in batches:
-            for row in rows_of(batch, self._options):
-                topic, partition, key, value, headers, timestamp = row
-                if partition is None:
-                    partition = self._choose(topic, key)
-                target = TopicPartition(topic, partition)
-                if target not in counts:
-                    self._begin(target, again=again)
-                counts[target] += 1
-                if again and self._is_there(target, row):
-                    continue
-                send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+            # Each row of an attempt that is not the first is looked for by what it holds.
+            if self._encoder is None and not again:
+                self._encoder = encoder_for(batch, self._producer, self._options)
+            if self._encoder is not None:
+                self._send_encoded(self._encoder, batch)
+            else:
+                self._send(batch, again=again)
             attempt.reached(Step.WRITING)
+        if self._encoder is not None:
+            self._encoder.close()
         self._producer.flush()
         for target, own in self._own.items():
             written = self._transaction.written([target]).get(target)
             if written is None or self._read(target, written) != own:
                 raise self._differs(target)
 
+    def _send(self, batch: pyarrow.RecordBatch, *, again: bool) -> None:
+        send, counts = self._producer.send, self._counts
+        for row in rows_of(batch, self._options):
+            topic, partition, key, value, headers, timestamp = row
+            if partition is None:
+                partition = self._choose(topic, key)
+            target = TopicPartition(topic, partition)
+            if target not in counts:
+                self._begin(target, again=again)
+            counts[target] += 1
+            if again and self._is_there(target, row):
+                continue
+            send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+
     def _choose(self, topic: str, key: bytes | None) -> int:
         count = self._producer.partition_count(topic)
         if key is not None:
             return partition_for_key(key, count)
-        self._keyless += 1
-        return (self._keyless - 1) // KEYLESS_RUN % count
+        self._keyless[topic] += 1
+        return (self._keyless[topic] - 1) // KEYLESS_RUN % count
+
+    def _send_encoded(self, encoder: Encoder, batch: pyarrow.RecordBatch) -> None:
+        from barnabas.spark.sink_encoding import by_topic, grouped, placed, targets
+
+        for topic, columns in by_topic(batch, self._options):
+            chosen = targets(columns, topic, self._producer)
+            chosen, keyless = placed(
+                chosen, self._keyless[topic], run=KEYLESS_RUN, count=self._producer.partition_count(topic)
+            )
+            self._keyless[topic] += keyless
+            for partition, rows in grouped(chosen):
+                target = TopicPartition(topic, partition)
+                if target not in self._counts:
+                    self._begin(target, again=False)
+                self._counts[target] += len(rows)
+                encoder.append(target, columns, rows)
 
     def _begin(self, target: TopicPartition, *, again: bool) -> None:
         """The first row of a partition: is anything of this micro-batch there?"""

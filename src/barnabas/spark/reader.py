@@ -92,7 +92,8 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     if not isinstance(partition, RangePartition):
         return
     # Not at the top: the planner's processes need none of it.
-    from barnabas.spark.arrow import Columns, record_batches, takes_compiled
+    from barnabas.spark.arrow import Columns, record_batches
+    from barnabas.spark.compiled import takes_compiled
     from barnabas.spark.fetching import fetched
 
     global _records_here

@@ -31,6 +31,7 @@ TRANSACTION_TIMEOUT_MS: Final = 600_000
 _NAMES: Final = (
     "topic",
     "delivery",
+    "encoder",
     "sinkId",
     "takeOver",
     "markerTopic",
@@ -72,6 +73,8 @@ class SinkOptions:
     marker_topic: str
     compression: str
     batch_bytes: int
+    encoder: str
+    """``auto``, ``compiled`` or ``python``."""
     delivery_timeout_ms: int
     transaction_timeout_ms: int
     columns: tuple[str, ...]
@@ -118,6 +121,7 @@ class SinkOptions:
             marker_topic=marker_topic,
             compression=compression,
             batch_bytes=_number(given, "kafka.batch.size", BATCH_BYTES),
+            encoder=_only(given, "encoder", ("auto", "compiled", "python")),
             delivery_timeout_ms=_number(given, "kafka.delivery.timeout.ms", DELIVERY_TIMEOUT_MS),
             transaction_timeout_ms=_number(given, "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS),
             columns=columns,

@@ -25,7 +25,7 @@ class SinkRow(NamedTuple):
 
 
 def rows_of(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[SinkRow]:
-    """Raises ``ValueError`` for a row that names no topic where the option doesn't either."""
+    """Raises ``ValueError`` for a row that names no topic where the option doesn't either, or a header without key."""
     import pyarrow
 
     count = batch.num_rows
@@ -38,11 +38,10 @@ def rows_of(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[SinkRo
         values: list[Any] = (found if kind is None else found.cast(kind)).to_pylist()
         return values
 
-    topics = column("topic", None)
-    if options.topic is not None:
-        topics = [options.topic] * count  # the option wins, as with the official connector
-    elif None in topics:
-        raise ValueError("A row's topic is null, and the option topic is not set.")
+    # The option wins, as with the official connector.
+    topics = topic_column(batch).to_pylist() if options.topic is None else [options.topic] * count
+    if "headers" in options.columns:
+        check_headers(batch.column(names.index("headers")))
     microseconds = column("timestamp", pyarrow.int64())
     timestamps = [None if each is None else each // 1000 for each in microseconds]
     headers = [
@@ -58,3 +57,18 @@ def rows_of(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[SinkRo
         headers,
         timestamps,
     )
+
+
+def topic_column(batch: pyarrow.RecordBatch) -> Any:
+    column = batch.column(batch.schema.names.index("topic"))
+    if column.null_count:
+        raise ValueError("A row's topic is null, and the option topic is not set.")
+    return column
+
+
+def check_headers(column: Any) -> Any:
+    """All headers of all rows, one after another. Raises ``ValueError`` for one that is null, or has no key."""
+    entries = column.flatten()
+    if entries.null_count or entries.field(0).null_count:
+        raise ValueError("A row has a header that is null, or whose key is null: a header has a key.")
+    return entries

@@ -23,7 +23,7 @@ from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
 from barnabas.spark.sink_marker import Marker, SinkError, TaskTransaction, is_in, successor
-from barnabas.spark.sink_rows import rows_of
+from barnabas.spark.sink_sending import Sending
 
 if TYPE_CHECKING:
     import pyarrow
@@ -91,12 +91,11 @@ class TaskTransactions(Deliverer):
             return wrote
         with explained(options, f"Batch {attempt.batch}, task {attempt.task}"):
             transaction = self._initialized(cluster, self._name(attempt.task))
-            producer = self.producer(cluster, transaction)
+            sending = Sending(self.producer(cluster, transaction), options)
             for batch in batches:
-                for topic, partition, key, value, headers, timestamp in rows_of(batch, options):
-                    producer.send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+                sending.send(batch)
                 attempt.reached(Step.WRITING)
-            producer.flush()
+            sending.flush()
         if not transaction.is_empty:
             wrote.transaction = transaction.identity
         return wrote

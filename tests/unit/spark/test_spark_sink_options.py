@@ -27,6 +27,7 @@ def parse(schema: StructType = VALUE, *, streaming: bool = True, **options: str 
         ({"sinkId": None}, "sinkId is missing.*at-least-once"),
         ({"sinkId": "a b"}, "sinkId is 'a b'"),
         ({"delivery": "often"}, "exactly-once or exactly-once-by-task or at-least-once"),
+        ({"encoder": "fast"}, "encoder is 'fast': it takes auto or compiled or python"),
         ({"kafka__acks": "1"}, "kafka.acks is '1': it takes all or -1"),
         ({"kafka__compression__type": "brotli"}, "kafka.compression.type: 'brotli' is no compression codec"),
         ({"kafka__batch__size": "0"}, "kafka.batch.size is '0'"),

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow
 import pytest
 
-from barnabas.spark.arrow import COMPILED_RECORDS_MIN, takes_compiled
 from barnabas.spark.avro import AvroError, AvroSchema
+from barnabas.spark.compiled import COMPILED_RECORDS_MIN, takes_compiled
 from barnabas.spark.values import ValueFormat, ValueUnfit
 
 ORDER = {

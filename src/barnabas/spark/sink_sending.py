@@ -1,0 +1,62 @@
+"""A task's rows on their way to its producer: compiled (`sink_encoding`), or row by row in plain Python (`sink_rows`).
+
+Both ways write the same records, which a property test holds. The first rows of a process go by plain Python: to load
+numba and the kernels would take longer than it saves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.client.blocking_producer import BlockingProducer
+from barnabas.spark.compiled import COMPILED_ROWS_MIN, takes_compiled
+from barnabas.spark.sink_options import SinkOptions
+from barnabas.spark.sink_rows import rows_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from barnabas.spark.sink_encoding import Encoder
+
+_rows_here = 0
+"""What the tasks of this process have written: workers stay for many of them."""
+
+
+def encoder_for(batch: pyarrow.RecordBatch, producer: BlockingProducer, options: SinkOptions) -> Encoder | None:
+    """What encodes the rows of `batch` and all that come after it; None while plain Python does.
+
+    Raises ``ValueError`` for the option ``encoder=compiled`` without numba.
+    """
+    global _rows_here
+    _rows_here += batch.num_rows
+    if not takes_compiled(options.encoder, _rows_here, option="encoder", records_min=COMPILED_ROWS_MIN):
+        return None
+    from barnabas.spark.sink_encoding import Encoder
+
+    return Encoder(producer, options.batch_bytes)
+
+
+class Sending:
+    """Rows that go where they say, or where Kafka's partitioner sends them."""
+
+    def __init__(self, producer: BlockingProducer, options: SinkOptions) -> None:
+        self._producer = producer
+        self._options = options
+        self._encoder: Encoder | None = None
+
+    def send(self, batch: pyarrow.RecordBatch) -> None:
+        """Raises ``ValueError`` for a row that can't be a record, `KafkaError` for what the brokers refuse."""
+        if self._encoder is None:
+            self._encoder = encoder_for(batch, self._producer, self._options)
+        if self._encoder is not None:
+            self._encoder.send(batch, self._options)
+            return
+        send = self._producer.send
+        for topic, partition, key, value, headers, timestamp in rows_of(batch, self._options):
+            send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp)
+
+    def flush(self) -> None:
+        """Returns when every row is acknowledged."""
+        if self._encoder is not None:
+            self._encoder.close()
+        self._producer.flush()
