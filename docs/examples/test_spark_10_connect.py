@@ -43,7 +43,7 @@ query = (
 )
 query.awaitTermination()
 assert read("answered") == list(range(0, 200, 2))
-assert lag(query) == {("asked", 0): 0, ("asked", 1): 0}, lag(query)
+assert query.lag() == {("asked", 0): 0, ("asked", 1): 0} == lag(query)
 
 try:
     read("aksed")

@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.errors import AnalysisException
 
-from barnabas.spark.lag import lag
 from barnabas.spark.reasons import reason
 
 pytestmark = pytest.mark.spark
@@ -33,7 +32,7 @@ def test_a_query_in_the_background(kafka_cluster, spark):
     while spark.table("clicks").count() < 200:
         assert query.isActive
         assert time.monotonic() < deadline
-    assert lag(query).keys() == {("clicks", 0), ("clicks", 1)}  # records behind, by partition
+    assert query.lag().keys() == {("clicks", 0), ("clicks", 1)}  # records behind, by partition
     query.stop()
 
     # What went wrong, without the stack traces around it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from barnabas.model.ids import TopicPartition
@@ -24,6 +25,17 @@ def lag(query: Any) -> dict[TopicPartition, int]:
             for partition, offset in topic.next_offsets.items():
                 found[TopicPartition(name, partition)] = offset - read.get(partition, 0)
     return found
+
+
+def attach(spark: Any) -> None:
+    """Gives the streaming queries of `spark`'s kind, PySpark's or Spark Connect's, the method ``lag()``.
+
+    `barnabas.spark.session.session` does it; for a session of one's own it is called once.
+    """
+    # What a session is made of shows which of the two classes its queries have; Connect's wants packages of its own.
+    connect = type(spark).__module__.startswith("pyspark.sql.connect")
+    queries = import_module("pyspark.sql.connect.streaming.query" if connect else "pyspark.sql.streaming.query")
+    queries.StreamingQuery.lag = lag
 
 
 def _offsets(text: Any) -> Mapping[str, TopicOffsets]:

@@ -72,13 +72,18 @@ def java_home(cache: Path | None = None) -> Path:
 
 
 def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on `master`, quiet on the console: errors, a line each. Raises `SparkUnavailable`."""
+    """A session on `master`, quiet on the console: errors, a line each; its queries have ``lag()``.
+
+    Raises `SparkUnavailable`.
+    """
     if importlib.util.find_spec("pyspark") is None:
         raise SparkUnavailable("Spark commands need PySpark: install barnabas[spark].")
     os.environ["JAVA_HOME"] = str(java_home())
     # Workers run PATH's python3 otherwise, which has neither numpy nor Barnabas.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
+
+    from barnabas.spark.lag import attach
 
     builder = (
         SparkSession.builder.appName(name)
@@ -93,4 +98,6 @@ def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | 
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     for key, value in (config or {}).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    attach(spark)
+    return spark
