@@ -51,15 +51,19 @@ class Offline(BlockingProducer):
     def __init__(self, batch_bytes: int, compression: str) -> None:
         super().__init__(BlockingCluster("nowhere:1"), batch_bytes=batch_bytes, compression=compression)
         self._counts.update(PARTITIONS)
+        self.pushed: list[TopicPartition] = []
+        self.drained = 0
 
     def _take_producer_id(self) -> tuple[int, int]:
         return 7, 1
 
     def _push(self, state: Any) -> None:
         """It stays among the partition's batches."""
+        self.pushed.append(state.id)
 
     def _drain(self) -> None:
         """They stay there."""
+        self.drained += 1
 
     def written(self) -> dict[TopicPartition, list[bytes]]:
         return {each.id: [bytes(batch.encoded) for batch in each.batches] for each in self._partitions.values()}
@@ -180,3 +184,31 @@ def test_keyless_rows_take_one_partition_after_another_a_batch_each() -> None:
     assert set(found) == {TopicPartition("t", each) for each in range(PARTITIONS["t"])}
     counts = sorted(len(each) for each in found.values())
     assert counts[-1] - counts[0] <= 1
+
+
+def test_full_batches_go_at_once_and_the_rest_together_at_the_end_or_when_it_grows_beyond_the_buffer() -> None:
+    schema = pyarrow.schema([("value", pyarrow.string()), ("partition", pyarrow.int32())])
+    options = SinkOptions.parse(
+        {"kafka.bootstrap.servers": "nowhere:1", "topic": "v", "kafka.batch.size": "2000000", "encoder": "compiled"},
+        StructType([StructField("value", StringType()), StructField("partition", IntegerType())]),
+        streaming=False,
+    )
+
+    def send(given_: list[tuple[int, int]], size: int) -> Offline:
+        producer = Offline(options.batch_bytes, "none")
+        sending = Sending(producer, options)
+        for partition, count in given_:
+            lot = [{"value": "x" * size, "partition": partition}] * count
+            sending.send(pyarrow.RecordBatch.from_pylist(lot, schema=schema))
+        before = producer.drained
+        sending.flush()
+        assert producer.drained == before + 1
+        return producer
+
+    few = send([(0, 25), (1, 5), (2, 5)], 100_000)
+    assert few.pushed == [TopicPartition("v", 0)]
+    assert few.drained == 1
+    many = send([(each, 9) for each in range(40)], 100_000)  # 36 MB, and no batch of them full
+    assert many.pushed == []
+    assert many.drained == 2
+    assert all(len(batches) == 1 for batches in many.written().values())

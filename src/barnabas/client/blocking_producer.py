@@ -161,10 +161,12 @@ class BlockingProducer:
         *,
         base_timestamp: int,
         max_timestamp: int,
+        full: bool = True,
     ) -> None:
         """Takes a batch of `count` records, which lie encoded in `buffer` as `packed_batch` wants them.
 
-        It goes out behind what `send` was given for this partition. The buffer is the producer's from now on.
+        It goes out behind what `send` was given for this partition; one that is not `full` by `flush`, together with
+        the other partitions'. The buffer is the producer's from now on.
         """
         if self._failure is not None:
             raise self._failure
@@ -184,8 +186,9 @@ class BlockingProducer:
             base_sequence=state.next_sequence,
         )
         self._sealed(state, encoded, count)
-        self._sticky.pop(topic_partition.topic, None)
-        self._push(state)
+        if full:
+            self._sticky.pop(topic_partition.topic, None)
+            self._push(state)
 
     def partition_count(self, topic: str) -> int:
         """Asks once; makes the topic where the brokers make topics by themselves. Raises `KafkaError`."""

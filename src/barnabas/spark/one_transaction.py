@@ -174,9 +174,7 @@ class _Rows:
             else:
                 self._send(batch, again=again)
             attempt.reached(Step.WRITING)
-        if self._encoder is not None:
-            self._encoder.close()
-        self._producer.flush()
+        (self._encoder or self._producer).flush()
         for target, own in self._own.items():
             written = self._transaction.written([target]).get(target)
             if written is None or self._read(target, written) != own:

@@ -15,6 +15,7 @@ import pyarrow
 import pyarrow.compute
 
 from barnabas.client.blocking_producer import BlockingProducer
+from barnabas.client.produce_requests import BUFFER_BYTES
 from barnabas.model.ids import TopicPartition
 from barnabas.spark import encode_kernels as kernels
 from barnabas.spark.murmur2 import positive_murmur2
@@ -159,12 +160,16 @@ class _Open:
 
 
 class Encoder:
-    """Rows on their way to `producer`, in batches of `batch_bytes` at most; a record that is larger has its own."""
+    """Rows on their way to `producer`, in batches of `batch_bytes` at most; a record that is larger has its own.
+
+    What all open batches hold together is `BUFFER_BYTES` at most, or little more.
+    """
 
     def __init__(self, producer: BlockingProducer, batch_bytes: int) -> None:
         self._producer = producer
         self._batch_bytes = max(batch_bytes, HEADER_BYTES)
         self._open: dict[TopicPartition, _Open] = {}
+        self._open_bytes = 0
 
     def send(self, batch: pyarrow.RecordBatch, options: SinkOptions) -> None:
         """Rows that go where they say, or where Kafka's partitioner sends them. Raises as `targets` and `by_topic`."""
@@ -192,19 +197,24 @@ class Encoder:
         opened = self._open.get(target)
         if opened is None:
             opened = self._open[target] = _Open(self._batch_bytes)
+        before = opened.state[kernels.POSITION]
         done = kernels.encode(
             rows, done, columns.timestamps, *columns.keys, *columns.values, columns.tails, columns.tail_ends,
             opened.buffer, opened.state,
         )  # fmt: skip
+        self._open_bytes += int(opened.state[kernels.POSITION] - before)
         if done < len(rows):
             if opened.state[kernels.COUNT]:
-                self._send(target)
+                self._send(target, full=True)
             else:
                 self._open[target] = _Open(HEADER_BYTES + int(opened.state[kernels.NEEDED]))
+        elif self._open_bytes > BUFFER_BYTES:
+            self.flush()
         return done
 
-    def _send(self, target: TopicPartition) -> None:
+    def _send(self, target: TopicPartition, *, full: bool) -> None:
         opened = self._open.pop(target)
+        self._open_bytes -= int(opened.state[kernels.POSITION]) - HEADER_BYTES
         position, count, base_timestamp, max_timestamp, _ = opened.state.tolist()
         self._producer.send_encoded(
             target,
@@ -212,12 +222,14 @@ class Encoder:
             count,
             base_timestamp=base_timestamp,
             max_timestamp=max_timestamp,
+            full=full,
         )
 
-    def close(self) -> None:
-        """Hands over what is open."""
+    def flush(self) -> None:
+        """Sends what is open, and returns when all is acknowledged."""
         for target in list(self._open):
-            self._send(target)
+            self._send(target, full=False)
+        self._producer.flush()
 
 
 def _tails(headers: Any) -> tuple[Array, Array]:

@@ -57,6 +57,4 @@ class Sending:
 
     def flush(self) -> None:
         """Returns when every row is acknowledged."""
-        if self._encoder is not None:
-            self._encoder.close()
-        self._producer.flush()
+        (self._encoder or self._producer).flush()
