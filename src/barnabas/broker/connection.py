@@ -33,6 +33,7 @@ from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.broker.router import Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Bytes
+from barnabas.runtime.file_records import FileRecords, FileSender
 from barnabas.runtime.story import Story, drive
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
@@ -99,6 +100,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_corked_bytes",
         "_ended_at_once",
         "_ending",
+        "_file_sender",
         "_filled",
         "_flush_is_due",
         "_frame",
@@ -120,6 +122,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "peer_host",
         "principal",
         "requests",
+        "sends_files",
     )
 
     def __init__(
@@ -137,6 +140,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.peer_host = "unknown"
         self.requests = 0
         self._transport: asyncio.Transport | None = None
+        self._file_sender: FileSender | None = None
+        self.sends_files = False
+        """Whether answers may hold `FileRecords`."""
         self._head = b""  # up to three bytes of a size whose rest has not come
         self._frame: bytearray | None = None
         self._frame_view = _shared_view
@@ -159,6 +165,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.sends_files = FileSender.can_send_over(transport)
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host = str(peer[0])
@@ -167,6 +174,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end()
+        if self._file_sender is not None:
+            self._file_sender.close()
         self._broker.connections.closed(self)
 
     def eof_received(self) -> bool:
@@ -497,8 +506,23 @@ class BrokerConnection(asyncio.BufferedProtocol):
             transport.write(parts[0])
         elif sum(map(len, parts)) <= JOINED_BYTES:
             transport.write(b"".join(parts))
+        elif self.sends_files and any(isinstance(each, FileRecords) for each in parts):
+            self._write_files(transport, parts)
         else:
             transport.writelines(parts)
+
+    def _write_files(self, transport: asyncio.Transport, parts: list[Any]) -> None:
+        if self._file_sender is None:
+            self._file_sender = FileSender(transport)
+        before: list[Bytes] = []
+        for each in parts:
+            if isinstance(each, FileRecords):
+                self._file_sender.send(b"".join(before), each)
+                before.clear()
+            else:
+                before.append(each)
+        if before:
+            transport.writelines(before)
 
     def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
         """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""

@@ -23,7 +23,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from crc32c import crc32c
 
@@ -76,6 +76,7 @@ from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.runtime import Bytes, Disk
+from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 from barnabas.wire import records as wire_records
 
 __all__ = [
@@ -688,11 +689,13 @@ class Log:
         bound: int | None = None,
         min_one_batch: bool = True,
         incomplete: bool = False,
+        in_place: bool = False,
     ) -> LogRead:
         """Batches from the one that holds `offset` on, none of them at or beyond the offset `bound`.
 
         At most `max_bytes`. Of a first batch that is larger: all of it when `min_one_batch` is set, else its head when
-        `incomplete` is. Raises OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
+        `incomplete` is. Many of them are left in the file where `in_place` allows it (`FileRecords`). Raises
+        OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
@@ -734,6 +737,9 @@ class Log:
             length = min(end_position - position, max_bytes)
             if length <= 0:
                 return LogRead(b"", metadata)
+            if in_place and length >= FILE_RECORDS_BYTES:
+                # What is done with them from here to the connection is to be counted, and nothing else.
+                return LogRead(cast(bytes, FileRecords(segment, position, length)), metadata)
             return LogRead(segment.file.pread(length, position), metadata)
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None

@@ -53,6 +53,8 @@ class FetchParams:
     rack_id: str = ""
     """The rack of a consumer that would rather read from a replica there."""
     listener: str = ""
+    in_place: bool = False
+    """Records may be left in their files: the connection sends them from there."""
 
     @property
     def from_follower(self) -> bool:

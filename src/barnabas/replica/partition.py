@@ -548,6 +548,7 @@ class Partition:
         only_leader: bool,
         min_one_batch: bool,
         incomplete: bool = False,
+        in_place: bool = False,
     ) -> ReadResult:
         """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges."""
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
@@ -578,7 +579,12 @@ class Partition:
             # Between the bound and the log's end there is nothing to be read yet; outside of the log this raises
             # OFFSET_OUT_OF_RANGE.
             result.records = log.read(
-                fetch_offset, max_bytes, bound=bound, min_one_batch=min_one_batch, incomplete=incomplete
+                fetch_offset,
+                max_bytes,
+                bound=bound,
+                min_one_batch=min_one_batch,
+                incomplete=incomplete,
+                in_place=in_place,
             ).records
         return result
 

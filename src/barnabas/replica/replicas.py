@@ -650,6 +650,7 @@ class Replicas:
             only_leader=params.fetch_only_leader,
             min_one_batch=min_one_batch and not held_back,
             incomplete=params.hard_max_bytes_limit,
+            in_place=params.in_place,
         )
         diverging = NO_DIVERGING_EPOCH
         high_watermark, last_stable_offset = result.high_watermark, result.last_stable_offset

@@ -91,6 +91,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             fetch_only_leader=from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
             rack_id=request.rack_id,
             listener=context.listener,
+            in_place=version >= _FIRST_VERSION_OF_ZSTD and context.connection.sends_files,
         )
         answers = await replicas.fetch(params, interesting, session.follower_session)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:

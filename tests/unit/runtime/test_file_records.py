@@ -1,0 +1,119 @@
+"""Parts of files that go to a socket without being read, and what happens where that cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+import uvloop
+
+from barnabas.runtime.file_records import FileRecords, FileSender
+from barnabas.runtime.real import RealDisk, RealFile
+
+HEAD = b"the size and all that comes before"
+TAIL = b"what comes behind"
+
+
+class OneFile:
+    def __init__(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        self.file: RealFile = RealDisk().open(str(path))
+
+
+class Sending(asyncio.Protocol):
+    """Calls `send` as soon as somebody connects."""
+
+    def __init__(self, send: Callable[[asyncio.Transport], None]) -> None:
+        self.send = send
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.send(cast(asyncio.Transport, transport))
+
+
+async def received(send: Callable[[asyncio.Transport], None]) -> bytes:
+    """All that comes until the connection ends, in whatever way."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Sending(send), "127.0.0.1", 0)
+    client = socket.socket()
+    # So little that a large answer cannot be on its way before anybody reads.
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * 1024)
+    client.connect(server.sockets[0].getsockname())
+    reader, writer = await asyncio.open_connection(sock=client)
+    got = bytearray()
+    try:
+        while data := await reader.read(1 << 16):
+            got += data
+    except ConnectionResetError:
+        pass  # an end as well: what came before it counts
+    writer.close()
+    server.close()
+    return bytes(got)
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[bytes]], bytes]:
+    def run(story: Awaitable[bytes]) -> bytes:
+        loop = request.param()
+        try:
+            return bytes(loop.run_until_complete(story))
+        finally:
+            loop.close()
+
+    return run
+
+
+@pytest.mark.parametrize("size", [1, 100_000, 30_000_000])
+def test_head_records_and_what_follows_arrive_in_order_however_much_the_socket_takes(
+    size: int, tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes]
+) -> None:
+    content = os.urandom(size + 1000)
+    segment = OneFile(tmp_path / "00000000000000000000.log", content)
+    records = FileRecords(segment, 700, size)
+
+    def send(transport: asyncio.Transport) -> None:
+        sender = FileSender(transport)
+        sender.send(HEAD, records)
+        sender.send(TAIL, FileRecords(segment, 0, 10))
+        sender.close()
+        transport.close()
+
+    assert run(received(send)) == HEAD + content[700 : 700 + size] + TAIL + content[:10]
+
+
+def test_what_is_left_to_the_transport_before_leaves_before(
+    tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes]
+) -> None:
+    segment = OneFile(tmp_path / "00000000000000000000.log", b"x" * 70_000)
+
+    def send(transport: asyncio.Transport) -> None:
+        transport.write(b"first" * 1_000_000)
+        sender = FileSender(transport)
+        sender.send(HEAD, FileRecords(segment, 0, 70_000))
+        sender.close()
+        transport.close()
+
+    assert run(received(send)) == b"first" * 1_000_000 + HEAD + b"x" * 70_000
+
+
+def test_the_connection_ends_where_the_file_was_cut_meanwhile(
+    tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes]
+) -> None:
+    """A client that was promised more than there is must not take the next answer for the rest of this one."""
+    segment = OneFile(tmp_path / "00000000000000000000.log", b"x" * 70_000)
+    records = FileRecords(segment, 0, 70_000)
+    segment.file.truncate(1000)
+
+    def send(transport: asyncio.Transport) -> None:
+        sender = FileSender(transport)
+        sender.send(HEAD, records)
+        sender.close()
+        transport.write(b"the next answer")
+
+    assert b"the next answer" not in run(received(send))
+    with pytest.raises(EOFError, match=r"was cut at 1000 while it was sent"):
+        records.read()
