@@ -50,6 +50,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(20031, "all", id="the log of a topic that was made anew meanwhile kept a replica out of the ISR"),
         pytest.param(30285, "all", id="what was cut for damage stayed below the recovery point on disk"),
         pytest.param(30612, "all", id="a segment that recovery had dropped came back after the next loss of power"),
+        pytest.param(
+            31202, "all", id="the last time index entry of a segment that had been flushed before was never synced"
+        ),
         pytest.param(30545, "all", id="a crash took the log start back and left the leader epochs after it"),
     ],
 )

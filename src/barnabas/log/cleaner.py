@@ -296,7 +296,7 @@ class LogCleaner:
                     await self._breathe(log, version, batch.size)
             for transaction in compaction.transactions.kept[kept_before:]:
                 cleaned.txn_index.append(transaction)
-            cleaned.become_inactive()
+            cleaned.become_inactive(sync=False)
             cleaned.flush()
             # Records without timestamps are as old as their file, and do not become younger by this.
             self._disk.set_modified_ms(cleaned.path, self._disk.modified_ms(group[-1].path))

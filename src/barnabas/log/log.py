@@ -655,7 +655,7 @@ class Log:
             active.created_ms = now_ms
             return active
         assert new_offset > active.base_offset, f"rolling {active} of {self.topic_partition} back to {new_offset}"
-        active.become_inactive()
+        active.become_inactive(sync=self.log_end_offset <= self.recovery_point)
         # The names of the active segment are long on the disk, and this costs next to nothing. Were they not, a power
         # loss could take them and leave the next segment's: a hole, which compaction makes look like any other gap.
         self._disk.fsync_dir(self.directory)
@@ -1180,7 +1180,7 @@ class Log:
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot(sync=True)
-            self._active.become_inactive()
+            self._active.become_inactive(sync=self.log_end_offset <= self.recovery_point)
             self.flush(now_ms=now_ms)
             for path in (path for _, paths in self._marked for path in paths):
                 self._disk.remove(path)

@@ -429,10 +429,12 @@ class Segment:
 
     # Living and dying
 
-    def become_inactive(self) -> None:
-        """The next segment was begun: the time index gets its last entry."""
+    def become_inactive(self, *, sync: bool) -> None:
+        """The next segment was begun: the time index gets its last entry, synced where no flush will come to do it."""
         if self._timestamps_known:
-            self._index(self.time_index).maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            index = self._index(self.time_index)
+            if index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp) and sync:
+                index.flush()
         self.offset_index.close_file()
         self.time_index.close_file()
         self.txn_index.close_file()

@@ -54,16 +54,17 @@ class TimeIndex(IndexFile):
             return NO_TIMESTAMP, self.base_offset
         return self._timestamps[-1], self.base_offset + self._relative_offsets[-1]
 
-    def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry when `timestamp` is larger than the last one."""
+    def maybe_append(self, timestamp: int, offset: int) -> bool:
+        """Adds an entry when `timestamp` is larger than the last one; False when it is not."""
         entries = self._load()
         if timestamp <= (self._timestamps[-1] if entries else NO_TIMESTAMP):
-            return
+            return False
         relative = offset - self.base_offset
         assert not entries or relative >= self._relative_offsets[-1], f"offset {offset} lies before {self.path}'s last"
         self._written(_ENTRY.pack(timestamp, relative))
         self._timestamps.append(timestamp)
         self._relative_offsets.append(relative)
+        return True
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry whose timestamp is not larger; (-1, base offset) where there is none."""

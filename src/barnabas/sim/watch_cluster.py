@@ -11,6 +11,7 @@ from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember
 from barnabas.controller.controller import KafkaController
+from barnabas.coordinator.groups import DEAD, Group
 from barnabas.log.checkpoints import HIGH_WATERMARKS
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.errors import ErrorCode
@@ -45,6 +46,7 @@ class ClusterWatch:
         probes.around(LogDirs, "checkpoint_high_watermarks", self._around_checkpoint)
         probes.around(Connection, "send_nowait", self._around_send)
         probes.around(GroupMember, "_join", self._around_join)
+        probes.around(Group, "maybe_die", self._around_maybe_die)
 
     # C3, C4
 
@@ -222,6 +224,18 @@ class ClusterWatch:
             self._joined(member)
 
         return join
+
+    def _around_maybe_die(self, original: Any) -> Any:
+        def maybe_die(group: Group, *arguments: Any) -> Any:
+            tombstone = original(group, *arguments)
+            if group.state is DEAD:
+                # Nobody remembers it: the next group of the name counts its generations from one again.
+                self.history.generations.pop(group.group_id, None)
+                for key in [each for each in self.history.owners if each[0] == group.group_id]:
+                    del self.history.owners[key]
+            return tombstone
+
+        return maybe_die
 
     def _joined(self, member: Any) -> None:
         world, history, group = self.world, self.history, member.group
