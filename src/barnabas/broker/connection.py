@@ -173,9 +173,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._broker.connections.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end()
         if self._file_sender is not None:
             self._file_sender.close()
+        self._end()
         self._broker.connections.closed(self)
 
     def eof_received(self) -> bool:
