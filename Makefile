@@ -12,7 +12,7 @@ PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
 
-.PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once standalone conformance clients mixed mutants-by-test controller-scale disks
+.PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test controller-scale disks
 
 setup: $(STAMP)
 
@@ -116,6 +116,10 @@ exactly-once: setup
 standalone: setup
 	BARNABAS_STANDALONE=1 $(PYTEST) --timeout 0 tests/process/test_spark_standalone.py
 	$(MAKE) exactly-once SPARK=standalone
+
+# Archives as Delta and Iceberg tables, of which the job is killed again and again (minutes).
+archive-tables: setup
+	BARNABAS_ARCHIVE_TABLES=1 $(PYTEST) --timeout 0 tests/process/test_spark_archive_tables.py
 
 # Every API in every version beside Apache Kafka, with every field of its request wrong in turn: docs/conformance.md.
 conformance: setup

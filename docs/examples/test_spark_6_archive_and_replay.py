@@ -2,6 +2,8 @@
 
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 from barnabas.spark.jobs.archive import archive, read_archive
 from barnabas.spark.jobs.audit import audit
@@ -29,6 +31,13 @@ def test_an_archive_goes_on_where_it_was_and_is_replayed(kafka_cluster, spark, t
     produce(range(100, 120))
     assert archive(spark, bootstrap, ["orders"], tmp_path / "a").records == 20
     assert read_archive(spark, tmp_path / "a").count() == 120
+
+    # The same as a table, for whoever reads Delta or Iceberg.
+    for table_format in ("delta", "iceberg"):
+        assert archive(spark, bootstrap, ["orders"], tmp_path / table_format, table_format=table_format).records == 120
+    assert DeltaTable(tmp_path / "delta").count() == 120
+    with SqlCatalog("barnabas", uri=f"sqlite:///{tmp_path}/iceberg/_archive/iceberg.db") as catalog:
+        assert catalog.load_table("barnabas.archive").scan().count() == 120
 
     # The proof: each partition is one range from its first offset on, with no gap and nothing twice.
     for each in coverage(Archive.open(tmp_path / "a").commits()):

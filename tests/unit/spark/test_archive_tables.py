@@ -202,7 +202,7 @@ def test_a_table_of_an_older_archive_gets_the_columns_it_lacks(tmp_path: Path, s
     assert found["leader_epoch"].to_pylist() == [3] * 20
 
 
-def test_a_table_that_was_set_back_is_not_added_to(tmp_path: Path, settings: Settings) -> None:
+def test_a_table_that_was_made_anew_is_not_added_to(tmp_path: Path, settings: Settings) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     committed(archive)
     lost = archive.root / ("_delta_log" if settings.table_format == "delta" else "_archive/iceberg.db")

@@ -71,7 +71,7 @@ class ArchiveTable(ABC):
         if taken_up < commit.number - 1:
             raise ArchiveError(
                 f"The table in {self.root} has the archive's commits up to {taken_up}, and this is {commit.number}: "
-                "it was replaced or set back; restore it, or archive elsewhere"
+                "it was made anew; bring the old one back, or archive elsewhere"
             )
         return taken_up < commit.number
 
