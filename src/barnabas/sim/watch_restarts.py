@@ -25,13 +25,17 @@ UNDER_WAY_NS: Final = 5_000_000_000
 
 
 class Dead(NamedTuple):
-    """What a log held when its process ended, and how it ended; `in_trouble`: its disk had given errors."""
+    """What a log held when its process ended, and how it ended.
+
+    `in_trouble`: its disk had given errors. `closed`: the process was on its way down, and had closed it.
+    """
 
     topic_id: str
     links: list[Link]
     log_start: int
     how: str
     in_trouble: bool
+    closed: bool
 
 
 class RestartWatch:
@@ -135,7 +139,9 @@ class RestartWatch:
                 chain = logs.chains.pop(log, None)
                 del logs.of[each, partition]
                 if chain is not None:
-                    self._dead[name, partition] = Dead(chain.topic_id, chain.links, chain.log_start, how, in_trouble)
+                    self._dead[name, partition] = Dead(
+                        chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed
+                    )
 
     def power_going(self, name: str) -> None:
         """Remembers what is on the platter for certain."""
@@ -158,7 +164,7 @@ class RestartWatch:
         world, directory = self.world, prefix.rpartition("/")[0]
         world.check("R15")
         durable = world.nodes[name].volume.durable_files(directory + "/")
-        if f"{directory}/{CLEAN_SHUTDOWN_FILE}" in durable:
+        if f"{directory}/{CLEAN_SHUTDOWN_FILE}" in durable and not dead.closed:
             world.violated(
                 "R15", f"{name} serves, and the marker of a clean stop is still on the platter", partition, name
             )
