@@ -265,9 +265,13 @@ class Archive:
         self._finish(commit)
 
     def settle(self) -> None:
+        commits = self.commits()
         if self.table is not None:
             self.table.prepare()
-        commits = self.commits()
+            taken_up = self.table.taken_up()
+            for commit in commits[:-1]:
+                if commit.number > taken_up:
+                    self.table.take_up(commit)
         if commits:
             self._finish(commits[-1])
         shutil.rmtree(self.root / META / "staging", ignore_errors=True)

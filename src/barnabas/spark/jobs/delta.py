@@ -47,9 +47,12 @@ class DeltaArchive(ArchiveTable):
             )
         return list(_files(table))
 
+    def taken_up(self) -> int:
+        return DeltaTable(str(self.root)).transaction_version(APPLICATION) or 0
+
     def try_to_take_up(self, commit: Commit) -> None:
         table = DeltaTable(str(self.root))
-        if not self.is_next(commit, table.transaction_version(APPLICATION) or 0):
+        if commit.number <= (table.transaction_version(APPLICATION) or 0):
             return
         listed = {file.path: file for file in _files(table)} if commit.removed else {}
         added, removed = self.changes(commit, listed)

@@ -92,10 +92,14 @@ class IcebergArchive(ArchiveTable):
                 for path, file in self._listed(table).items()
             ]
 
+    def taken_up(self) -> int:
+        with self._catalog() as catalog:
+            return int(self._load(catalog).properties.get(NUMBER, 0))
+
     def try_to_take_up(self, commit: Commit) -> None:
         with self._catalog() as catalog:
             table = self._load(catalog)
-            if not self.is_next(commit, int(table.properties.get(NUMBER, 0))):
+            if commit.number <= int(table.properties.get(NUMBER, 0)):
                 return
             listed = self._listed(table) if commit.removed else {}
             added, removed = self.changes(commit, listed)

@@ -5,7 +5,8 @@ have their places, the driver adds them to the table in one act, which also writ
 A commit whose number is there is not added again. So each commit is in the table once, whenever a kill came:
 
 - before the commit has its number: the files are nobody's, and their offsets are read again;
-- between that and the table: `Archive.settle` of the next run finds the number missing in the table, and adds;
+- between that and the table: `Archive.settle` of the next run finds the number missing in the table, and adds, as it
+  does with all commits that a table lost or lacks;
 - after: it finds the number, and adds nothing.
 
 Readers take what the table lists. Another program may compact the table, or delete from it.
@@ -47,6 +48,10 @@ class ArchiveTable(ABC):
         """What the table lists. Raises `ArchiveError` where that is more than files to be read whole."""
 
     @abstractmethod
+    def taken_up(self) -> int:
+        """The number of the last commit that is in the table; 0 for none."""
+
+    @abstractmethod
     def try_to_take_up(self, commit: Commit) -> None:
         """Adds the commit's files and takes out those they replace, unless that was done. Raises `TableConflict`."""
 
@@ -66,25 +71,23 @@ class ArchiveTable(ABC):
             f"{commit.number} was to be added: run this again when they are done."
         )
 
-    def is_next(self, commit: Commit, taken_up: int) -> bool:
-        """False where the table has the commit. Raises `ArchiveError` where it lacks others before it."""
-        if taken_up < commit.number - 1:
-            raise ArchiveError(
-                f"The table in {self.root} has the archive's commits up to {taken_up}, and this is {commit.number}: "
-                "it was made anew; bring the old one back, or archive elsewhere"
-            )
-        return taken_up < commit.number
-
     def changes(self, commit: Commit, live: Collection[str]) -> tuple[tuple[DataFile, ...], tuple[str, ...]]:
         """What to add and to take out, where the table lists the paths `live`.
 
         A compaction of files of which another program took some out would bring their records back: it is given up.
+        Raises `ArchiveError` where a file is gone, as when an old archive's table was lost.
         """
-        if all(path in live for path in commit.removed):
-            return commit.files, commit.removed
-        for file in commit.files:
-            (self.root / file.path).unlink(missing_ok=True)
-        return (), ()
+        if any(path not in live for path in commit.removed):
+            for file in commit.files:
+                (self.root / file.path).unlink(missing_ok=True)
+            return (), ()
+        gone = [file.path for file in commit.files if not (self.root / file.path).exists()]
+        if gone:
+            raise ArchiveError(
+                f"The table in {self.root} lacks commit {commit.number} of the archive, whose file {gone[0]} is gone: "
+                "bring the table back as it was, or archive elsewhere"
+            )
+        return commit.files, commit.removed
 
 
 def check_table(table_format: str, catalog: str = "", table: str = "") -> None:
