@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from barnabas.spark.kernels import compiled, copy_bytes
+from barnabas.spark.kernels import as_kernel, copy_bytes
 
 POSITION: Final = 0
 COUNT: Final = 1
@@ -170,6 +170,6 @@ def _group_py(targets: Any, rows: Any, ends: Any) -> None:
         ends[at] += 1
 
 
-encode = compiled(_encode_py)
-encode_headers = compiled(_encode_headers_py)
-group = compiled(_group_py)
+encode = as_kernel(_encode_py)
+encode_headers = as_kernel(_encode_headers_py)
+group = as_kernel(_group_py)

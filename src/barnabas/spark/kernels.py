@@ -233,12 +233,12 @@ def _headers_py(
     return number
 
 
-def compiled(function: Any) -> Any:
+def as_kernel(function: Any) -> Any:
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no directory that can be written: every process compiles for itself
         return njit(nogil=True)(function)
 
 
-decode = compiled(_decode_py)
-decode_headers = compiled(_headers_py)
+decode = as_kernel(_decode_py)
+decode_headers = as_kernel(_headers_py)
