@@ -27,18 +27,21 @@ Guard = Callable[[str, str], None]
 class Inode:
     """One file's bytes: `cached` as processes see them, `durable` as the platter has them, `dirty` pages between."""
 
-    __slots__ = ("cached", "dirty", "durable", "modified_ms")
+    __slots__ = ("cached", "dirty", "durable", "forsaken", "modified_ms")
 
     def __init__(self) -> None:
         self.cached = bytearray()
         self.durable = bytearray()
         self.dirty: dict[int, None] = {}
+        self.forsaken: dict[int, None] = {}
+        """Pages that count as clean since an fsync of them failed, and are not on the platter: nobody can tell."""
         self.modified_ms = 0
         """By the clock of the machine that wrote last. It is told at once and survives every loss of power."""
 
     def touch(self, start: int, end: int) -> None:
         for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
             self.dirty[page] = None
+            self.forsaken.pop(page, None)
 
     @property
     def is_synced(self) -> bool:
@@ -57,6 +60,7 @@ class Inode:
 
     def lose_dirty_pages(self) -> None:
         """A failed fsync, as Linux has it: the pages count as clean from now on, and never reach the platter."""
+        self.forsaken.update(self.dirty)
         self.dirty.clear()
 
     def lose_power(self, chance: Chance, loss: Loss) -> None:
@@ -85,6 +89,7 @@ class Inode:
         self.cached = image
         self.durable = bytearray(image)
         self.dirty.clear()
+        self.forsaken.clear()
 
 
 @dataclass(slots=True)

@@ -168,6 +168,9 @@ class RestartWatch:
             world.violated(
                 "R15", f"{name} serves, and the marker of a clean stop is still on the platter", partition, name
             )
+        names = world.nodes[name].volume.names
+        if any(inode.forsaken for path, inode in names.items() if path.startswith(prefix + "/")):
+            return  # its fsync failed, the broker ended, and the next one finds all of it in the page cache
         recovered = read_checkpoint(durable.get(f"{directory}/{RECOVERY_POINTS}", b"")).get(partition, 0)
         if recovered > max(synced_end, dead.log_start):
             world.violated(
