@@ -67,6 +67,7 @@ class Inode:
         cached = self.cached
         if bytes(self.durable) == bytes(cached):
             self.dirty.clear()
+            self.forsaken.clear()
             return
         image = bytearray(self.durable)
         # The size is metadata of its own: of a file that grew, any length between the two may have been written.
