@@ -44,6 +44,7 @@ class LeaderEpochCache:
             if entry.epoch < 0 or entry.start_offset < 0:
                 raise ValueError(f"{path} holds {entry}")
             self._assign(entry)
+        self._unsynced = True  # who wrote it may have been killed before it was
         return True
 
     def moved(self, directory: str) -> None:
