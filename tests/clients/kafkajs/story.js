@@ -13,7 +13,11 @@ async function topics(admin) {
   })
   facts.createdAgain = await admin.createTopics({ topics: [{ topic, numPartitions: 3 }] })
   await admin.createPartitions({ topicPartitions: [{ topic, count: 4 }] })
-  const described = await admin.fetchTopicMetadata({ topics: [topic] })
+  let described
+  do {
+    // The broker that is asked hears of the fourth partition when the controller tells it.
+    described = await admin.fetchTopicMetadata({ topics: [topic] })
+  } while (described.topics[0].partitions.length < 4)
   facts.partitions = described.topics[0].partitions.map((each) => [each.partitionId, each.replicas.length]).sort()
   await admin.alterConfigs({
     resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name: 'retention.ms', value: '7200000' }] }],
