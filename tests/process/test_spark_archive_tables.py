@@ -29,8 +29,8 @@ pytestmark = [
 ]
 PARTITIONS = 2
 RECORDS = 20_000
-COMMITS = 20
-KILLS = 5
+COMMITS = 8
+KILLS = 3
 WAIT_S_MAX = 0.1
 """A kill comes up to so long after a commit has its number: before, while and after the table takes it up."""
 
@@ -123,6 +123,73 @@ def killed(command: list[str], target: Path, wait_s: float) -> None:
     finally:
         os.killpg(job.pid, signal.SIGKILL)
         job.wait()
+
+
+# The commits alone, with files as Spark's are: it kills itself at one moment of its third commit.
+COMMITTING = """
+import os
+import signal
+import sys
+
+import pyarrow
+import pyarrow.parquet
+
+from barnabas.spark.jobs.columns import DIRECTORIES, arrow_schema
+from barnabas.spark.jobs.commits import Archive, Commit, Covered, DataFile, Settings, Source
+from barnabas.spark.jobs.tables import ArchiveTable
+
+path, table_format, commits, moment = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+source = Source("orders", "id", 0)
+schema = pyarrow.schema([field for field in arrow_schema() if field.name not in DIRECTORIES])
+archive = Archive.open_or_create(path, Settings("c", "event", "day", "timestamp", table_format=table_format))
+first = len(archive.commits()) + 1
+take_up = ArchiveTable.take_up
+
+
+def at(reached, number):
+    if reached == moment and number == first + 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watched(table, commit):
+    at("before the table", commit.number)
+    take_up(table, commit)
+    at("after the table", commit.number)
+
+
+ArchiveTable.take_up = watched
+with archive.writing():
+    for number in range(first, commits + 1):
+        start = archive.positions().get(source, 0)
+        name = f"topic=orders/period=2026-11-21/{start}-{moment.replace(' ', '-')}.parquet"
+        file = archive.staging(f"{number}") / name
+        file.parent.mkdir(parents=True)
+        rows = [{"partition": 0, "offset": offset, "timestamp": offset} for offset in range(start, start + 10)]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), file)
+        at("before the number", number)
+        files = (DataFile(name, 10, file.stat().st_size),)
+        archive.commit(Commit(number, 0, f"{number}", (Covered(*source, start, start + 10),), files))
+"""
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_kill_at_each_moment_of_a_commit_leaves_each_record_once(tmp_path: Path, table_format: str) -> None:
+    target = tmp_path / "archive"
+    # Commits with a number, and those of them in the table, after each kill.
+    expected = {"before the number": (2, 2), "before the table": (5, 4), "after the table": (8, 8)}
+    for moment, (numbered, listed) in expected.items():
+        assert committing(target, table_format, moment) == -signal.SIGKILL
+        table = Archive.open(target).table
+        assert table is not None
+        assert (commits(target), table.taken_up()) == (numbered, listed)
+        assert places(target, table_format) == [(0, offset) for offset in range(10 * listed)]
+    assert committing(target, table_format, "never") == 0
+    assert places(target, table_format) == [(0, offset) for offset in range(100)]
+
+
+def committing(target: Path, table_format: str, moment: str) -> int:
+    command = [sys.executable, "-c", COMMITTING, str(target), table_format, "10", moment]
+    return subprocess.run(command, timeout=120, check=False).returncode
 
 
 def commits(target: Path) -> int:
