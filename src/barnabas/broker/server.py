@@ -33,7 +33,7 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
 from barnabas.replica.metadata_cache import MetadataCache
@@ -232,6 +232,7 @@ class Broker:
             self.zk,
             tasks=self.tasks,
             connect=self.connect_to,
+            known=self,
         )
         self._replicas.startup()
         self._controller.startup()
@@ -415,11 +416,21 @@ class Broker:
         if request.controller_epoch < self.replicas.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.replicas.controller_epoch = request.controller_epoch
-        deleted = self.metadata.update(request)
+        self._topics_changed(self.metadata.update(request))
+        return ErrorCode.NONE
+
+    def topic_ids(self) -> dict[str, Uuid]:
+        """The topics that this broker was told of, with their ids."""
+        return self.metadata.topic_ids()
+
+    def forget_topics(self, topics: Mapping[str, Uuid]) -> None:
+        """Topics that were deleted while this broker was not registered: no controller will tell it."""
+        self._topics_changed(self.metadata.forget_topics(topics))
+
+    def _topics_changed(self, deleted: list[TopicPartition]) -> None:
         self.topics.changed.notify()
         if deleted:
             self.tasks.begin(self.groups.partitions_deleted(deleted), "offsets-of-deleted-topics")
-        return ErrorCode.NONE
 
     def _leadership_changed(self, leaders: list[Partition], followers: list[Partition]) -> None:
         """Groups and transactions go with the partitions of their topics."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
 
 from barnabas.controller import (
     alter_partition,
@@ -38,7 +38,7 @@ from barnabas.controller.state_change_log import StateChangeLog
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.runtime import Runtime, Tasks
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -98,6 +98,15 @@ def _answer() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
+class KnownTopics(Protocol):
+    """What the broker was told of the cluster's topics."""
+
+    def topic_ids(self) -> dict[str, Uuid]: ...
+
+    def forget_topics(self, topics: Mapping[str, Uuid]) -> object:
+        """Of these, those that still have the id given."""
+
+
 class KafkaController:
     """`connect` makes a connection to a broker. `broker_epoch` changes when this broker has to register again."""
 
@@ -112,6 +121,7 @@ class KafkaController:
         *,
         tasks: Tasks,
         connect: Connect,
+        known: KnownTopics,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
@@ -124,6 +134,7 @@ class KafkaController:
         self._zk = zk
         self._tasks = tasks
         self._connect = connect
+        self._known = known
         self._reign: Reign | None = None
         self._active_controller_id = NO_BROKER
         self._retry: asyncio.TimerHandle | None = None
@@ -360,6 +371,7 @@ class KafkaController:
 
     async def _process_register_broker_and_reelect(self, event: events.RegisterBrokerAndReelect) -> None:
         self._cancel_retry()
+        known = self._known.topic_ids()
         try:
             self.broker_epoch = await self._zk.register_broker(self._broker_info)
         except BrokerIdInUse as error:
@@ -368,6 +380,9 @@ class KafkaController:
             self._retry_later(events.RegisterBrokerAndReelect())
             return
         logger.info("broker %d registered again, its epoch is now %d", self.broker_id, self.broker_epoch)
+        # A topic whose deletion ended meanwhile is nowhere in what a controller tells a broker that is new to it.
+        there = frozenset(await self._zk.get_all_topics_in_cluster())
+        self._known.forget_topics({name: topic_id for name, topic_id in known.items() if name not in there})
         await self._maybe_resign()
         await self._elect()
 

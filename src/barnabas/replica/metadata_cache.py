@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from barnabas.model.cluster import (
     SECURITY_PROTOCOL_IDS,
@@ -42,6 +43,20 @@ class MetadataCache:
                 _update_topic(topics, topic_names, name, topic_id, changed, deleted)
         controller_id = request.controller_id if request.controller_id >= 0 else NO_BROKER
         self.image = ClusterImage(controller_id, brokers, topics, topic_names)
+        return deleted
+
+    def topic_ids(self) -> dict[str, Uuid]:
+        return {name: info.topic_id for name, info in self.image.topics.items()}
+
+    def forget_topics(self, topics: Mapping[str, Uuid]) -> list[TopicPartition]:
+        """Drops those of `topics` that still have the id given, and returns their partitions."""
+        image = self.image
+        gone = {name for name, topic_id in topics.items() if name in image.topics and self.topic_id(name) == topic_id}
+        deleted = [TopicPartition(name, number) for name in sorted(gone) for number in image.topics[name].partitions]
+        if gone:
+            kept = {name: info for name, info in image.topics.items() if name not in gone}
+            names = {topic_id: name for topic_id, name in image.topic_names.items() if name not in gone}
+            self.image = ClusterImage(image.controller_id, image.brokers, kept, names)
         return deleted
 
     def has_alive_broker(self, broker_id: int) -> bool:

@@ -19,6 +19,7 @@ from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
+from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -144,8 +145,9 @@ class World:
             tasks = self.tasks[broker_id] = Tasks(lambda _, error: self.failures.append(error))
             config = broker_config({"broker.id": str(broker_id), **self.config})
             controller = self.controllers[broker_id] = KafkaController(
-                self.runtime, broker_id, epoch, info, config, zk, tasks=tasks, connect=self._connection
-            )
+                self.runtime, broker_id, epoch, info, config, zk, tasks=tasks, connect=self._connection,
+                known=MetadataCache(),
+            )  # fmt: skip
             controller.startup()
             await self.until(lambda c=controller: c.active_controller_id != -1, "somebody is controller")
 
