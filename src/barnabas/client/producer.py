@@ -240,8 +240,9 @@ class Producer:
         self._wake_leaders()
 
     def _wake_leaders(self) -> None:
+        """For what is not under way: its sender will look, and two others would wake each other until it does."""
         for each in self._partitions.values():
-            if each.batches:
+            if each.batches and not each.under_way:
                 self._wake(self.cluster.metadata.leader(each.id))
 
     async def _send_alone(self, leader: int, ready: list[Partition]) -> bool:
