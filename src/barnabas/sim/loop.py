@@ -27,8 +27,8 @@ class Incarnation:
     """One life of a process on a node, from its start to its death. Its callbacks run in `context`."""
 
     __slots__ = (
-        "_held", "alive", "busy_until_ns", "chance", "context", "hindered", "name", "number", "paused", "remains",
-        "stall_ns", "stalls", "tasks",
+        "_held", "alive", "busy_until_ns", "chance", "context", "freed_ns", "hindered", "name", "number", "paused",
+        "remains", "stall_ns", "stalls", "tasks",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int) -> None:
@@ -37,6 +37,8 @@ class Incarnation:
         self.alive = True
         self.hindered = False
         """Paused, busy or slow: its callbacks may not run at once."""
+        self.freed_ns = 0
+        """Since when it is not hindered any more, as far as it was."""
         self.paused = False
         self.busy_until_ns = 0
         self.stall_ns = 0
@@ -59,6 +61,7 @@ class Incarnation:
 
     def resume(self, loop: SimLoop) -> None:
         self.paused = False
+        self.freed_ns = loop.now_ns
         held, self._held = self._held, []
         for number, handle in enumerate(held):
             # One after the other: bytes that arrived in an order keep it.
@@ -88,8 +91,9 @@ class Incarnation:
             if self.chance.happens(_STALLS):
                 self.stalls += 1
                 self.busy_until_ns = now_ns + self.chance.whole(0, self.stall_ns)
-        else:
+        elif self.hindered:
             self.hindered = False
+            self.freed_ns = now_ns
         return False
 
 

@@ -113,7 +113,9 @@ class ClusterWatch:
     def _around_controlled_shutdown(self, original: Any) -> Any:
         async def controlled_shutdown(controller: Any, broker_id: int, broker_epoch: int) -> Any:
             remaining = await original(controller, broker_id, broker_epoch)
-            if not remaining and controller.is_active and controller.epoch == self.ensemble.controller_epoch:
+            # One whose session is over may not know it yet; what it wrote last was refused.
+            in_office = self.ensemble.controller == controller.broker_id
+            if not remaining and in_office and controller.epoch == self.ensemble.controller_epoch:
                 self.ensemble.shutdown_granted(broker_id)
             return remaining
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.sim.watch_logs import LogWatch
-from barnabas.sim.world import World, broker_name
+from barnabas.sim.world import ZOOKEEPER, World, broker_name
 from barnabas.zk.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.session_ops import CloseSession
 
@@ -281,8 +281,13 @@ class ZooKeeperWatch:
         if gone_ns is None:
             return False
         since_ns = max(gone_ns, self._controller_since_ns)
-        hindered = self.controller >= 0 and world.disturbed(broker_name(self.controller))
-        return not hindered and world.loop.now_ns - since_ns > _SEEN_S
+        if self.controller >= 0:
+            name = broker_name(self.controller)
+            if world.disturbed(name):
+                return False
+            freed = (world.nodes[each].process for each in (name, ZOOKEEPER))
+            since_ns = max(since_ns, *(process.freed_ns for process in freed if process is not None))
+        return world.loop.now_ns - since_ns > _SEEN_S
 
     # C11
 
