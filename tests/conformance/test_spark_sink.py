@@ -26,7 +26,7 @@ def rows(spark: Any, writer: str) -> Any:
 
 def written(spark: Any, bootstrap: str, writer: str) -> list[Any]:
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("includeHeaders", "true")
-    found = reader.option("subscribePattern", f"{writer}-.*").load()
+    found = reader.option("subscribe", f"{writer}-one,{writer}-other").load()
     kept = found.selectExpr(
         f"replace(topic, '{writer}-', '') AS topic", "partition", "offset", "key", "string(value)", "headers"
     )
