@@ -916,10 +916,7 @@ class Log:
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
             self._lower_recovery_point(target_offset)
             self.leader_epochs.truncate_from_end(target_offset)
-            if target_offset < self.log_start_offset:
-                self.log_start_offset = target_offset
-                if self.on_log_start_offset_lowered is not None:
-                    self.on_log_start_offset_lowered()
+            self._begin_at(min(target_offset, self.log_start_offset))
             self._reload_producers(target_offset, now_ms)
             if self.high_watermark >= target_offset:
                 self.update_high_watermark(target_offset)
@@ -953,14 +950,17 @@ class Log:
         self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(new_offset)
-        lowered = log_start_offset < self.log_start_offset
-        self.log_start_offset = log_start_offset
-        if lowered and self.on_log_start_offset_lowered is not None:
-            self.on_log_start_offset_lowered()
+        self._begin_at(log_start_offset)
         # Also when it does not move: what it pointed to is gone.
         self.high_watermark = new_offset
         self.producers.on_high_watermark(new_offset)
         self._note_first_unstable()
+
+    def _begin_at(self, log_start_offset: int) -> None:
+        lowered = log_start_offset < self.log_start_offset
+        self.log_start_offset = log_start_offset
+        if lowered and self.on_log_start_offset_lowered is not None:
+            self.on_log_start_offset_lowered()
 
     def _lower_recovery_point(self, offset: int) -> None:
         self.segments_changed += 1
