@@ -26,7 +26,7 @@ class InFile(Protocol):
 class FileRecords:
     """A part of a segment's file, as Kafka's class of that name. Its length is that of the part.
 
-    A truncation may take it away once the loop does something else, which `read` then tells by an ``OSError``.
+    A truncation may take it away once the loop does something else, which `read` then tells.
     """
 
     __slots__ = ("_length", "_segment", "position")
@@ -44,7 +44,7 @@ class FileRecords:
         return self._segment.file
 
     def read(self, start: int = 0) -> bytes:
-        """All from `start` on. Raises ``OSError``, also where the file has no longer so much."""
+        """All from `start` on. Raises ``OSError``, ``EOFError`` where the file has no longer so much."""
         data = self.file.pread(self._length - start, self.position + start)
         if len(data) != self._length - start:
             raise EOFError(f"{self.file.path} was cut at {self.position + start + len(data)} while it was sent")

@@ -75,9 +75,7 @@ class MortalDisk(RealDisk):
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self._want_life(path)
-        with open(path + ".tmp", "wb") as file:
-            file.write(data)
-        super().rename(path + ".tmp", path)
+        super().replace(path, data, sync=False)
 
     def rename(self, source: str, target: str) -> None:
         self._want_life(source)
