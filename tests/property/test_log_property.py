@@ -110,8 +110,8 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(self.batches) - 1))
-        offset = self.batches[at][0]
-        self.log.truncate_to(offset, now_ms=NOW)
+        offset, values, _ = self.batches[at]
+        self.log.truncate_to(data.draw(st.integers(offset, offset + len(values) - 1)), now_ms=NOW)
         self.batches = [each for each in self.batches if each[0] < offset]
         self.end = offset
         self.start = min(self.start, offset)

@@ -895,7 +895,11 @@ class Log:
     # Truncating
 
     def truncate_to(self, target_offset: int, *, now_ms: int) -> bool:
-        """Cuts the log so that it ends at `target_offset` or before; False when it did already."""
+        """Cuts the log so that it ends at `target_offset` or before; False when it did already.
+
+        Where the target lies within a batch, the whole batch is cut: the log ends where a batch does, so that what is
+        appended next leaves no hole (``UnifiedLog.truncateTo`` says it ends at the target, whatever is left).
+        """
         assert target_offset >= 0, f"cannot truncate {self.topic_partition} to {target_offset}"
         self.log_dir.check_online()
         try:
@@ -909,9 +913,9 @@ class Log:
             keep = bisect_right(self._bases, target_offset)
             self._cut_segments(self._segments[keep:])
             active = self._active = self._segments[-1]
+            target_offset = min(target_offset, active.batch_boundary(target_offset))
             active.truncate_to(target_offset, now_ms)
             active.look_whether_full()
-            # Where the target lies within a batch, the whole batch is cut: the log ends where a batch does.
             self.log_end_offset = target_offset
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
             self._lower_recovery_point(target_offset)

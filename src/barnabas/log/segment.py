@@ -290,6 +290,11 @@ class Segment:
             last = batch.next_offset
         return last
 
+    def batch_boundary(self, offset: int) -> int:
+        """The base offset of the first batch that ends at or after `offset`; `offset` itself where there is none."""
+        located = self.locate(offset)
+        return offset if located is None else next(self.batches(located[0])).base_offset
+
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
         return self.txn_index.collect(fetch_offset, upper_bound_offset, into)
 

@@ -134,6 +134,23 @@ def test_an_epoch_the_leader_never_knew_is_out_of_range(tmp_path: Path) -> None:
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_a_follower_cuts_what_the_leader_wrote_over_in_the_same_epoch(tmp_path: Path) -> None:
+    """A leader that lost the unsynced end of its log with the power leads on: its batches no longer begin where the
+    follower's do, and no epoch tells."""
+    a, b = pair(tmp_path)
+    a.lead(0, (1,), (1, 2))
+    b.follow(a, 0, (1, 2))
+    a.append(b"m0")
+    a.append(b"m1", b"m2")
+    a.append(b"m3")
+    b.catch_up(a)
+    a.log.truncate_to(1, now_ms=0)
+    a.append(b"n1")
+    a.append(b"n2", b"n3", b"n4", b"n5")
+    b.catch_up(a)
+    assert b.content() == a.content()
+
+
 def test_an_answer_to_offset_for_leader_epoch_tells_whether_to_ask_again(tmp_path: Path) -> None:
     node, _ = pair(tmp_path)
     node.lead(1, (1,), (1, 2))
