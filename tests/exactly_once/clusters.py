@@ -117,7 +117,7 @@ def standalone(directory: Path, environment: dict[str, str]) -> Iterator[Standal
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
     }
-    port = _free_port()
+    port = apache.free_port()
     processes: list[subprocess.Popen[bytes]] = []
 
     def launch(name: str, *arguments: str) -> None:
@@ -145,12 +145,6 @@ def standalone(directory: Path, environment: dict[str, str]) -> Iterator[Standal
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

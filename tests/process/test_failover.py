@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 from cluster import Cluster, running, until
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import TopicMetadata
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 
 TOPIC = "survivors"
 
@@ -110,10 +110,20 @@ def test_no_acknowledged_record_is_lost_when_the_controller_and_then_a_leader_di
         assert set(writer.acknowledged) <= set(found), "an acknowledged record is lost"
 
 
+def end_offsets(consumer: Consumer) -> dict[int, int] | None:
+    """None while a leader just elected has not heard from its followers how far they are (KIP-207)."""
+    try:
+        return {number: consumer.get_watermark_offsets(TopicPartition(TOPIC, number), 30)[1] for number in range(6)}
+    except KafkaException as error:
+        if error.args[0].code() != ErrorCode.OFFSET_NOT_AVAILABLE:
+            raise
+        return None
+
+
 def everything(cluster: Cluster) -> list[int]:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "audit"})
     try:
-        ends = {number: consumer.get_watermark_offsets(TopicPartition(TOPIC, number), 30)[1] for number in range(6)}
+        ends = until(lambda: end_offsets(consumer), "every leader knows its followers' ends")
         consumer.assign([TopicPartition(TOPIC, number, 0) for number in ends])
         found: list[int] = []
         deadline = time.monotonic() + 60

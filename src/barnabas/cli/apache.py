@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -170,10 +171,15 @@ def tool(name: str, *arguments: str, text: str | None = None, timeout: float = 9
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port nobody listens at, below those that systems give to connections (Linux from 32768 on).
+
+    A port the system picked itself may be given to any connection before its server binds it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def cluster_view(host: str, port: int, timeout: float = 2.0) -> tuple[dict[int, str], int]:
