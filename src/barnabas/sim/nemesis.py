@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
+from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
 from barnabas.model.config import broker_config
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
@@ -459,7 +460,10 @@ class Nemesis:
             self.world.start(name)
 
     def _bit_rot(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        """Among bytes that recovery will look at again: rot below the recovery point is a client's CRC error."""
+        """Among bytes that recovery will look at again: rot below the recovery point is a client's CRC error.
+
+        Nothing is looked at after a clean stop, whose marker outlives a broker that dies while it waits for ZooKeeper.
+        """
         world, name = self.world, self._node(action)
         if not name or name == ZOOKEEPER or not world.kill(name):
             return None
@@ -467,7 +471,12 @@ class Nemesis:
         logs: dict[str, list[str]] = {}
         for path in sorted(each for each in volume.names if each.startswith(DATA) and each.endswith(".log")):
             logs.setdefault(path.rpartition("/")[0], []).append(path)
-        active = [paths[-1] for paths in logs.values() if len(volume.names[paths[-1]].cached) > 200]
+        active = [
+            paths[-1]
+            for log, paths in logs.items()
+            if len(volume.names[paths[-1]].cached) > 200
+            and f"{log.rpartition('/')[0]}/{CLEAN_SHUTDOWN_FILE}" not in volume.names
+        ]
         if active:
             world.before_power_loss(name)
             inode = volume.names[chance.one_of(active)]
