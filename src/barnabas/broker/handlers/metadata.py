@@ -30,15 +30,17 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     all_topics = request.topics is None or (version == 0 and not request.topics)
     image = broker.metadata.image
     topics: list[MetadataResponse.MetadataResponseTopic] = []
+    reachable = reachable_brokers(image, context.listener)
+    alive = frozenset(each.broker_id for each, _, _ in reachable)
     if all_topics:
         for name, topic in sorted(image.topics.items()):
             if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-                topics.append(_existing(image, topic, context))
+                topics.append(_existing(image, topic, context, alive))
     else:
         # Each once, however often it was named.
         once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
         for asked in once.values():
-            topics.append(_asked_for(broker, image, asked, request, context))
+            topics.append(_asked_for(broker, image, asked, request, context, alive))
         await _create_missing(broker, request, context, topics)
     if version >= 8 and request.include_topic_authorized_operations:
         for described in topics:
@@ -47,7 +49,7 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(node_id=each.broker_id, host=host, port=port, rack=each.rack)
-            for each, host, port in reachable_brokers(image, context.listener)
+            for each, host, port in reachable
         ],
         cluster_id=broker.cluster_id,
         controller_id=image.controller_id,
@@ -90,6 +92,7 @@ def _asked_for(
     asked: MetadataRequest.MetadataRequestTopic,
     request: MetadataRequest,
     context: RequestContext,
+    alive: frozenset[int],
 ) -> MetadataResponse.MetadataResponseTopic:
     if context.version < _FIRST_VERSION_WITH_IDS_IN_REQUESTS:
         if asked.name is None:
@@ -106,7 +109,7 @@ def _asked_for(
         return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None if by_id else name, asked.topic_id)
     topic = image.topics.get(name)
     if topic is not None:
-        return _existing(image, topic, context)
+        return _existing(image, topic, context, alive)
     creating = request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")
     if (
         creating
@@ -141,10 +144,14 @@ def _refused(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> 
     )
 
 
-def _existing(image: ClusterImage, topic: TopicInfo, context: RequestContext) -> MetadataResponse.MetadataResponseTopic:
-    """The topic's partitions as the cache has them (``ZkMetadataCache.getPartitionMetadata``)."""
-    listener, version = context.listener, context.version
-    alive = {each for each, info in image.brokers.items() if info.endpoint(listener) is not None}
+def _existing(
+    image: ClusterImage, topic: TopicInfo, context: RequestContext, alive: frozenset[int]
+) -> MetadataResponse.MetadataResponseTopic:
+    """The topic's partitions as the cache has them (``ZkMetadataCache.getPartitionMetadata``).
+
+    `alive` holds the brokers that the client can reach.
+    """
+    version = context.version
     partitions = []
     for number, state in sorted(topic.partitions.items()):
         code = ErrorCode.NONE
@@ -160,18 +167,11 @@ def _existing(image: ClusterImage, topic: TopicInfo, context: RequestContext) ->
             leader = NO_BROKER
         elif version == 0 and (len(replicas) < len(state.replicas) or len(isr) < len(state.isr)):
             code = ErrorCode.REPLICA_NOT_AVAILABLE
+        offline: list[int] = []
+        if state.offline_replicas or not alive.issuperset(state.replicas):
+            offline = [each for each in state.replicas if each not in alive or each in state.offline_replicas]
         partitions.append(
-            MetadataResponse.MetadataResponsePartition(
-                error_code=code,
-                partition_index=number,
-                leader_id=leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=replicas,
-                isr_nodes=isr,
-                offline_replicas=[
-                    each for each in state.replicas if each not in alive or each in state.offline_replicas
-                ],
-            )
+            MetadataResponse.MetadataResponsePartition(code, number, leader, state.leader_epoch, replicas, isr, offline)
         )
     return MetadataResponse.MetadataResponseTopic(
         name=topic.name,
