@@ -3,6 +3,9 @@
 Followers find with it the offset from which they differ from their leader. Epochs and start offsets both rise. The file
 is never older than the log's recovery point: `flush` syncs it before that moves. What a power loss takes back of it is
 found again in the batches after that point, which recovery reads, and nothing waits for the disk when a leader changes.
+
+An epoch is written with its first record: one without records would be cut when the log is opened, because it begins at
+the log's end. (Apache writes it at the election, a file for each partition that a failover moves.)
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCache:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_directory", "_disk", "_entries", "_unsynced", "latest_epoch")
+    __slots__ = ("_directory", "_disk", "_entries", "_unsynced", "latest_epoch", "written_epoch")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -33,6 +36,8 @@ class LeaderEpochCache:
         self._entries: list[EpochEntry] = []
         self._unsynced = False
         self.latest_epoch = NO_EPOCH
+        self.written_epoch = NO_EPOCH
+        """The latest epoch in the file."""
 
     def load(self) -> bool:
         """Reads the file; False where there is none. Raises ``ValueError`` for one that is no such checkpoint."""
@@ -44,6 +49,7 @@ class LeaderEpochCache:
             if entry.epoch < 0 or entry.start_offset < 0:
                 raise ValueError(f"{path} holds {entry}")
             self._assign(entry)
+        self.written_epoch = self.latest_epoch
         self._unsynced = True  # who wrote it may have been killed before it was
         return True
 
@@ -58,11 +64,18 @@ class LeaderEpochCache:
     def earliest(self) -> EpochEntry | None:
         return self._entries[0] if self._entries else None
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`. Entries that contradict it are dropped: it is the newer fact."""
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """Notes that `epoch` begins at `start_offset`, where the log ends: nothing was written in it yet."""
         assert min(epoch, start_offset) >= 0, f"epoch {epoch} at offset {start_offset}"
-        if self._assign(EpochEntry(epoch, start_offset)):
-            self.write()
+        self._assign(EpochEntry(epoch, start_offset))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Notes that the first record of `epoch` is at `start_offset`.
+
+        Entries that contradict it are dropped: it is the newer fact.
+        """
+        self.begin(epoch, start_offset)
+        self.write()
 
     def note(self, epoch: int, base_offset: int, last_offset: int) -> None:
         """As `assign`, of a batch of the log, for a caller that scans many and writes at the end.
@@ -72,16 +85,15 @@ class LeaderEpochCache:
         if epoch >= 0 and self.epoch_for_offset(last_offset) != epoch:
             self._assign(EpochEntry(epoch, base_offset))
 
-    def _assign(self, entry: EpochEntry) -> bool:
+    def _assign(self, entry: EpochEntry) -> None:
         entries = self._entries
         if entries and entries[-1].epoch == entry.epoch and entry.start_offset >= entries[-1].start_offset:
-            return False
+            return
         while entries and (entries[-1].epoch > entry.epoch or entries[-1].start_offset >= entry.start_offset):
             entries.pop()
         if not entries or entries[-1].epoch != entry.epoch:
             entries.append(entry)
         self.latest_epoch = entry.epoch
-        return True
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch not above `requested_epoch`, and where it ends; (-1, -1) where that is not known."""
@@ -112,7 +124,8 @@ class LeaderEpochCache:
             entries.pop()
         if len(entries) != before:
             self.latest_epoch = entries[-1].epoch if entries else NO_EPOCH
-            self.write()
+            if self.latest_epoch < self.written_epoch:
+                self.write()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forgets epochs that end before `start_offset`; the one it lies in begins there now."""
@@ -133,6 +146,7 @@ class LeaderEpochCache:
     def write(self) -> None:
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
         self._disk.replace(f"{self._directory}/{FILE_NAME}", encode_lines(lines), sync=False)
+        self.written_epoch = self.latest_epoch
         self._unsynced = True
 
     def flush(self) -> None:

@@ -450,7 +450,7 @@ class Log:
             stamp_log_append_time(view, attributes, now_ms)
         _STAMP(view, 0, first_offset, size - LOG_OVERHEAD, leader_epoch)
         try:
-            if leader_epoch > self.leader_epochs.latest_epoch:
+            if leader_epoch > self.leader_epochs.written_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self._active
             if segment.size + size > settings.segment_bytes or self._should_roll(
@@ -559,7 +559,7 @@ class Log:
                 segment = self._active
                 position = segment.size
                 for _, batch in run:
-                    if batch.leader_epoch > self.leader_epochs.latest_epoch:
+                    if batch.leader_epoch > self.leader_epochs.written_epoch:
                         self.leader_epochs.assign(batch.leader_epoch, batch.base_offset)
                 segment.file.pwrite(view[start:end], position)
                 for at, batch in run:
@@ -869,10 +869,7 @@ class Log:
     def maybe_assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
         """Notes where a leader epoch begins, before anything is appended in it."""
         self.log_dir.check_online()
-        try:
-            self.leader_epochs.assign(leader_epoch, start_offset)
-        except OSError as error:
-            raise self._failed(error, "writing the leader epochs") from error
+        self.leader_epochs.begin(leader_epoch, start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where that is not known."""

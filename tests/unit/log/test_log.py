@@ -374,6 +374,26 @@ def test_truncation_beyond_the_end_forgets_an_epoch_without_records(tmp_path: Pa
     assert log.latest_epoch == 0
 
 
+def test_an_epoch_is_written_with_its_first_record(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    path = tmp_path / "flights-0" / "leader-epoch-checkpoint"
+    append(log, "a", epoch=1)
+    log.maybe_assign_epoch_start_offset(4, 1)
+    assert path.read_text() == "0\n1\n1 0\n"
+    assert log.end_offset_for_epoch(4) == (4, 1)
+    append(log, "b", epoch=4)
+    assert path.read_text() == "0\n2\n1 0\n4 1\n"
+    log.close(now_ms=NOW)
+    follower = open_log(tmp_path)
+    follower.maybe_assign_epoch_start_offset(6, 2)
+    records = batch(["c"])
+    pack_into(">q", records, 0, 2)
+    pack_into(">i", records, 12, 5)
+    follower.truncate_to(2, now_ms=NOW)
+    follower.append_as_follower(records, now_ms=NOW)
+    assert path.read_text() == "0\n3\n1 0\n4 1\n5 2\n"
+
+
 def test_a_log_truncated_fully_begins_where_it_is_told(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, "a")
