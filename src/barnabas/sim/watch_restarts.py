@@ -146,12 +146,14 @@ class RestartWatch:
     def power_going(self, name: str) -> None:
         """Remembers what is on the platter for certain."""
         volume = self.world.nodes[name].volume
-        for (each, partition), dead in self._dead.items():
-            links = dead.links
-            if each != name or not links:
-                continue
-            prefix = self._directory(name, partition)
+        for (each, partition), dead in list(self._dead.items()):
+            prefix = self._directory(name, partition) if each == name else None
             if prefix is None:
+                continue
+            if self._is_forsaken(prefix, name):
+                self._dead[name, partition] = dead._replace(in_trouble=True)
+            links = dead.links
+            if not links:
                 continue
             durable = volume.durable_files(prefix + "/")
             synced = self._synced[name, partition] = whole_batches(durable, links, dead.log_start)
@@ -168,15 +170,26 @@ class RestartWatch:
             world.violated(
                 "R15", f"{name} serves, and the marker of a clean stop is still on the platter", partition, name
             )
-        names = world.nodes[name].volume.names
-        if any(inode.forsaken for path, inode in names.items() if path.startswith(prefix + "/")):
-            return  # its fsync failed, the broker ended, and the next one finds all of it in the page cache
+        if self._is_forsaken(prefix, name):
+            return
         recovered = read_checkpoint(durable.get(f"{directory}/{RECOVERY_POINTS}", b"")).get(partition, 0)
         if recovered > max(synced_end, dead.log_start):
             world.violated(
                 "R15", f"recovery of {partition} on {name} would begin at {recovered}, and only what is before "
                 f"{synced_end} is synced", partition, name,
             )  # fmt: skip
+
+    def _is_forsaken(self, prefix: str, name: str) -> bool:
+        """Whether an fsync of the log failed, and the platter still has what was there before, be it what was cut.
+
+        The broker ended then, and the next one found all as it should be in the page cache, where nobody can tell.
+        """
+        names = self.world.nodes[name].volume.names
+        return any(
+            inode.forsaken and inode.cached != inode.durable
+            for path, inode in names.items()
+            if path.startswith(prefix + "/")
+        )
 
     def power_gone(self, name: str) -> None:
         """A copy is wiped when not every byte of it came through."""
