@@ -1,7 +1,7 @@
 """Watches what a log is after a restart (R15, R13), and which copies a loss of power took something from.
 
-A copy is *wiped* when a disk lost something of it, until it holds all that is committed again and its leader believes
-no more of it than it has.
+A copy is *wiped* when a disk lost something of it, until it holds all that is committed again and nobody who leads, if
+only in its own eyes, believes more of it than it has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.log.log import Log
 from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.chain import Chain, Link, bytes_in, read_checkpoint, whole_batches
-from barnabas.sim.world import DATA, World, broker_name, broker_number
+from barnabas.sim.world import DATA, World, broker_number
 
 if TYPE_CHECKING:
     from barnabas.sim.watch_logs import LogWatch
@@ -249,17 +249,22 @@ class RestartWatch:
             and name in self.world.brokers
             and self.world.loop.now_ns > lost_ns + UNDER_WAY_NS
             and logs.holds_committed(chain)
-            and self._believed_end(name, partition) <= chain.end
+            and self._believed_end(chain) <= chain.end
         )
         if healed:
             del self.wiped[name, partition]
         return not healed
 
-    def _believed_end(self, name: str, partition: str) -> int:
-        """How far the leader believes the copy to reach: it may not have heard yet that the broker was away."""
-        state = self.world.state(partition)
-        leader = None if state is None else self.world.brokers.get(broker_name(state["leader"]))
-        topic, _, number = partition.rpartition("-")
-        led = None if leader is None else leader.replicas.partition(TopicPartition(topic, int(number)))
-        progress = None if led is None else led.progress.get(broker_number(name))
-        return -1 if progress is None else progress.log_end_offset
+    def _believed_end(self, chain: Chain) -> int:
+        """How far a leader believes the copy to reach: it may not have heard yet that the broker was away.
+
+        Nor that it is no leader any more: who stood still commits on what it believes when it goes on, until it hears.
+        """
+        topic, _, number = chain.partition.rpartition("-")
+        ends = [-1]
+        for broker in self.world.brokers.values():
+            led = broker.replicas.partition(TopicPartition(topic, int(number)))
+            if led is not None and led.is_leader and str(led.topic_id) == chain.topic_id:
+                progress = led.progress.get(broker_number(chain.node))
+                ends.append(-1 if progress is None else progress.log_end_offset)
+        return max(ends)
