@@ -41,7 +41,7 @@ VALUES_BEGIN: Final = b"producer"
 class Link:
     """What is wrong with the way from one node to another."""
 
-    __slots__ = ("clogged", "cut", "delay_ns", "fragment", "held", "jitter_ns", "refuses")
+    __slots__ = ("clear_ns", "clogged", "cut", "delay_ns", "fragment", "held", "jitter_ns", "refuses")
 
     def __init__(self) -> None:
         self.cut = 0
@@ -53,6 +53,8 @@ class Link:
         self.refuses = False
         self.held: list[Callable[[], None]] = []
         """What waits until the link is healed, in its order."""
+        self.clear_ns = 0
+        """When the last is delivered of what a fault held up, and so all that had to keep behind it."""
 
     @property
     def blocked(self) -> bool:
@@ -303,6 +305,7 @@ class SimulatedNetwork:
 
     def release(self, link: Link) -> None:
         if not link.blocked and link.held:
+            link.clear_ns = max(link.clear_ns, self.loop.now_ns)
             held, link.held = link.held, []
             for deliver in held:
                 deliver()
@@ -490,6 +493,8 @@ class SimulatedNetwork:
         link = self.link(sender.owner.name, receiver.owner.name)
         leaves_ns = max(self.loop.now_ns, sender.owner.busy_until_ns)
         at_ns = sender.next_delivery_ns(leaves_ns + self._delay_ns(link))
+        if link.delay_ns or link.jitter_ns:
+            link.clear_ns = max(link.clear_ns, at_ns)
         piece = _Piece(self, sender, receiver, data, link, then)
         self.loop.call_at_ns(at_ns, piece.arrive, context=receiver.owner.context)
         # Two pieces that are due at the same moment would be shuffled.

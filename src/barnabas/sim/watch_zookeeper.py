@@ -287,6 +287,7 @@ class ZooKeeperWatch:
                 return False
             freed = (world.nodes[each].process for each in (name, ZOOKEEPER))
             since_ns = max(since_ns, *(process.freed_ns for process in freed if process is not None))
+            since_ns = max(since_ns, *(link.clear_ns for link in world.links_to_zookeeper(name)))
         return world.loop.now_ns - since_ns > _SEEN_S
 
     # C11

@@ -17,7 +17,7 @@ from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.disk import Loss
 from barnabas.sim.loop import NS, Incarnation, SimLoop
-from barnabas.sim.network import SimulatedNetwork
+from barnabas.sim.network import Link, SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.trace import Happening, Trace, Violation
 from barnabas.sim.zookeeper import Ensemble
@@ -289,12 +289,18 @@ class World:
         process = self.nodes[name].process
         if process is None or process.hindered or self.coordinator is None or not self.nodes[ZOOKEEPER].alive:
             return True
-        there, back = self.network.link(name, ZOOKEEPER), self.network.link(ZOOKEEPER, name)
         return (
             name in self.coordinator.committed.front_ends
             or name in self.network.slow_readers
-            or any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in (there, back))
+            or any(
+                link.blocked or link.refuses or link.delay_ns or link.jitter_ns
+                for link in self.links_to_zookeeper(name)
+            )
         )
+
+    def links_to_zookeeper(self, name: str) -> tuple[Link, Link]:
+        """There and back."""
+        return self.network.link(name, ZOOKEEPER), self.network.link(ZOOKEEPER, name)
 
     # ---- looking
 
