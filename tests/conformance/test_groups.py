@@ -13,6 +13,10 @@ from cluster import Cluster, running
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.client.blocking import BlockingConnection
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
+
 
 def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
@@ -34,6 +38,17 @@ def append(bootstrap: str, topic: str, numbers: range) -> None:
     for number in numbers:
         producer.produce(topic, key=str(number % 37), value=str(number))
     assert producer.flush(60) == 0
+
+
+def test_the_first_who_asks_is_told_its_coordinator(tmp_path: Path) -> None:
+    """A client that is told there is none asks again only after a second."""
+    with running(tmp_path) as cluster:
+        port = cluster.broker(0)["port"]
+        with BlockingConnection("127.0.0.1", port) as connection:
+            for key_type in (0, 1):
+                answer = connection.send(FindCoordinatorRequest(key="first", key_type=key_type), 3)
+                assert ErrorCode(answer.error_code) is ErrorCode.NONE
+                assert answer.node_id in range(3)
 
 
 class Member:

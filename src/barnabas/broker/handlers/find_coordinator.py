@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _FIRST_VERSION_WITH_BATCHES: Final = 4
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
+_TOPIC_MADE_MS: Final = 1_000
+"""How long the first who asks waits for the coordinators' topic. Apache's answers that there is no coordinator at once,
+and clients ask again after a second of their own, though the topic is there after some milliseconds."""
 
 
 async def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -57,18 +60,21 @@ async def _find(
         if not authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         name, number = TRANSACTION_STATE_TOPIC, broker.transactions.coordinator.partition_for(key)
+        partitions = broker.config.number("transaction.state.log.num.partitions")
     elif key_type == _GROUP:
         if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, key):
             return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         name, number = GROUP_METADATA_TOPIC, broker.groups.partition_for(key)
+        partitions = broker.config.number("offsets.topic.num.partitions")
     else:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {key_type}.")
+    if name not in broker.metadata.image.topics:
+        if await broker.topics.create_automatically(name) != ErrorCode.LEADER_NOT_AVAILABLE:
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await broker.topics.until_created([(name, partitions)], _TOPIC_MADE_MS)
     image = broker.metadata.image
     topic = image.topics.get(name)
-    if topic is None:
-        await broker.topics.create_automatically(name)
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = topic.partitions.get(number)
+    partition = None if topic is None else topic.partitions.get(number)
     leader = None if partition is None else image.brokers.get(partition.leader)
     endpoint = None if leader is None else leader.endpoint(context.listener)
     if leader is None or endpoint is None:
