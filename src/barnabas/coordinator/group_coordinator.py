@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
@@ -83,8 +84,9 @@ class Leaver(NamedTuple):
     group_instance_id: str | None
 
 
+@lru_cache(4096)
 def java_hash(text: str) -> int:
-    """``String.hashCode``."""
+    """``String.hashCode``, kept for the groups and transactional ids that are asked about all the time."""
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(encoded), 2):
@@ -144,7 +146,7 @@ class GroupCoordinator:
         self._partitions: dict[int, OffsetsPartition] = {}
         self._epochs: dict[int, int] = {}
         """The last leader epoch heard of each partition, also of those that are led elsewhere."""
-        self._timers: dict[Group, asyncio.TimerHandle] = {}
+        self._timers: dict[Group, tuple[asyncio.TimerHandle, int]] = {}
         self.partition_count = config.number("offsets.topic.num.partitions")
         self.limits = GroupLimits(
             config.number("group.initial.rebalance.delay.ms"),
@@ -302,14 +304,18 @@ class GroupCoordinator:
             self._tasks.begin(_raised(error), "group store")
 
     def _set_timer(self, partition: OffsetsPartition, group: Group) -> None:
-        """One timer a group, for its next deadline; heartbeats only move deadlines on, so they leave it alone."""
-        timer = self._timers.pop(group, None)
-        if timer is not None:
-            timer.cancel()
+        """One timer a group, which goes off at its next deadline, or before one that has moved on."""
         deadline_ms = None if group.state is DEAD else group.next_deadline_ms()
+        timer = self._timers.get(group)
+        if timer is not None:
+            if deadline_ms is not None and timer[1] <= deadline_ms:
+                return
+            timer[0].cancel()
+            del self._timers[group]
         if deadline_ms is not None:
             delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-            self._timers[group] = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick, partition, group)
+            handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick, partition, group)
+            self._timers[group] = handle, deadline_ms
 
     def _tick(self, partition: OffsetsPartition, group: Group) -> None:
         self._timers.pop(group, None)
