@@ -2,9 +2,10 @@
 
 - A new group on a fresh cluster, by librdkafka: from its subscription to its first record. The offsets topic is made
   meanwhile, and nothing waits for more members (``group.initial.rebalance.delay.ms=0``).
-- Many groups at once, by one client over asyncio, the same for both: every member has a connection of its own, joins,
-  is given its assignment and heartbeats; in each group one member leaves after the other and comes back, so that the
-  groups rebalance all the time. A heartbeat's time is from its sending to its answer, whatever the answer says.
+- Many groups by one client over asyncio, the same for both: every member has a connection of its own, joins, is given
+  its assignment and heartbeats; in each group one member leaves after the other and comes back. The groups begin one
+  after the other, so that some are rebalancing all the time; all in one moment would measure the client's own queue.
+  A heartbeat's time is from its sending to its answer, whatever the answer says.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Load:
 
     async def run(self, groups: int, members: int, seconds: float) -> None:
         lives = [
-            asyncio.ensure_future(self._member(f"{self._name}-{group}", number, members))
+            asyncio.ensure_future(self._member(f"{self._name}-{group}", number, members, RESTS_S * group / groups))
             for group in range(groups)
             for number in range(members)
         ]
@@ -64,7 +65,8 @@ class Load:
             for life in lives:
                 life.cancel()
 
-    async def _member(self, group: str, number: int, members: int) -> None:
+    async def _member(self, group: str, number: int, members: int, begins_s: float) -> None:
+        await asyncio.sleep(begins_s)
         connection = Connection(self._runtime, "127.0.0.1", self._subject.port, f"{group}-{number}")
         await connection.connect()
         try:
