@@ -65,6 +65,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(
             90138, "REAS", id="what the controller asked ZooKeeper was still under way when its link was mended"
         ),
+        pytest.param(80437, "all", id="a topic was told as deleted while its deletion waited for a reassignment"),
         pytest.param(80313, "all", id="a bit rotted in a log whose clean stop was still marked, so that nobody looked"),
     ],
 )

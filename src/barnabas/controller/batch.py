@@ -131,7 +131,7 @@ class ControllerBrokerRequestBatch:
             if leadership is None:
                 continue  # no leader was elected yet; the election will tell them
             leader_and_isr = leadership.leader_and_isr
-            being_deleted = context.is_topic_queued_up_for_deletion(partition.topic)
+            being_deleted = context.is_topic_told_as_deleted(partition.topic)
             replicas = context.partition_replica_assignment(partition)
             self._update_metadata[partition] = UpdateMetadataRequest.UpdateMetadataPartitionState(
                 partition_index=partition.partition,

@@ -265,6 +265,19 @@ class ControllerContext:
     def is_topic_queued_up_for_deletion(self, topic: str) -> bool:
         return topic in self.topics_to_be_deleted
 
+    def is_topic_told_as_deleted(self, topic: str) -> bool:
+        """Whether UpdateMetadata tells brokers that `topic` is gone: not while a reassignment holds its deletion up.
+
+        Apache Kafka's controller then tells it as gone as well (``addUpdateMetadataRequestForBrokers``). Leaders do not
+        know its id any more, refuse followers that name it by its id, and so neither the reassignment nor the deletion
+        ends.
+        """
+        if self.is_topic_deletion_in_progress(topic):
+            return True
+        return self.is_topic_queued_up_for_deletion(topic) and all(
+            partition.topic != topic for partition in self.partitions_being_reassigned
+        )
+
     # states
 
     def partition_state(self, partition: TopicPartition) -> PartitionState:

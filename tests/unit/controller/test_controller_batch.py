@@ -151,6 +151,22 @@ def test_a_topic_being_deleted_is_told_with_leader_minus_two(
     assert stop.topic_states[0].partition_states[0].leader_epoch == -2
 
 
+def test_a_topic_whose_deletion_waits_for_a_reassignment_is_told_as_it_is_until_the_deletion_begins(
+    batch: ControllerBrokerRequestBatch, context: ControllerContext, sent: list[BrokerRequest]
+) -> None:
+    context.queue_topic_deletion(["t"])
+    context.partitions_being_reassigned[P1] = None
+    for begun in (False, True):
+        if begun:
+            context.begin_topic_deletion(["t"])
+        batch.new_batch()
+        batch.add_update_metadata_request_for_brokers((1,), [P0])
+        batch.send_requests_to_brokers(7)
+    updates = [each.request for each in sent if isinstance(each.request, UpdateMetadataRequest)]
+    told = [update.topic_states[0].partition_states[0].leader for update in updates]
+    assert told == [LEADERSHIP.leader_and_isr.leader, -2]
+
+
 def test_the_recovery_state_is_told(batch: ControllerBrokerRequestBatch, sent: list[BrokerRequest]) -> None:
     recovering = LeaderIsrAndControllerEpoch(LeaderAndIsr(2, 6, (2,), LeaderRecoveryState.RECOVERING), 7)
     batch.new_batch()
