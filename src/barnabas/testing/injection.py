@@ -12,6 +12,7 @@ from barnabas.broker.router import Handle
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.runtime.file_records import FileRecords
 from barnabas.testing.history import History
 from barnabas.testing.network import CLIENT, Links
 from barnabas.wire.api import ApiKey
@@ -190,6 +191,8 @@ def _serving(handle: Handle, history: History) -> Handle:
 
 def _serve(broker: Broker, history: History, topic_partition: TopicPartition, records: Any) -> None:
     topic_id, _ = _topic(broker, topic_partition)
+    if isinstance(records, FileRecords):
+        records = records.read()
     try:
         for header, _, _ in batches(records):
             history.serve(broker.broker_id, topic_id, topic_partition, header.base_offset, header.crc)

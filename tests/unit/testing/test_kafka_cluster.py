@@ -38,6 +38,25 @@ def test_every_acknowledgement_is_noted(kafka_cluster):
     assert kafka_cluster.verify().acknowledged == 50
 
 
+def test_what_a_consumer_is_given_is_noted_and_verified_however_much_it_is(kafka_cluster):
+    from confluent_kafka import Consumer, TopicPartition
+
+    kafka_cluster.create_topic("t")
+    values = [b"%d" % number * 20_000 for number in range(10)]
+    assert send(kafka_cluster, "t", values) == [None] * 10
+    consumer = Consumer({"bootstrap.servers": kafka_cluster.bootstrap, "group.id": "g", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition("t", 0, 0)])
+        found = []
+        until(lambda: found.extend(consumer.consume(10, 1)) or len(found) == 10, "ten records")
+        assert [message.value() for message in found] == values
+    finally:
+        consumer.close()
+    served = {offset for _, place, offset in kafka_cluster.history.served if place.topic == "t"}
+    assert served >= set(range(10))
+    kafka_cluster.verify()
+
+
 def test_a_lost_record_is_told_with_the_timeline(kafka_cluster):
     kafka_cluster.create_topic("t")
     send(kafka_cluster, "t", [b"x"] * 3)
