@@ -22,6 +22,7 @@ PARTITION = TopicPartition("flights", 0)
 CONFIG = topic_config(
     broker_config({}),
     {
+        "cleanup.policy": "compact",  # followers of such a log get gaps
         "segment.bytes": "600",
         "index.interval.bytes": "150",
         "retention.ms": "-1",

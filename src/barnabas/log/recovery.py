@@ -295,6 +295,17 @@ class _Loading:
         for index in range(first, len(segments)):
             segment = segments[index]
             if segment.base_offset > producers.map_end_offset:
+                if not self.settings.compact:
+                    # Only compaction leaves such a gap. Here a power loss took the end of the segment before, between
+                    # two of its batches, and left the name of this one.
+                    logger.warning(
+                        "[%s] segments from %s on are dropped: the one before ends at %d",
+                        self.topic_partition,
+                        segment.path,
+                        next_offset,
+                    )
+                    self.drop(segments[index:])
+                    break
                 producers.map_end_offset = segment.base_offset
             if index > first:
                 producers.take_snapshot(sync=True)

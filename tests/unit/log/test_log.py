@@ -558,6 +558,21 @@ def test_a_torn_producer_snapshot_is_replaced_by_reading_the_log(tmp_path: Path)
     assert log.producers.entries[7].last_sequence == 2
 
 
+@pytest.mark.parametrize(("policy", "end"), [("delete", 4), ("compact", 6)])
+def test_a_gap_between_segments_is_a_lost_tail_where_nothing_compacts(tmp_path: Path, policy: str, end: int) -> None:
+    """A power loss may take the end of a segment, between two of its batches, and leave the name of the next."""
+    config = {"segment.bytes": "230", "cleanup.policy": policy}
+    log = open_log(tmp_path, config=config)
+    for value in range(6):
+        log.append_as_leader(batch([str(value)]), 0, now_ms=NOW)
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
+    log.roll(now_ms=NOW)
+    log.close_files()
+    path = tmp_path / "flights-0" / f"{3:020d}.log"
+    os.truncate(path, path.stat().st_size // 3)
+    assert open_log(tmp_path, config=config, clean=False).log_end_offset == end
+
+
 def test_another_topics_directory_is_refused(tmp_path: Path) -> None:
     open_log(tmp_path, topic_id=Uuid(b"a" * 16)).close(now_ms=NOW)
     with pytest.raises(KafkaError) as caught:
