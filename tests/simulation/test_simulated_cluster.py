@@ -54,6 +54,10 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
             31202, "all", id="the last time index entry of a segment that had been flushed before was never synced"
         ),
         pytest.param(60280, "CTL", id="a topic whose deletion ended while a broker had no session was known for ever"),
+        pytest.param(
+            91027, "all", id="a topic was made anew while a broker without a session still followed the old one"
+        ),
+        pytest.param(91010, "all", id="the end of a segment was lost with the power, and the name of the next was not"),
         pytest.param(70474, "all", id="a leader wrote other batches over what it had lost with the power in its epoch"),
         pytest.param(30545, "all", id="a crash took the log start back and left the leader epochs after it"),
         pytest.param(

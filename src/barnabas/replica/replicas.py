@@ -308,17 +308,22 @@ class Replicas:
         log = self._log_dirs.get(topic_partition)
         known_id = ZERO_UUID if log is None or log.topic_id is None else log.topic_id
         if ZERO_UUID not in (topic_id, known_id) and topic_id != known_id:
-            if partition is not None or self.broker_id not in state.replicas:
+            is_gone = partition is None or self._metadata.topic_id(topic_partition.topic) != known_id
+            if not is_gone or self.broker_id not in state.replicas:
                 logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
                 return ErrorCode.INCONSISTENT_TOPIC_ID, None
-            # This broker was away when it was unassigned, or when its topic was deleted, and nobody tells it any more.
+            # This broker was away, or without a session, when it was unassigned or its topic deleted, and nobody tells it
+            # any more.
             logger.warning("the log of %s is of topic id %s, which is gone: set aside", topic_partition, known_id)
             try:
+                self._let_go(topic_partition)
+                partition = None
                 self._log_dirs.set_aside(topic_partition)
             except LogDirFailure as failure:
                 self.log_dir_failed(failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
             self._forget_high_watermark(topic_partition)
+            self._wake_all(topic_partition)
         leader_epoch = NO_EPOCH if partition is None else partition.leader_epoch
         if state.leader_epoch > leader_epoch:
             if self.broker_id not in state.replicas:
@@ -414,10 +419,7 @@ class Replicas:
         self.log_dir_moves.stop(topic_partition)
         try:
             if delete:
-                if partition is not None:
-                    del self._partitions[topic_partition]
-                    self._stir(partition)
-                    partition.forget()
+                self._let_go(topic_partition)
                 self._forget_high_watermark(topic_partition)
                 self._log_dirs.delete_async(topic_partition)
         except KafkaError as error:
@@ -425,6 +427,15 @@ class Replicas:
         finally:
             self._wake_all(topic_partition)
         return ErrorCode.NONE
+
+    def _let_go(self, topic_partition: TopicPartition) -> None:
+        """This broker neither leads nor follows it any more; what becomes of its log is for the caller."""
+        self.fetchers.remove(topic_partition)
+        self.log_dir_moves.stop(topic_partition)
+        partition = self._partitions.pop(topic_partition, None)
+        if partition is not None:
+            self._stir(partition)
+            partition.forget()
 
     def _forget_high_watermark(self, topic_partition: TopicPartition) -> None:
         """The next log of that name begins with none."""

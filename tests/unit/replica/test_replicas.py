@@ -391,6 +391,12 @@ def test_the_controllers_requests_are_fenced(tmp_path: Path) -> None:
         assert leader_and_isr(one, 2, 3, (2,), controller_epoch=5) is ErrorCode.STALE_CONTROLLER_EPOCH
         assert leader_and_isr(one, 2, 2, (2,), controller_epoch=5) is ErrorCode.STALE_CONTROLLER_EPOCH
         other = Uuid(b"another topic id")
+        known = UpdateMetadataRequest.UpdateMetadataPartitionState(leader=1, leader_epoch=3, isr=[1], replicas=[1, 2])
+        one.metadata.update(
+            UpdateMetadataRequest(
+                topic_states=[UpdateMetadataRequest.UpdateMetadataTopicState(TOPIC_PARTITION.topic, TOPIC_ID, [known])]
+            )
+        )
         assert leader_and_isr(one, 2, 9, (2,), topic_id=other, controller_epoch=5) is ErrorCode.INCONSISTENT_TOPIC_ID
         assert leader_and_isr(one, 2, 9, (2,), (2, 3), controller_epoch=5) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert one.partition.is_leader

@@ -12,7 +12,7 @@ from replica_worlds import TOPIC_ID, Node, state
 from test_replicas import TOPIC_PARTITION, Peer, play
 
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import Uuid
+from barnabas.model.ids import LEADER_DURING_DELETE, Uuid
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
@@ -131,5 +131,33 @@ def test_a_log_whose_topic_was_made_anew_while_its_broker_was_away_is_set_aside(
         assert found is not None
         assert (found.topic_id, found.log_end_offset) == (anew, 1)
         again.log_dirs.close()
+
+    asyncio.run(story())
+
+
+def test_a_replica_whose_topic_was_made_anew_while_it_had_no_session_is_let_go(tmp_path: Path) -> None:
+    """The process lived on, unassigned and untold; that its topic went is all that the controller tells everybody."""
+
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        await broker.startup()
+        broker.append(b"of the topic that is gone")
+        told = UpdateMetadataRequest.UpdateMetadataPartitionState(leader=1, isr=[1], replicas=[1])
+        topic_state = UpdateMetadataRequest.UpdateMetadataTopicState("flights", TOPIC_ID, [told])
+        broker.metadata.update(UpdateMetadataRequest(topic_states=[topic_state]))
+        anew = Uuid(b"another topic id")
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState("flights", anew, [state(1, 0, (1,), (1,), 0)])
+        request = LeaderAndIsrRequest(1, controller_epoch=1, topic_states=[topic])
+        refused = broker.replicas.become_leader_or_follower(request)
+        assert refused.topics[0].partition_errors[0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+        told.leader = LEADER_DURING_DELETE
+        broker.metadata.update(UpdateMetadataRequest(topic_states=[topic_state]))
+        taken = broker.replicas.become_leader_or_follower(request)
+        assert taken.topics[0].partition_errors[0].error_code == ErrorCode.NONE
+        assert (broker.log.topic_id, broker.log.log_end_offset) == (anew, 0)
+        assert broker.append(b"of the new one") == 0
+        await broker.stop()
+        (stray,) = Path(broker.a).parent.glob("*/*-stray")
+        assert b"of the topic that is gone" in (stray / f"{0:020}.log").read_bytes()
 
     asyncio.run(story())
