@@ -21,13 +21,16 @@ from barnabas.model.ids import TopicPartition
 from barnabas.spark.session import java_home
 from barnabas.testing import KafkaCluster
 
+DEAD_S = 12.0
+"""How long a broker stays dead: twice its session's timeout."""
+
 
 class Brokers:
     """Kills the broker that has a task, and starts it again."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
-        self._dead: list[int] = []
+        self._dead: dict[int, float] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -45,23 +48,32 @@ class Brokers:
             return next(each.broker_id for each in client.refresh([]).brokers.values() if each.port == port)
 
     def kill(self, task: str) -> int:
-        """``kill -9``; the one that was killed before is back by then."""
+        """``kill -9``; who was killed before is back in every ISR by then: one broker of three may be gone, no more."""
         self.recover()
+        _until(self._is_whole, "every replica is in sync", 100)
         broker = self.which(task)
         if isinstance(self._cluster, KafkaCluster):
             self._cluster.broker(broker).kill()
         else:
             self._cluster.kill(broker)
-        self._dead.append(broker)
+        self._dead[broker] = time.monotonic()
         return broker
 
-    def recover(self) -> None:
-        for broker in self._dead:
+    def recover(self, dead_s: float = 0.0) -> None:
+        """Starts the broker that has been dead for `dead_s` or longer."""
+        for broker in [each for each, since in self._dead.items() if time.monotonic() - since >= dead_s]:
+            del self._dead[broker]
             if isinstance(self._cluster, KafkaCluster):
                 self._cluster.broker(broker).start()
             else:
                 self._cluster.start(broker)
-        self._dead.clear()
+
+    def _is_whole(self) -> bool:
+        with BlockingCluster(self.bootstrap) as client:
+            known = client.refresh().topics
+        return all(
+            len(each.isr) == len(each.replicas) for topic in known.values() for each in topic.partitions.values()
+        )
 
 
 @contextlib.contextmanager

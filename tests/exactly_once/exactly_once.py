@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from clusters import Brokers, Standalone, brokers, standalone
+from clusters import DEAD_S, Brokers, Standalone, brokers, standalone
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -104,6 +104,9 @@ class Killer:
             return f"process {self._spark.kill_executor()}, an executor"
         return f"broker {self._kafka.kill(who)}, the {who}"
 
+    def recover(self) -> None:
+        self._kafka.recover(DEAD_S)
+
 
 def tell(began: float, what: str) -> None:
     print(f"{time.monotonic() - began:6.1f} s  {what}", file=sys.stderr, flush=True)
@@ -167,6 +170,7 @@ def watch(
             if not done.exists() and (who := asked.read_text()):
                 tell(began, f"{killer.kill(who)}, is killed")
                 done.touch()
+        killer.recover()
         died = len(list(dying.glob("died-*")))
         while told < died:
             tell(began, f"death {told + 1} of {len(deaths)}: {deaths[told]}")
