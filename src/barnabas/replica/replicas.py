@@ -312,7 +312,7 @@ class Replicas:
             if not is_gone or self.broker_id not in state.replicas:
                 logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
                 return ErrorCode.INCONSISTENT_TOPIC_ID, None
-            # This broker was away, or without a session, when it was unassigned or its topic deleted, and nobody tells it
+            # This broker was away, or had no session, when it was unassigned or its topic was deleted: nobody tells it
             # any more.
             logger.warning("the log of %s is of topic id %s, which is gone: set aside", topic_partition, known_id)
             try:
