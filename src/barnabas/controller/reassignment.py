@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 from barnabas.controller import events
 from barnabas.controller.batch import ControllerBrokerRequestBatch
 from barnabas.controller.context import ControllerContext
-from barnabas.controller.election import ReassignPartitionLeaderElectionStrategy
+from barnabas.controller.election import OfflinePartitionLeaderElectionStrategy, ReassignPartitionLeaderElectionStrategy
 from barnabas.controller.partition_state_machine import PartitionStateMachine, StateChangeFailed
 from barnabas.controller.replica_state_machine import ReplicaStateMachine
 from barnabas.controller.state_change_log import StateChangeLog, described
 from barnabas.controller.states import PartitionAndReplica, PartitionState, ReplicaState
 from barnabas.controller.topic_deletion import TopicDeletionManager
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReassignPartitionsZNode, ReplicaAssignment
@@ -224,6 +224,13 @@ class Reassignments:
             context.update_partition_full_replica_assignment(partition, reassignment)  # U2
             unneeded = [replica for replica in current.replicas if replica not in reassignment.replicas]
             await self._stop_removed_replicas(partition, unneeded)  # U3
+            if unneeded and context.current_leader(partition) == NO_BROKER:
+                # It was one of them, added by the reassignment that this one replaces. Apache's controller leaves the
+                # partition without a leader, so that those added now never get into its ISR, until another failover.
+                await self._partitions.handle_state_changes([partition], PartitionState.OfflinePartition)
+                await self._partitions.handle_state_changes(
+                    [partition], PartitionState.OnlinePartition, OfflinePartitionLeaderElectionStrategy()
+                )
         self._isr_may_change(partition)
         context.partitions_being_reassigned[partition] = None
 

@@ -586,6 +586,27 @@ def test_a_cancelled_reassignment_leaves_nothing_behind(play: Callable[[Play], N
     play(story)
 
 
+def test_a_reassignment_that_drops_the_leader_which_another_one_added_elects(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (2,))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
+        await made.alter_partition(P0, (2, 3))
+        await made.die(2)
+        await made.settled()
+        state = await made.state(P0)
+        assert (state.leader, state.isr) == (3, (3,))
+        await made.start(2)
+        await made.alter_partition(P0, (3, 2))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [2, 1]))
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((2, 1), (1,))
+        state = await made.state(P0)
+        assert (state.leader, state.isr) == (2, (2,))
+
+    play(story)
+
+
 def test_b20_a_reassignment_that_replaces_another_drops_what_only_the_first_wanted(
     play: Callable[[Play], None],
 ) -> None:
