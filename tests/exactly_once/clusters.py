@@ -49,7 +49,7 @@ class Brokers:
 
     def kill(self, task: str) -> int:
         """``kill -9``; who was killed before is back in every ISR by then: one broker of three may be gone, no more."""
-        self.recover()
+        self.recovered()
         _until(self._is_whole, "every replica is in sync", 100)
         broker = self.which(task)
         if isinstance(self._cluster, KafkaCluster):
@@ -59,9 +59,13 @@ class Brokers:
         self._dead[broker] = time.monotonic()
         return broker
 
-    def recover(self, dead_s: float = 0.0) -> None:
-        """Starts the broker that has been dead for `dead_s` or longer."""
-        for broker in [each for each, since in self._dead.items() if time.monotonic() - since >= dead_s]:
+    def recovered(self) -> None:
+        """Waits until nobody is dead."""
+        _until(lambda: self.recover() or not self._dead, "the dead are back", DEAD_S + 1)
+
+    def recover(self) -> None:
+        """Starts the broker that has been dead for long enough: Apache's ends where its old session still lives."""
+        for broker in [each for each, since in self._dead.items() if time.monotonic() - since >= DEAD_S]:
             del self._dead[broker]
             if isinstance(self._cluster, KafkaCluster):
                 self._cluster.broker(broker).start()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from clusters import DEAD_S, Brokers, Standalone, brokers, standalone
+from clusters import Brokers, Standalone, brokers, standalone
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -76,7 +76,7 @@ def main() -> int:
             "config": {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"},
         }
         starts = run(given, environment, dying, Killer(kafka, spark), deaths, began, arguments.timeout)
-        kafka.recover()
+        kafka.recovered()
         verdict = judge(kafka.bootstrap, arguments.records)
         died = len(list(dying.glob("died-*")))
     tell(began, f"{died} of {len(deaths)} deaths, {starts} starts of the query")
@@ -105,7 +105,7 @@ class Killer:
         return f"broker {self._kafka.kill(who)}, the {who}"
 
     def recover(self) -> None:
-        self._kafka.recover(DEAD_S)
+        self._kafka.recover()
 
 
 def tell(began: float, what: str) -> None:
