@@ -47,6 +47,9 @@ class LogWatch:
         self._beginnings: dict[tuple[str, str, int, int], None] = {}
         """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
+        self._deleted: dict[tuple[str, str], int] = {}
+        """By partition and topic id: up to where a replica deleted what is committed. No leader epoch tells a follower
+        that it differs before that, and nobody reads there any more."""
         self.restarts = RestartWatch(world, self)
         probes.around(Log, "opening", self._around_opening)
         probes.around(Log, "append_as_leader", self._around_append_as_leader)
@@ -180,7 +183,8 @@ class LogWatch:
             world.check("R1")
             world.check("R11")
             world.check("C5")
-            begins = not links or links[-1].last < chain.log_start
+            start = max(chain.log_start, self._deleted.get((chain.partition, chain.topic_id), 0))
+            begins = not links or links[-1].last < start
             if known is None:
                 self._known[key] = value
                 if begins:
@@ -404,6 +408,8 @@ class LogWatch:
             chain = self.chain_of(log)
             if chain is not None:
                 chain.log_start = log.log_start_offset
+                key = chain.partition, chain.topic_id
+                self._deleted[key] = max(chain.log_start, self._deleted.get(key, 0))
                 self.world.check("R11")
                 if not before <= log.log_start_offset <= max(log.high_watermark, before) <= log.log_end_offset:
                     self.world.violated(
