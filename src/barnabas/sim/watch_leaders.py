@@ -57,7 +57,8 @@ class LeaderWatch:
                 chain.partition, chain.node,
             )  # fmt: skip
         committed = self.logs.committed.get((chain.partition, chain.topic_id))
-        if committed is not None and high > before and high in committed.at:
+        begun = high > self.logs.start_of(chain)
+        if committed is not None and high > before and high in committed.at and begun:
             world.check("R2")
             mine = chain.hash_at(high)
             lossy = chain.partition in self.logs.excused or self.logs.restarts.is_wiped(chain.node, chain.partition)

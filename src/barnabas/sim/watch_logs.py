@@ -93,11 +93,15 @@ class LogWatch:
         ):
             self.excuse(partition, f"leader {leader} lost what was not synced")
 
+    def start_of(self, chain: Chain) -> int:
+        """Where the log begins, or will when it has heard what another replica deleted."""
+        return max(chain.log_start, self._deleted.get((chain.partition, chain.topic_id), 0))
+
     def holds_committed(self, chain: Chain) -> bool:
         committed = self.committed.get((chain.partition, chain.topic_id))
         if committed is None or not committed.high:
             return True
-        if chain.log_start >= committed.high:
+        if self.start_of(chain) >= committed.high:
             return True
         return chain.hash_at(committed.high) == committed.at.get(committed.high)
 
@@ -183,8 +187,7 @@ class LogWatch:
             world.check("R1")
             world.check("R11")
             world.check("C5")
-            start = max(chain.log_start, self._deleted.get((chain.partition, chain.topic_id), 0))
-            begins = not links or links[-1].last < start
+            begins = not links or links[-1].last < self.start_of(chain)
             if known is None:
                 self._known[key] = value
                 if begins:
