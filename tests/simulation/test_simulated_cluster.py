@@ -58,6 +58,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
             91027, "all", id="a topic was made anew while a broker without a session still followed the old one"
         ),
         pytest.param(91010, "all", id="the end of a segment was lost with the power, and the name of the next was not"),
+        pytest.param(100504, "all", id="a reassignment was replaced by one without the replica that led by then"),
+        pytest.param(110718, "all", id="a follower differed before what was deleted, where no leader epoch tells it"),
+        pytest.param(111418, "all", id="a leader deleted all that a follower differed in before it heard of its end"),
         pytest.param(70474, "all", id="a leader wrote other batches over what it had lost with the power in its epoch"),
         pytest.param(30545, "all", id="a crash took the log start back and left the leader epochs after it"),
         pytest.param(
