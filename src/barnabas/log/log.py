@@ -910,8 +910,7 @@ class Log:
             keep = bisect_right(self._bases, target_offset)
             self._cut_segments(self._segments[keep:])
             active = self._active = self._segments[-1]
-            target_offset = min(target_offset, active.batch_boundary(target_offset))
-            active.truncate_to(target_offset, now_ms)
+            target_offset = active.truncate_to(target_offset, now_ms)
             active.look_whether_full()
             self.log_end_offset = target_offset
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]

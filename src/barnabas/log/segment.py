@@ -290,11 +290,6 @@ class Segment:
             last = batch.next_offset
         return last
 
-    def batch_boundary(self, offset: int) -> int:
-        """The base offset of the first batch that ends at or after `offset`; `offset` itself where there is none."""
-        located = self.locate(offset)
-        return offset if located is None else next(self.batches(located[0])).base_offset
-
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
         return self.txn_index.collect(fetch_offset, upper_bound_offset, into)
 
@@ -413,9 +408,14 @@ class Segment:
         self.rolling_timestamp = None
         self.bytes_since_index_entry = 0
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cuts the first batch that ends at or after `offset` and all that follow; the segment is active again."""
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Cuts the first batch that ends at or after `offset` and all that follow; the segment is active again.
+
+        Returns where it ends: before `offset` where that lies within a batch.
+        """
         located = self.locate(offset)
+        if located is not None:
+            offset = min(offset, next(self.batches(located[0])).base_offset)
         self._forget()
         self._index(self.offset_index).truncate_to(offset)
         self._index(self.time_index).truncate_to(offset)
@@ -425,12 +425,13 @@ class Segment:
             self.cut_file()
         if self.size == 0:
             self.created_ms = now_ms
-            return
+            return offset
         # Every cut batch may have held the largest timestamp: it is looked for in what follows the last time entry.
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
         for batch in self.batches(self.offset_index.lookup(self.offset_of_max_timestamp)):
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
+        return offset
 
     # Living and dying
 
