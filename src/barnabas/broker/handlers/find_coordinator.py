@@ -60,18 +60,18 @@ async def _find(
         if not authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         name, number = TRANSACTION_STATE_TOPIC, broker.transactions.coordinator.partition_for(key)
-        partitions = broker.config.number("transaction.state.log.num.partitions")
+        count = broker.transactions.coordinator.partition_count
     elif key_type == _GROUP:
         if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, key):
             return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         name, number = GROUP_METADATA_TOPIC, broker.groups.partition_for(key)
-        partitions = broker.config.number("offsets.topic.num.partitions")
+        count = broker.groups.partition_count
     else:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {key_type}.")
     if name not in broker.metadata.image.topics:
         if await broker.topics.create_automatically(name) != ErrorCode.LEADER_NOT_AVAILABLE:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        await broker.topics.until_created([(name, partitions)], _TOPIC_MADE_MS)
+        await broker.topics.until_created([(name, count)], _TOPIC_MADE_MS)
     image = broker.metadata.image
     topic = image.topics.get(name)
     partition = None if topic is None else topic.partitions.get(number)
