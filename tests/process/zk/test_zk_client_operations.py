@@ -236,16 +236,20 @@ def test_a_chroot_is_made_once_and_hides_what_is_above(run: Run) -> None:
 def test_servers_that_are_away_are_passed_over(run: Run) -> None:
     async def play(connect: str) -> None:
         servers, _, chroot = connect.partition("/")
-        firsts = set()
-        for _ in range(12):
+        away = {"127.0.0.1:1", "127.0.0.1:2"}
+        tried_before: set[str] = set()
+        for _ in range(200):
             async with connected(f"127.0.0.1:1,{servers},127.0.0.1:2/{chroot}") as client:
                 await client.exists("/")
-                firsts.add(client._last_error.partition(": ")[0])
+                tried_before.add(client._last_error.partition(": ")[0])
                 session_id = client.session_id
                 cut(client)
                 await client.wait_until_connected()
                 assert client.session_id == session_id
-        # In any order, so that not all clients of an ensemble sit on its first server.
-        assert firsts >= {"127.0.0.1:1", "127.0.0.1:2"}
+            if away <= tried_before:
+                break
+        # In any order, so that not all clients of an ensemble sit on its first server: each of the others is the one tried
+        # right before it in a third of the orders, and missed by all 200 about once in 10**35 runs.
+        assert away <= tried_before
 
     run(play)
