@@ -159,8 +159,9 @@ class Log:
         self.segments_changed = 0
         """Counts every change of the list of segments: whoever works on old ones looks whether they are still so."""
         self.on_cleaned_offset_lowered: Callable[[], None] | None = None
-        self.on_log_start_offset_lowered: Callable[[], None] | None = None
         """Told when a truncation went below what was cleaned: other records will stand there."""
+        self.on_log_start_offset_lowered: Callable[[], None] | None = None
+        """Told when a truncation went below the log start offset: what its checkpoint says is too large now."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
         bytes that are written again and not flushed."""

@@ -415,13 +415,14 @@ class Replicas:
             leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or leader_epoch >= partition.leader_epoch
         ):
             return ErrorCode.FENCED_LEADER_EPOCH
-        self.fetchers.remove(topic_partition)
-        self.log_dir_moves.stop(topic_partition)
         try:
             if delete:
                 self._let_go(topic_partition)
                 self._forget_high_watermark(topic_partition)
                 self._log_dirs.delete_async(topic_partition)
+            else:
+                self.fetchers.remove(topic_partition)
+                self.log_dir_moves.stop(topic_partition)
         except KafkaError as error:
             return error.code
         finally:
@@ -810,13 +811,8 @@ class Replicas:
     # A log directory fails
 
     def _mark_offline(self, topic_partition: TopicPartition) -> None:
-        self.fetchers.remove(topic_partition)
-        self.log_dir_moves.stop(topic_partition)
-        partition = self._partitions.pop(topic_partition, None)
+        self._let_go(topic_partition)
         self._offline[topic_partition] = None
-        if partition is not None:
-            self._stir(partition)
-            partition.forget()
         self._wake_all(topic_partition)
 
     def _log_dir_went_offline(self, path: str, partitions: list[TopicPartition]) -> None:
