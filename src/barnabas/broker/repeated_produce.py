@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from barnabas.broker.router import Route
     from barnabas.broker.server import Broker
 
-MAX_ENVELOPES: Final = 4096
-"""So many are remembered, some 4 MB; further ones take the ordinary way."""
+MAX_ENVELOPES: Final = 16_384
+"""So many are remembered, 1 KB each; further ones take the ordinary way."""
 
 _VERSIONS: Final = range(7, ProduceRequest.max_version + 1)
 """Since 7 every compression is allowed, so that a batch's attributes need no look at the version."""
