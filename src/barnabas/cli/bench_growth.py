@@ -43,7 +43,8 @@ TABLES: Final = "growth.md"
 _GB: Final = 1_000_000_000
 _MB: Final = 1_000_000
 _RAMP_S: Final = 0.4
-"""Of load at each point before anything counts: connections, and partitions that were never written to."""
+"""Of load at each point before anything counts: connections, and a record for each partition, whose first one is not
+what its others cost."""
 _WARM_UP_TURN_S: Final = 2.0
 _DESCRIPTORS: Final = 12_000
 """One for each of 10,000 logs, and some. Barnabas' indexes take two more once a partition has more than
@@ -271,7 +272,7 @@ def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds:
 def _measured(cluster: _Cluster, load: Load, per_request: bool, seconds: float) -> tuple[float, float]:
     """Throughput and CPU in the axis' units."""
     with ProduceLoad(cluster.port, cluster.topic, load) as sending:
-        sending.run(_RAMP_S)
+        sending.run(_RAMP_S, load.partitions)
         before = cluster.cpu_s()
         sent = sending.run(seconds)
         used = cluster.cpu_s() - before

@@ -183,6 +183,7 @@ def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, fl
     newcomer = BROKERS - 1
     make_topic(subject, topic, [[0]])
     _produce(subject, topic, int(gigabytes * _GB / 1000), 1000, acks="1")
+    os.sync()  # what was written before would be in the way of the copy, more or less of it by chance
     taking_part = [_brokers(subject)[each] for each in (0, newcomer)]
     before = sum(broker.cpu_s() for broker in taking_part)
     begun = time.monotonic()

@@ -103,8 +103,11 @@ class ProduceLoad:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, seconds: float) -> Sent:
-        """Sends until the time is over or `BYTES_MAX` are sent, and waits for every answer. Raises `Refused`."""
+    def run(self, seconds: float, requests_min: int = 0) -> Sent:
+        """Sends until the time is over and so many requests are sent, or `BYTES_MAX`; waits for every answer.
+
+        Raises `Refused`.
+        """
         frames, streams = self._frames, {stream.socket.fileno(): stream for stream in self._streams}
         with select.epoll() as poll:
             started = answered = 0
@@ -131,7 +134,9 @@ class ProduceLoad:
                         started += stream.write(frames)
                         if stream.blocked != blocked:
                             poll.modify(descriptor, _wanted(stream))
-                if not ending and (time.monotonic() >= end or started >= self._requests_max):
+                if not ending and (
+                    (time.monotonic() >= end and started >= requests_min) or started >= self._requests_max
+                ):
                     ending = True
                     for stream in self._streams:
                         stream.due = 0
