@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.audit import columns_of
 from barnabas.spark.jobs.mirror import first_at_or_after
 from barnabas.spark.jobs.profile import batched, shares
-from barnabas.spark.jobs.project import make_project
+from barnabas.spark.jobs.project import make_project, run_project
 from barnabas.wire.records import Record
 
 
@@ -53,3 +54,10 @@ def test_an_example_project_is_made_in_an_empty_directory_only(tmp_path: Path) -
     assert '"127.0.0.1:1"' in files[2].read_text()
     with pytest.raises(JobError, match="not empty"):
         make_project(tmp_path / "p", "127.0.0.1:1")
+
+
+def test_a_pipeline_names_the_packages_that_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project(tmp_path / "p", "127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(JobError, match=r"need yaml, .* pip install 'pyspark\[pipelines\]'"):
+        run_project(tmp_path / "p", "local[2]")
