@@ -122,4 +122,4 @@ def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
         await consumer.close()
         return sorted(found)
 
-    return kafka.run(asyncio.wait_for(read(), 30))
+    return kafka.run(asyncio.wait_for(read(), 60))

@@ -147,7 +147,7 @@ def test_aiokafka_produces_and_consumes(cluster: Cluster) -> None:
         await consumer.start()
         found: set[int] = set()
         while len(found) < 200:
-            message = await asyncio.wait_for(consumer.getone(), 30)
+            message = await asyncio.wait_for(consumer.getone(), 60)
             found.add(int(message.value))
         await consumer.stop()
         return found

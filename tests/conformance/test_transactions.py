@@ -183,7 +183,7 @@ def test_aiokafka_commits_aborts_and_sends_offsets(cluster: Cluster) -> None:
             )
             await consumer.start()
             found: list[bytes] = []
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while len(found) < 30:
                     for messages in (await consumer.getmany(timeout_ms=500)).values():
                         found += [message.value for message in messages]
@@ -192,7 +192,7 @@ def test_aiokafka_commits_aborts_and_sends_offsets(cluster: Cluster) -> None:
             async with producer.transaction():
                 await producer.send(topic, b"with offsets", partition=0)
                 await producer.send_offsets_to_transaction(positions, topic)
-            async with asyncio.timeout(30):  # the markers follow the answer to the commit
+            async with asyncio.timeout(60):  # the markers follow the answer to the commit
                 for each, position in positions.items():
                     while await consumer.committed(each) != position:  # noqa: ASYNC110 - a fact of other processes
                         await asyncio.sleep(0.01)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 REPOSITORY = Path(__file__).parents[2]
 
 
-def eventually(fact: Callable[[], T], *, within: float = 30.0, what: str = "") -> T:
+def eventually(fact: Callable[[], T], *, within: float = 60.0, what: str = "") -> T:
     """The first true value of `fact`; fails with its last value or error when none comes in time."""
     deadline = time.monotonic() + within
     last: object = None
@@ -80,13 +80,13 @@ class Process:
             self.signal(signal.SIGKILL)
             self.wait()
 
-    def stop(self, within: float = 30.0) -> int:
+    def stop(self, within: float = 60.0) -> int:
         """As an operator: SIGTERM, and wait. Returns the exit code."""
         if self.running:
             self.signal(signal.SIGTERM)
         return self.wait(within)
 
-    def wait(self, within: float = 30.0) -> int:
+    def wait(self, within: float = 60.0) -> int:
         assert self.process is not None
         return self.process.wait(within)
 

@@ -57,7 +57,7 @@ def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
         await consumer.close()
         return sorted(found)
 
-    return kafka.run(asyncio.wait_for(read(), 20))
+    return kafka.run(asyncio.wait_for(read(), 60))
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])

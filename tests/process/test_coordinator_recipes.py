@@ -65,11 +65,11 @@ def test_a_lock_has_one_holder(clients: list[KazooClient], path: str) -> None:
 def test_readers_share_what_a_writer_has_alone(clients: list[KazooClient], path: str) -> None:
     readers = [clients[number].ReadLock(path) for number in range(3)]
     writer = clients[3].WriteLock(path)
-    assert all(reader.acquire(timeout=10) for reader in readers)
+    assert all(reader.acquire(timeout=60) for reader in readers)
     assert not writer.acquire(blocking=False)
     for reader in readers:
         reader.release()
-    assert writer.acquire(timeout=10)
+    assert writer.acquire(timeout=60)
     assert not clients[0].ReadLock(path).acquire(blocking=False)
     writer.release()
 

@@ -200,7 +200,7 @@ def test_expiry_ends_a_story_that_a_hook_waits_for(run: Run) -> None:
             client.register_state_change_handler(StateChangeHandler("controller", before, after.set))
             task = asyncio.create_task(event())
             await expire(client)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await after.wait()
             await task
 
@@ -326,7 +326,7 @@ def test_kazoo_reads_what_we_wrote_and_fires_our_watches(run: Run) -> None:
             assert BrokerIdZNode.decode(1, data, stat.czxid) == dataclasses.replace(BROKER, epoch=epoch)
             assert stat.ephemeralOwner == client.session_id
             assert sorted(children) == ["ids", "seqid", "topics"]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await changed.wait()
             assert await zk.get_full_replica_assignment_for_topics(["made-by-kazoo"]) == {
                 TopicPartition("made-by-kazoo", 0): ReplicaAssignment((1,))

@@ -32,7 +32,7 @@ def _server_of(ensemble: apache.ZooKeeperEnsemble, client: ZooKeeperClient) -> i
 
 
 async def _connected(client: ZooKeeperClient) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await client.wait_until_connected()
 
 
@@ -112,7 +112,7 @@ def test_a_server_that_only_falls_silent_is_left(ensemble: apache.ZooKeeperEnsem
             ensemble.pause(number)
             try:
                 with pytest.raises(ConnectionLoss):  # nobody knows whether it was done
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(60):
                         await client.set("/silent/ephemeral", b"1")
                 await _connected(client)
                 assert client.session_id == session_id

@@ -32,7 +32,7 @@ async def connected(connect: str, session_timeout_ms: int = 6000, **options: Any
         await client.close()
 
 
-async def until(fact: Callable[[], bool], timeout_s: float = 20) -> None:
+async def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
     async with asyncio.timeout(timeout_s):
         while not fact():  # noqa: ASYNC110 - the fact is another process's
             await asyncio.sleep(0.005)

@@ -91,7 +91,7 @@ def play(story: Callable[[GroupCoordinator, MemoryLog], Awaitable[None]], log: M
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0)
 

@@ -188,7 +188,7 @@ def new_leaders() -> Leaders:
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.001)
 

@@ -65,7 +65,7 @@ async def fetch(broker: Broker, rack: str, offset: int = 0, epoch: int = 0) -> F
         fetch_only_leader=False,
     )
     asked = FetchRequest.FetchPartition(0, epoch, offset, -1, 0, 1 << 20)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         ((_, data),) = await broker.replicas.fetch(params, [(KEY, asked)])
     return data
 

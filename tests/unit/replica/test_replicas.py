@@ -198,7 +198,7 @@ def leader_and_isr(
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not fact():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -70,7 +70,7 @@ def play(tmp_path: Path) -> Callable[[Play], None]:
         tasks = Tasks(lambda _, error: failures.append(error))
         manager = ZkAlterPartitionManager(runtime.clock, zk, tasks)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await story(Leader(zk, manager))
         finally:
             manager.close()
