@@ -248,8 +248,8 @@ def test_servers_that_are_away_are_passed_over(run: Run) -> None:
                 assert client.session_id == session_id
             if away <= tried_before:
                 break
-        # In any order, so that not all clients of an ensemble sit on its first server: each of the others is the one tried
-        # right before it in a third of the orders, and missed by all 200 about once in 10**35 runs.
+        # In any order, so that not all clients of an ensemble sit on its first server: each of those that are away is
+        # tried last before it in a third of the orders, and missed by all 200 about once in 10**35 runs.
         assert away <= tried_before
 
     run(play)
