@@ -12,6 +12,7 @@ from barnabas.spark.filters import Pushed
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import Bounds, DataLoss, OffsetRange, cut
 from barnabas.spark.topics import bounds, covered, resolved
+from barnabas.spark.worker import keep_libraries
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,6 +97,7 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     from barnabas.spark.compiled import takes_compiled
     from barnabas.spark.fetching import fetched
 
+    keep_libraries()
     global _records_here
     wanted = partition.offset_range
     _records_here += wanted.size

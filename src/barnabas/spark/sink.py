@@ -18,6 +18,7 @@ from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote
 from barnabas.spark.one_transaction import OneTransaction
 from barnabas.spark.sink_options import Delivery, SinkOptions
 from barnabas.spark.task_transactions import TaskTransactions
+from barnabas.spark.worker import keep_libraries
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,6 +40,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._deliverer = AtLeastOnce(SinkOptions.parse(options, schema, streaming=False))
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        keep_libraries()
         context = TaskContext.get()
         assert context is not None
         with connected(self._deliverer.options.access) as cluster:
@@ -68,6 +70,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return self.__dict__
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        keep_libraries()
         context = TaskContext.get()
         assert context is not None
         attempt = Attempt(

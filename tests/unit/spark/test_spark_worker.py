@@ -1,0 +1,32 @@
+"""What a Python worker keeps from one task to the next."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from barnabas.spark import worker
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_frozen() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_what_was_imported_is_spared_by_later_collections_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_modules_kept", 0)
+    gc.unfreeze()
+    worker.keep_libraries()
+    kept = gc.get_freeze_count()
+    assert kept > 10_000
+    made_by_a_task = [[] for _ in range(1000)]
+    worker.keep_libraries()
+    assert gc.get_freeze_count() <= kept, "a task's own objects are collected as ever"
+    monkeypatch.setitem(sys.modules, "a_library", ModuleType("a_library"))
+    worker.keep_libraries()
+    assert gc.get_freeze_count() >= kept + len(made_by_a_task)
