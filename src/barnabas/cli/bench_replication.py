@@ -155,8 +155,8 @@ def _replicate(subject: Subject, topic: str, megabytes: int, requests: int) -> d
         latencies = sorted(alone.latencies_ms())
     values["p50"] = latencies[len(latencies) // 2]
     values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
-    with SmallRequests(subject.ports[0], topic, _FIVE, requests) as load:
-        values["five"] = load.requests / load.run()
+    with SmallRequests(subject.ports[0], topic, _FIVE, requests) as five:
+        values["five"] = five.requests / five.run()
     drop_topic(subject, topic)
     for size in (1000, 100):
         # Of small records a fifth of the bytes: the client is what they cost most.

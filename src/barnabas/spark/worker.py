@@ -1,7 +1,7 @@
 """What a task does for the tasks behind it in the same Python worker.
 
 Spark's worker collects all garbage after each task, and looks through every object for it: with numpy, pyarrow and
-numba there that was two thirds of what the tasks of a stream cost. What libraries have made stays as long as the process.
+numba there that was two thirds of what a stream's tasks cost. What libraries make stays as long as the process.
 """
 
 from __future__ import annotations
