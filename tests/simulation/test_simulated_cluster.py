@@ -59,6 +59,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         ),
         pytest.param(91010, "all", id="the end of a segment was lost with the power, and the name of the next was not"),
         pytest.param(100504, "all", id="a reassignment was replaced by one without the replica that led by then"),
+        pytest.param(130267, "all", id="a reassignment was replaced by one without the last replica in sync"),
         pytest.param(110718, "all", id="a follower differed before what was deleted, where no leader epoch tells it"),
         pytest.param(111418, "all", id="a leader deleted all that a follower differed in before it heard of its end"),
         pytest.param(70474, "all", id="a leader wrote other batches over what it had lost with the power in its epoch"),

@@ -64,6 +64,24 @@ def validate_replicas(
     return None
 
 
+def validate_isr_stays(
+    context: ControllerContext, partition: TopicPartition, reassignment: ReplicaAssignment
+) -> KafkaError | None:
+    """Why `partition` can't be moved so, where it would leave its last in-sync replica behind; None where it can.
+
+    One that replaces or cancels another may drop all that the other had added, and only these may be in sync. Apache
+    Kafka's controller drops them in ZooKeeper mode, and with them what is committed; in KRaft mode it refuses as here.
+    """
+    leadership = context.partition_leadership_info(partition)
+    if leadership is None or any(replica in reassignment.replicas for replica in leadership.leader_and_isr.isr):
+        return None
+    return KafkaError(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"Of the replicas {list(reassignment.replicas)} none is in sync, and the in-sync replicas "
+        f"{list(leadership.leader_and_isr.isr)} of partition {partition} would be dropped.",
+    )
+
+
 def build_reassignment(
     context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None
 ) -> ReplicaAssignment | None:
@@ -146,6 +164,10 @@ class Reassignments:
             deleted = self._deletion.is_topic_queued_up_for_deletion(partition.topic)
             if deleted or not self._context.partition_replica_assignment(partition):
                 outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+                continue
+            refused = validate_isr_stays(self._context, partition, reassignment)
+            if refused is not None:
+                outcomes[partition] = refused
                 continue
             went_on = await self._go_on(partition, reassignment)
             outcomes[partition] = None if went_on else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

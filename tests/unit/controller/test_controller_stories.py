@@ -607,6 +607,28 @@ def test_a_reassignment_that_drops_the_leader_which_another_one_added_elects(pla
     play(story)
 
 
+def test_a_reassignment_that_would_drop_the_last_replica_in_sync_is_refused(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (2,))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
+        await made.alter_partition(P0, (2, 3))
+        await made.die(2)
+        await made.settled()
+        under_way = await assignment(made, P0)
+        for target in ([2, 1], None):
+            answer = await made.controller.alter_partition_reassignments(reassigning(P0, target))
+            (refused,) = answer.responses[0].partitions
+            assert refused.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            assert "in-sync replicas [3] of partition t-0 would be dropped" in refused.error_message
+        await made.settled()
+        assert await assignment(made, P0) == under_way
+        state = await made.state(P0)
+        assert (state.leader, state.isr) == (3, (3,))
+
+    play(story)
+
+
 def test_b20_a_reassignment_that_replaces_another_drops_what_only_the_first_wanted(
     play: Callable[[Play], None],
 ) -> None:
