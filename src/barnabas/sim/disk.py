@@ -34,14 +34,14 @@ class Inode:
         self.durable = bytearray()
         self.dirty: dict[int, None] = {}
         self.forsaken: dict[int, None] = {}
-        """Pages that count as clean since an fsync of them failed, and are not on the platter: nobody can tell."""
+        """Pages that counted as clean since an fsync of them failed, and are not on the platter: nobody can tell. They
+        get there when they are written to and synced again."""
         self.modified_ms = 0
         """By the clock of the machine that wrote last. It is told at once and survives every loss of power."""
 
     def touch(self, start: int, end: int) -> None:
         for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
             self.dirty[page] = None
-            self.forsaken.pop(page, None)
 
     @property
     def is_synced(self) -> bool:
@@ -56,6 +56,7 @@ class Inode:
         for page in self.dirty:
             start = page * PAGE
             durable[start : start + PAGE] = cached[start : start + PAGE]
+            self.forsaken.pop(page, None)
         self.dirty.clear()
 
     def lose_dirty_pages(self) -> None:

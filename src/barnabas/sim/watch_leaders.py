@@ -101,7 +101,7 @@ class LeaderWatch:
             )  # fmt: skip
         self._leader_high[key] = high
         self._commit(chain, high)
-        self._on_every_member(chain, high, partition.assigned_replicas)
+        self._on_every_member(chain, high, partition.leader_epoch, partition.assigned_replicas)
 
     def _nothing_holds_it_back(self, partition: Partition, now_ms: int) -> None:
         """R6: it is as high as the maximal ISR allows, and live followers that are caught up (KAFKA-13091, 15021)."""
@@ -167,12 +167,14 @@ class LeaderWatch:
         committed.at[high] = value
         committed.high = max(committed.high, high)
 
-    def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
+    def _on_every_member(self, chain: Chain, high: int, leader_epoch: int, assigned: tuple[int, ...]) -> None:
         """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""
         world = self.world
         state = world.state(chain.partition)
         if state is None or self.logs.may_be_unclean(chain.partition):
             return
+        if chain.partition in self.logs.excused and leader_epoch < state["leader_epoch"]:
+            return  # a leader of the time before what was committed was lost; it has not heard of it yet
         world.check("R4")
         for member in state["isr"]:
             name = broker_name(member)
