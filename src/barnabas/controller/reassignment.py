@@ -70,7 +70,8 @@ def validate_isr_stays(
     """Why `partition` can't be moved so, where it would leave its last in-sync replica behind; None where it can.
 
     One that replaces or cancels another may drop all that the other had added, and only these may be in sync. Apache
-    Kafka's controller drops them in ZooKeeper mode, and with them what is committed; in KRaft mode it refuses as here.
+    Kafka's controller drops them in ZooKeeper mode, and with them what is committed; in KRaft mode it refuses to cancel
+    so (``PartitionReassignmentRevert``).
     """
     leadership = context.partition_leadership_info(partition)
     if leadership is None or any(replica in reassignment.replicas for replica in leadership.leader_and_isr.isr):
