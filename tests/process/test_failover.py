@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ from cluster import Cluster, running, until
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import TopicMetadata
@@ -20,7 +22,7 @@ TOPIC = "survivors"
 
 
 class Writer(threading.Thread):
-    """Produces numbered records, idempotent and acks=all, until it is told to stop."""
+    """Produces numbered records, idempotent and acks=all, until the `with` block it writes in is left."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -28,6 +30,15 @@ class Writer(threading.Thread):
         self.errors: list[str] = []
         self.stopping = False
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all"})
+
+    def __enter__(self) -> Writer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Also where the test has failed: librdkafka would go on telling the next tests' stderr what it misses."""
+        self.stopping = True
+        self.join(90)
 
     def run(self) -> None:
         number = 0
@@ -75,34 +86,33 @@ def test_no_acknowledged_record_is_lost_when_the_controller_and_then_a_leader_di
         until(lambda: all_in_sync(cluster), "every replica in sync")
         zookeeper = KazooClient(cluster.zookeeper)
         zookeeper.start(20)
-        writer = Writer(cluster.bootstrap)
-        writer.start()
-        until(lambda: len(writer.acknowledged) > 200, "the first records")
 
         def controller() -> int | None:
-            found = zookeeper.exists("/controller")
-            return json.loads(zookeeper.get("/controller")[0])["brokerid"] if found else None
+            with contextlib.suppress(NoNodeError):
+                return int(json.loads(zookeeper.get("/controller")[0])["brokerid"])
+            return None
 
-        epoch = int(zookeeper.get("/controller_epoch")[0])
-        first = controller()
-        assert first is not None
-        cluster.kill(first)
-        until(lambda: controller() not in (None, first), "another controller")
-        assert int(zookeeper.get("/controller_epoch")[0]) == epoch + 1
-        until(lambda: gone_from_every_isr(cluster, first), "new leaders, and an ISR without the dead broker")
-        cluster.up()
-        until(lambda: all_in_sync(cluster), "the broker back in every ISR", 90)
+        with Writer(cluster.bootstrap) as writer:
+            until(lambda: len(writer.acknowledged) > 200, "the first records")
 
-        leader = next(broker for broker in range(3) if broker not in (controller(), first))
-        cluster.kill(leader)
-        until(lambda: gone_from_every_isr(cluster, leader), "new leaders again")
-        count = len(writer.acknowledged)
-        until(lambda: len(writer.acknowledged) > count + 200, "records are acknowledged with two brokers")
-        cluster.up()
-        until(lambda: all_in_sync(cluster), "everyone back in every ISR", 90)
+            epoch = int(zookeeper.get("/controller_epoch")[0])
+            first = controller()
+            assert first is not None
+            cluster.kill(first)
+            until(lambda: controller() not in (None, first), "another controller")
+            assert int(zookeeper.get("/controller_epoch")[0]) == epoch + 1
+            until(lambda: gone_from_every_isr(cluster, first), "new leaders, and an ISR without the dead broker")
+            cluster.up()
+            until(lambda: all_in_sync(cluster), "the broker back in every ISR", 90)
 
-        writer.stopping = True
-        writer.join(90)
+            leader = next(broker for broker in range(3) if broker not in (controller(), first))
+            cluster.kill(leader)
+            until(lambda: gone_from_every_isr(cluster, leader), "new leaders again")
+            count = len(writer.acknowledged)
+            until(lambda: len(writer.acknowledged) > count + 200, "records are acknowledged with two brokers")
+            cluster.up()
+            until(lambda: all_in_sync(cluster), "everyone back in every ISR", 90)
+
         zookeeper.stop()
         assert writer.errors == []
         found = everything(cluster)
