@@ -106,6 +106,7 @@ class Broker:
 
 
 async def until(fact: Callable[[], bool]) -> None:
+    """Looks at every turn of the loop: what goes on in pieces is caught in its middle."""
     async with asyncio.timeout(60):
         while not fact():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
