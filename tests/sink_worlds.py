@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,12 +10,9 @@ import pyarrow
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.spark.delivery import Attempt, Step, TaskWrote
 from barnabas.spark.sink import _DELIVERERS
 from barnabas.spark.sink_options import SinkOptions
-from barnabas.testing import KafkaCluster
 
 SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
 ARROW = pyarrow.schema([("value", pyarrow.binary()), ("partition", pyarrow.int32())])
@@ -101,25 +97,3 @@ class Query:
             except Exception:
                 self.deliverer().abort(cluster, wrote)
                 raise
-
-
-def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
-    """What a committed read gives when no transaction is open any more."""
-
-    async def read() -> list[bytes]:
-        partitions = await kafka.partitions_of(topic)
-        while True:
-            ends = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST))
-            stable = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_COMMITTED)
-            if all(stable[each].offset == ends[each].offset for each in partitions):
-                break
-            await asyncio.sleep(0.01)
-        consumer = Consumer(kafka.client, isolation_level=READ_COMMITTED, max_wait_ms=20)
-        await consumer.assign(dict.fromkeys([each for each in partitions if ends[each].offset], EARLIEST))
-        found: list[bytes] = []
-        while any(consumer.position(each) < ends[each].offset for each in consumer.assignment):
-            found += [each.record.value or b"" for each in await consumer.poll(50)]
-        await consumer.close()
-        return sorted(found)
-
-    return kafka.run(asyncio.wait_for(read(), 60))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
+from committed_records import committed
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer, BlockingTransactionalProducer
 from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, committed_offsets
-from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, CommittedOffset
+from barnabas.client.offsets import CommittedOffset
 from barnabas.client.partitioner import partition_for_key
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -36,28 +35,6 @@ def client(kafka: KafkaCluster) -> Iterator[BlockingCluster]:
 
 def values(kafka: KafkaCluster, topic: str) -> list[bytes]:
     return sorted(each.value or b"" for each in kafka.records(topic))
-
-
-def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
-    """What a committed read gives when no transaction is open any more."""
-
-    async def read() -> list[bytes]:
-        partitions = await kafka.partitions_of(topic)
-        while True:
-            ends = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST))
-            stable = await kafka.client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_COMMITTED)
-            if all(stable[each].offset == ends[each].offset for each in partitions):
-                break
-            await asyncio.sleep(0.01)
-        consumer = Consumer(kafka.client, isolation_level=READ_COMMITTED)
-        await consumer.assign(dict.fromkeys(partitions, EARLIEST))
-        found: list[bytes] = []
-        while any(consumer.position(each) < ends[each].offset for each in partitions):
-            found += [each.record.value or b"" for each in await consumer.poll(1000)]
-        await consumer.close()
-        return sorted(found)
-
-    return kafka.run(asyncio.wait_for(read(), 60))
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])

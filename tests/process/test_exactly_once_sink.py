@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from sink_worlds import CONFIG, Died, Query, committed
+from committed_records import committed
+from sink_worlds import CONFIG, Died, Query
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions

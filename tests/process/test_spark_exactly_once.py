@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from committed_records import committed
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from sink_worlds import CONFIG, committed
+from sink_worlds import CONFIG
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer
