@@ -586,16 +586,21 @@ def test_a_cancelled_reassignment_leaves_nothing_behind(play: Callable[[Play], N
     play(story)
 
 
+async def led_by_a_replica_that_a_reassignment_added(made: World) -> None:
+    """`P0` was 2's, is on its way to 3 and 4, and 3 alone is in sync: 2 died when 3 had caught up."""
+    await made.start(1, 2, 3, 4)
+    await made.create("t", (2,))
+    await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
+    await made.alter_partition(P0, (2, 3))
+    await made.die(2)
+    await made.settled()
+    state = await made.state(P0)
+    assert (state.leader, state.isr) == (3, (3,))
+
+
 def test_a_reassignment_that_drops_the_leader_which_another_one_added_elects(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
-        await made.start(1, 2, 3, 4)
-        await made.create("t", (2,))
-        await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
-        await made.alter_partition(P0, (2, 3))
-        await made.die(2)
-        await made.settled()
-        state = await made.state(P0)
-        assert (state.leader, state.isr) == (3, (3,))
+        await led_by_a_replica_that_a_reassignment_added(made)
         await made.start(2)
         await made.alter_partition(P0, (3, 2))
         await made.controller.alter_partition_reassignments(reassigning(P0, [2, 1]))
@@ -609,12 +614,7 @@ def test_a_reassignment_that_drops_the_leader_which_another_one_added_elects(pla
 
 def test_a_reassignment_that_would_drop_the_last_replica_in_sync_is_refused(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
-        await made.start(1, 2, 3, 4)
-        await made.create("t", (2,))
-        await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
-        await made.alter_partition(P0, (2, 3))
-        await made.die(2)
-        await made.settled()
+        await led_by_a_replica_that_a_reassignment_added(made)
         under_way = await assignment(made, P0)
         for target in ([2, 1], None):
             answer = await made.controller.alter_partition_reassignments(reassigning(P0, target))
