@@ -33,7 +33,7 @@ from barnabas.cli.bench import Figure, Running, console, shown
 from barnabas.cli.bench_controller import BROKERS, Subject
 from barnabas.cli.bench_plots import Panel, draw, medians, short
 from barnabas.cli.output import CommandError
-from barnabas.cli.produce_load import Load, ProduceLoad
+from barnabas.cli.produce_load import Load, ProduceLoad, measured
 
 OTHER: Final = "Apache Kafka 3.9.1"
 RESULTS: Final = "growth.json"
@@ -42,9 +42,6 @@ TABLES: Final = "growth.md"
 """The same as tables, with the plots."""
 _GB: Final = 1_000_000_000
 _MB: Final = 1_000_000
-_RAMP_S: Final = 0.4
-"""Of load at each point before anything counts: connections, and a record for each partition, whose first one is not
-what its others cost."""
 _WARM_UP_TURN_S: Final = 2.0
 _DESCRIPTORS: Final = 12_000
 """One for each of 10,000 logs, and some. Barnabas' indexes take two more once a partition has more than
@@ -271,11 +268,7 @@ def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds:
 
 def _measured(cluster: _Cluster, load: Load, per_request: bool, seconds: float) -> tuple[float, float]:
     """Throughput and CPU in the axis' units."""
-    with ProduceLoad(cluster.port, cluster.topic, load) as sending:
-        sending.run(_RAMP_S, load.partitions)
-        before = cluster.cpu_s()
-        sent = sending.run(seconds)
-        used = cluster.cpu_s() - before
+    sent, used = measured(cluster.port, cluster.topic, load, seconds, cluster.cpu_s)
     if per_request:
         return sent.requests / sent.seconds, used / sent.requests * 1e6
     sent_bytes = sent.requests * load.value_bytes

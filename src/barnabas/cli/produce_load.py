@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,6 +22,9 @@ from barnabas.wire.records import Record, build_batch
 BYTES_MAX: Final = 1_000_000_000
 """Of one run: beyond it the disk is measured."""
 _RECORD_OVERHEAD_BYTES: Final = 10
+_RAMP_S: Final = 0.4
+"""Of load before anything counts: connections, and a record for each partition, whose first one is not what its others
+cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,15 @@ class ProduceLoad:
                     for stream in self._streams:
                         stream.due = 0
             return Sent(answered, time.monotonic() - begun)
+
+
+def measured(port: int, topic: str, load: Load, seconds: float, cpu_s: Callable[[], float]) -> tuple[Sent, float]:
+    """What `load` sends in so many seconds behind the ramp, and how much `cpu_s` rose by it. Raises `Refused`."""
+    with ProduceLoad(port, topic, load) as sending:
+        sending.run(_RAMP_S, load.partitions)
+        before = cpu_s()
+        sent = sending.run(seconds)
+        return sent, cpu_s() - before
 
 
 def _wanted(stream: _Stream) -> int:
