@@ -205,9 +205,13 @@ def _begins_before(segments: list[Segment], log_start_offset: int, epochs: Leade
 def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
     epochs.clear()
     for segment in segments:
-        yield from _each_batch(
-            segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
-        )
+        try:
+            yield from _each_batch(
+                segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
+            )
+        except CorruptBatch as error:
+            # As in `replaying_producers`: it was flushed, a reader will be told of it, and the log still opens.
+            logger.error("leader epochs may be incomplete: %s", error)
     epochs.write()
 
 

@@ -547,6 +547,19 @@ def test_lost_leader_epochs_are_read_from_the_batches(tmp_path: Path, content: b
     assert [tuple(entry) for entry in open_log(tmp_path).leader_epochs.entries] == [(1, 0), (4, 1)]
 
 
+def test_lost_leader_epochs_of_a_log_with_a_damaged_segment_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, "a", epoch=1)
+    append(log, "b", epoch=2)
+    log.roll(now_ms=NOW)
+    append(log, "c", epoch=4)
+    log.close(now_ms=NOW)
+    (tmp_path / "flights-0" / "leader-epoch-checkpoint").unlink()
+    damaged = tmp_path / "flights-0" / f"{0:020d}.log"
+    os.truncate(damaged, damaged.stat().st_size - 1)
+    assert [tuple(entry) for entry in open_log(tmp_path, clean=True).leader_epochs.entries] == [(1, 0), (4, 2)]
+
+
 def test_a_torn_producer_snapshot_is_replaced_by_reading_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for sequence in range(3):
