@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -102,6 +102,8 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _CLIENT: Final = AppendOrigin.CLIENT
 _STAMP: Final = Struct(">qii").pack_into
 """Base offset, length and leader epoch: the head of a batch, which its CRC does not cover."""
+_NOT_PLAIN: Final = CONTROL | TRANSACTIONAL
+"""A batch without these attributes is data of no transaction."""
 
 
 class Log:
@@ -494,6 +496,7 @@ class Log:
                 size,
                 record_count,
                 False,
+                view,
             ),
         )
 
@@ -518,17 +521,16 @@ class Log:
 
     # Appending as a follower
 
-    def append_as_follower(self, records: Bytes, *, now_ms: int) -> AppendInfo | None:
+    def append_as_follower(self, records: Bytes, *, now_ms: int) -> bool:
         """Appends what the leader sent, offsets and epochs as they are; a partial batch at the end is left out.
 
-        Returns None when there was no whole batch. Raises CORRUPT_MESSAGE, `UnexpectedAppendOffset`, `LogDirFailure`.
+        False when there was no whole batch. Raises CORRUPT_MESSAGE, `UnexpectedAppendOffset`, `LogDirFailure`.
         """
-        self.log_dir.check_online()
+        if self.log_dir.failure is not None:
+            self.log_dir.check_online()
         view = memoryview(records)
         batches: list[tuple[int, StoredBatch]] = []
         next_offset = self.log_end_offset
-        max_timestamp = NO_TIMESTAMP
-        count = 0
         try:
             for start, batch in batches_in(view):
                 if not crc_is_valid(view, start, batch):
@@ -545,17 +547,16 @@ class Log:
                         self.topic_partition, f"Out of order offsets: {batch.base_offset} after {next_offset - 1}"
                     )
                 batches.append((start, batch))
-                next_offset = batch.next_offset
-                max_timestamp = max(max_timestamp, batch.max_timestamp)
-                count += batch.record_count
+                next_offset = batch.last_offset + 1
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None
         if not batches:
-            return None
+            return False
+        producers = self.producers
         interval = self.settings.index_interval_bytes
         try:
             for run in self._runs(batches, now_ms):
-                start, first = run[0]
+                start = run[0][0]
                 end = run[-1][0] + run[-1][1].size
                 segment = self._active
                 position = segment.size
@@ -564,35 +565,43 @@ class Log:
                         self.leader_epochs.assign(batch.leader_epoch, batch.base_offset)
                 segment.file.pwrite(view[start:end], position)
                 for at, batch in run:
+                    last_offset = batch.last_offset
                     segment.note(
                         position + at - start,
                         batch.size,
                         batch.base_offset,
-                        batch.last_offset,
+                        last_offset,
                         batch.max_timestamp,
                         interval,
                     )
-                    self.log_end_offset = batch.next_offset
+                    self.log_end_offset = last_offset + 1
                     if batch.producer_id != NO_PRODUCER_ID:
-                        self._take_stored(segment, batch, view[at : at + batch.size])
-                    self.producers.map_end_offset = batch.next_offset
+                        if batch.attributes & _NOT_PLAIN:
+                            self._take_stored(segment, batch, view[at : at + batch.size])
+                        else:
+                            producers.append_plain(batch)
+                    producers.map_end_offset = last_offset + 1
         except OSError as error:
             raise self._failed(error, "appending to the log") from error
-        first, last = batches[0][1], batches[-1]
         if next_offset - self.recovery_point >= self.settings.flush_messages:
             self.flush(now_ms=now_ms)
-        return AppendInfo(
-            first.base_offset,
-            next_offset - 1,
-            NO_TIMESTAMP,
-            self.log_start_offset,
-            max_timestamp,
-            last[0] + last[1].size,
-            count,
-        )
+        return True
 
-    def _runs(self, batches: list[tuple[int, StoredBatch]], now_ms: int) -> Iterator[list[tuple[int, StoredBatch]]]:
+    def _runs(self, batches: list[tuple[int, StoredBatch]], now_ms: int) -> Iterable[list[tuple[int, StoredBatch]]]:
         """The batches in groups that each go into one segment with one write; rolls between them."""
+        segment = self._active
+        first, (start, last) = batches[0][1], batches[-1]
+        if (
+            segment.size + start + last.size <= self.settings.segment_bytes
+            and segment.fits(last.last_offset)
+            and not self._should_roll(segment, first.last_offset, first.max_timestamp, now_ms)
+        ):
+            return (batches,)
+        return self._runs_between_rolls(batches, now_ms)
+
+    def _runs_between_rolls(
+        self, batches: list[tuple[int, StoredBatch]], now_ms: int
+    ) -> Iterator[list[tuple[int, StoredBatch]]]:
         run: list[tuple[int, StoredBatch]] = []
         run_size = 0
         for entry in batches:
@@ -988,7 +997,8 @@ class Log:
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Moves the log start offset forward. Raises OFFSET_OUT_OF_RANGE beyond the high watermark."""
-        self.log_dir.check_online()
+        if self.log_dir.failure is not None:
+            self.log_dir.check_online()
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.batches import StoredBatch
+from barnabas.log.batches import CONTROL, TRANSACTIONAL, StoredBatch
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
@@ -377,6 +377,9 @@ class ProducerState:
         """Takes up a batch that is in the log already: on a follower, and while a log is loaded."""
         if batch.producer_id == NO_PRODUCER_ID:
             return None
+        if not batch.attributes & (CONTROL | TRANSACTIONAL):
+            self.append_plain(batch)
+            return None
         if batch.is_control:
             read = marker()
             if read is None:  # compaction left the batch without its record: the transaction is gone from the log
@@ -392,9 +395,23 @@ class ProducerState:
             batch.base_offset,
             batch.last_offset,
             batch.max_timestamp,
-            is_transactional=batch.is_transactional,
+            is_transactional=True,
         )
         return None
+
+    def append_plain(self, batch: StoredBatch) -> None:
+        """As `append_stored`, for data of no transaction."""
+        first_sequence, first_offset, last_offset = batch.base_sequence, batch.base_offset, batch.last_offset
+        self.append_data(
+            batch.producer_id,
+            batch.producer_epoch,
+            first_sequence,
+            (first_sequence + last_offset - first_offset) & 0x7FFFFFFF if first_sequence >= 0 else -1,
+            first_offset,
+            last_offset,
+            batch.max_timestamp,
+            is_transactional=False,
+        )
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Ended transactions whose marker is replicated hold nothing back any more."""

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.doors import Bytes
 
 
 class AppendOrigin(Enum):
@@ -27,6 +28,8 @@ class AppendInfo(NamedTuple):
     size: int
     record_count: int
     duplicate: bool = False
+    records: Bytes = b""
+    """What a leader's append wrote, as it stands in the log now."""
 
 
 class LogOffsetMetadata(NamedTuple):

@@ -153,6 +153,13 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader_id == self._surroundings.broker_id and self.log is not None
 
+    def leads_in(self, leader_epoch: int) -> bool:
+        return (
+            self.leader_epoch == leader_epoch
+            and self.leader_id == self._surroundings.broker_id
+            and self.log is not None
+        )
+
     @property
     def topic_id(self) -> Uuid:
         return ZERO_UUID if self.log is None or self.log.topic_id is None else self.log.topic_id
@@ -176,6 +183,11 @@ class Partition:
         minimum = self.log.settings.min_insync_replicas
         replicas = len(self.progress) + 1
         return minimum if minimum < replicas else replicas
+
+    def _lacks_min_isr(self, log: Log) -> bool:
+        in_sync = len(self.isr_state.isr)
+        # There are mostly as many as are asked for, and then how many replicas there are does not matter.
+        return in_sync < log.settings.min_insync_replicas and in_sync < self.effective_min_isr
 
     def local_log(self) -> Log:
         if self.log is None:
@@ -307,15 +319,12 @@ class Partition:
     ) -> tuple[AppendInfo, bool]:
         """Appends, and tells whether the high watermark rose by it. NOT_ENOUGH_REPLICAS means nothing was appended."""
         log = self.leader_log()
-        if required_acks == -1:
-            in_sync = len(self.isr_state.isr)
-            minimum = self.effective_min_isr
-            if in_sync < minimum:
-                raise KafkaError(
-                    ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
-                    f"requirement of {minimum} for partition {self.topic_partition}",
-                )
+        if required_acks == -1 and self._lacks_min_isr(log):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
+                f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
+            )
         info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin)
         return info, self.maybe_increment_high_watermark(now_ms)
 
@@ -327,12 +336,16 @@ class Partition:
         A request that was appended before this broker ceased to lead is over, although it may lead again: what stands
         at the request's offsets now may be something else.
         """
-        if not self.is_leader or self.leading_since_epoch != leading_since_epoch:
+        log = self.log
+        if (
+            log is None
+            or self.leader_id != self._surroundings.broker_id
+            or self.leading_since_epoch != leading_since_epoch
+        ):
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert self.log is not None
-        if self.log.high_watermark < required_offset:
+        if log.high_watermark < required_offset:
             return False, ErrorCode.NONE
-        if self.effective_min_isr <= len(self.isr_state.maximal_isr):
+        if not self._lacks_min_isr(log) or self.effective_min_isr <= len(self.isr_state.maximal_isr):
             return True, ErrorCode.NONE
         # Appended while there were enough; the ISR has shrunk since.
         return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -353,7 +366,8 @@ class Partition:
         moved = progress.log_end_offset != fetch_offset
         low_watermark_moved = progress.log_start_offset != follower_start_offset
         progress.record_fetch(fetch_offset, follower_start_offset, leader_end_offset, broker_epoch, now_ms)
-        self.maybe_expand_isr(progress)
+        if follower_id not in self.isr_state.isr:
+            self.maybe_expand_isr(progress)
         raised = moved and self.maybe_increment_high_watermark(now_ms)
         if raised or low_watermark_moved:
             self._surroundings.high_watermark_moved(self)
@@ -408,9 +422,10 @@ class Partition:
             return False
         end_offset = high_watermark = log.log_end_offset
         if self.progress or not self.isr_state.isr:
-            if len(self.isr_state.isr) < self.effective_min_isr:
+            if self._lacks_min_isr(log):
                 return False
-            maximal_isr = self.isr_state.maximal_isr
+            state = self.isr_state
+            maximal_isr = state.isr if type(state) is CommittedIsr else state.maximal_isr
             for broker_id, progress in self.progress.items():
                 if progress.log_end_offset < high_watermark and (
                     broker_id in maximal_isr
@@ -697,10 +712,12 @@ class Partition:
         log = self.local_log()
         if len(records):
             append_copied(log, records, wall_ms)
-        before = log.high_watermark
-        log.update_high_watermark(min(leader_high_watermark, log.log_end_offset))
-        log.maybe_increment_log_start_offset(min(leader_log_start_offset, log.high_watermark))
-        return log.log_end_offset, log.high_watermark > before
+        before, end_offset = log.high_watermark, log.log_end_offset
+        if leader_high_watermark != before:
+            log.update_high_watermark(leader_high_watermark if leader_high_watermark < end_offset else end_offset)
+        if leader_log_start_offset > log.log_start_offset:
+            log.maybe_increment_log_start_offset(min(leader_log_start_offset, log.high_watermark))
+        return end_offset, log.high_watermark > before
 
 
 def append_copied(log: Log, records: Bytes, wall_ms: int) -> None:

@@ -333,7 +333,7 @@ def test_a_follower_refuses_what_it_has_and_what_is_corrupt(tmp_path: Path) -> N
     with pytest.raises(KafkaError) as caught:
         log.append_as_follower(records, now_ms=NOW)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
-    assert log.append_as_follower(records[:40], now_ms=NOW) is None
+    assert not log.append_as_follower(records[:40], now_ms=NOW)
     assert log.log_end_offset == 1
 
 
