@@ -18,20 +18,23 @@ _DEAD_MAX: Final = 1000
 
 
 class DelayedOperation(Generic[K]):
-    """Waits for something. Completes exactly once, and tells by `done`, which never fails."""
+    """Waits for something. Completes exactly once, in the call of whoever turned its condition: what it does then
+    (`on_complete`) is to be short, and to wait for nothing."""
 
-    __slots__ = ("completed", "done")
+    __slots__ = ("_done", "_purgatory", "_watched", "completed")
 
     def __init__(self) -> None:
         self.completed = False
-        self.done: asyncio.Future[None] | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._purgatory: Purgatory[K] | None = None
+        self._watched: tuple[K, ...] = ()
 
     def try_complete(self, key: K | None) -> bool:
         """Whether it is time, after something about `key` changed; None asks for all keys."""
         raise AssertionError("each kind of operation says when it is complete")
 
     def on_complete(self) -> None:
-        """Prepares the answer. Called once, before `done`."""
+        """Prepares the answer, or gives it. Called once."""
 
     def on_expiration(self) -> None:
         """The time is up and it was not complete. Called before `on_complete`."""
@@ -41,17 +44,25 @@ class DelayedOperation(Generic[K]):
         if self.completed:
             return False
         self.completed = True
+        if self._purgatory is not None:
+            self._purgatory.forget(self)
         self.on_complete()
-        if self.done is not None and not self.done.done():
-            self.done.set_result(None)
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
         return True
+
+    def abandon(self) -> None:
+        """Nobody wants to know any more: it leaves its purgatory, and does not complete."""
+        self.completed = True
+        if self._purgatory is not None:
+            self._purgatory.forget(self)
 
 
 class Purgatory(Generic[K]):
     """Holds the operations of one kind."""
 
     def __init__(self) -> None:
-        self._watchers: dict[K, list[DelayedOperation[K]]] = {}
+        self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
         self._timeouts: list[tuple[float, int, DelayedOperation[K]]] = []
         self._sequence = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -64,36 +75,59 @@ class Purgatory(Generic[K]):
     def watched(self, key: K) -> bool:
         return key in self._watchers
 
+    def watch(self, operation: DelayedOperation[K], keys: tuple[K, ...], timeout_ms: float) -> None:
+        """Keeps `operation` until it is complete. Its condition was looked at, and has not turned yet."""
+        if self._shut_down or timeout_ms <= 0:
+            operation.on_expiration()
+            operation.force_complete()
+            return
+        operation._purgatory = self
+        operation._watched = keys
+        watchers = self._watchers
+        for key in keys:
+            at_key = watchers.get(key)
+            if at_key is None:
+                watchers[key] = {operation: None}
+            else:
+                at_key[operation] = None
+        self.delayed += 1
+        loop = asyncio.get_running_loop()
+        at = loop.time() + timeout_ms / 1000
+        self._sequence += 1
+        heapq.heappush(self._timeouts, (at, self._sequence, operation))
+        if self._timer is None or at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = at
+            self._timer = loop.call_at(at, self._on_timer)
+
     async def wait(self, operation: DelayedOperation[K], keys: Iterable[K], timeout_ms: float) -> None:
         """Returns when `operation` is complete. A caller that is cancelled takes its operation out."""
         if operation.try_complete(None):
             operation.force_complete()
-        if operation.completed or self._shut_down or timeout_ms <= 0:
-            if not operation.completed:
-                operation.on_expiration()
-                operation.force_complete()
             return
-        loop = asyncio.get_running_loop()
-        done = operation.done = loop.create_future()
-        watched = list(keys)
-        for key in watched:
-            self._watchers.setdefault(key, []).append(operation)
-        self.delayed += 1
-        self._begin_timeout(loop, operation, loop.time() + timeout_ms / 1000)
+        done = operation._done = asyncio.get_running_loop().create_future()
+        self.watch(operation, tuple(keys), timeout_ms)
+        if operation.completed:
+            return
         try:
             await done
         finally:
-            self.delayed -= 1
-            self._dead += 1
-            operation.completed = True
-            for key in watched:
-                watchers = self._watchers.get(key)
-                if watchers is not None and operation in watchers:
-                    watchers.remove(operation)
-                    if not watchers:
-                        del self._watchers[key]
-            if self._dead > _DEAD_MAX and self._dead > self.delayed:
-                self._sweep()
+            operation.abandon()
+
+    def forget(self, operation: DelayedOperation[K]) -> None:
+        """`operation` is over."""
+        operation._purgatory = None
+        self.delayed -= 1
+        self._dead += 1
+        watchers = self._watchers
+        for key in operation._watched:
+            at_key = watchers[key]
+            del at_key[operation]
+            if not at_key:
+                del watchers[key]
+        if self._dead > _DEAD_MAX and self._dead > self.delayed:
+            self._sweep()
 
     def check_and_complete(self, key: K) -> int:
         """Something about `key` changed. Returns how many operations that completed."""
@@ -104,12 +138,6 @@ class Purgatory(Generic[K]):
         for operation in tuple(watchers):
             if not operation.completed and operation.try_complete(key) and operation.force_complete():
                 completed += 1
-        if completed:
-            left = [each for each in self._watchers.get(key, ()) if not each.completed]
-            if left:
-                self._watchers[key] = left
-            else:
-                self._watchers.pop(key, None)
         return completed
 
     def shutdown(self) -> None:
@@ -121,30 +149,17 @@ class Purgatory(Generic[K]):
         for _, _, operation in sorted(self._timeouts, key=lambda each: each[:2]):
             self._expire(operation)
         self._timeouts.clear()
-        self._watchers.clear()
-
-    def _begin_timeout(self, loop: asyncio.AbstractEventLoop, operation: DelayedOperation[K], at: float) -> None:
-        self._sequence += 1
-        heapq.heappush(self._timeouts, (at, self._sequence, operation))
-        if self._timer is None or at < self._timer_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = at
-            self._timer = loop.call_at(at, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
-        timeouts = self._timeouts
-        while timeouts and (timeouts[0][2].completed or timeouts[0][0] <= now):
-            operation = heapq.heappop(timeouts)[2]
-            if operation.completed:
-                self._dead -= 1
-            else:
-                self._expire(operation)
-        if timeouts:
-            self._timer_at = timeouts[0][0]
+        while self._timeouts and (self._timeouts[0][2].completed or self._timeouts[0][0] <= now):
+            operation = heapq.heappop(self._timeouts)[2]
+            self._expire(operation)
+            self._dead -= 1
+        if self._timeouts and self._timer is None:
+            self._timer_at = self._timeouts[0][0]
             self._timer = loop.call_at(self._timer_at, self._on_timer)
 
     def _expire(self, operation: DelayedOperation[K]) -> None:

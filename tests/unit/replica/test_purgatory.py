@@ -165,3 +165,46 @@ def test_completed_operations_do_not_pile_up_until_their_timeouts() -> None:
         purgatory.shutdown()
 
     run(story())
+
+
+def test_what_is_watched_completes_in_the_call_that_turned_it_and_leaves_nothing_behind() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operation, other = Waiting(a=1, b=9), Waiting(a=9)
+        purgatory.watch(operation, ("a", "b"), 100_000)
+        purgatory.watch(other, ("a",), 100_000)
+        assert purgatory.delayed == 2
+        assert purgatory.check_and_complete("a") == 0
+        operation.wanted["b"] = 0
+        assert purgatory.check_and_complete("a") == 1
+        assert operation.completions == 1
+        assert purgatory.delayed == 1
+        assert purgatory.watched("a")
+        assert not purgatory.watched("b")
+        other.abandon()
+        assert other.completions == 0
+        assert purgatory.delayed == 0
+        assert not purgatory.watched("a")
+
+    run(story())
+
+
+def test_what_completes_may_make_others_wait_and_complete() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+
+        class Chained(Waiting):
+            def on_complete(self) -> None:
+                super().on_complete()
+                purgatory.watch(following, ("a",), 100_000)
+                purgatory.check_and_complete("a")
+
+        following, third = Waiting(a=1), Waiting(a=2)
+        purgatory.watch(Chained(a=1), ("a",), 100_000)
+        purgatory.watch(third, ("a",), 100_000)
+        assert purgatory.check_and_complete("a") == 2
+        assert following.completions == 1
+        assert third.completions == 1
+        assert purgatory.delayed == 0
+
+    run(story())
