@@ -211,11 +211,10 @@ MUTANTS: Final = (
         "DLY", "R3 R5 L1",
         (
             "replica/fetchers.py",
-            "            asked is not None\n"
-            "            and state.wanted is asked\n"
-            "            and self.states.get(state.topic_partition) is state\n"
-            "            and self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None\n",
-            "            state.topic_partition in self._follower._partitions  # type: ignore[attr-defined]\n",
+            "        if asked is None or state.wanted is not asked or self.states.get(state.topic_partition) is not state:\n"
+            "            return None\n"
+            "        return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)\n",
+            "        return self._follower._partitions.get(state.topic_partition)  # type: ignore[attr-defined]\n",
         ),
         ("replica/fetchers.py", "            del self._by_key[state.key]\n", ""),
         (

@@ -105,7 +105,7 @@ MUTANTS: Final = (
         "KILL", "R6 R7",
         (
             "replica/partition.py",
-            "            if len(self.isr_state.isr) < self.effective_min_isr:\n                return False\n",
+            "            if self._lacks_min_isr(log):\n                return False\n",
             "",
         ),
     ),

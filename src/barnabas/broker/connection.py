@@ -26,7 +26,7 @@ import asyncio
 import logging
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas.broker.authorize import ANONYMOUS, Authorizer, Principal
 from barnabas.broker.context import Disconnect, RequestContext
@@ -34,7 +34,7 @@ from barnabas.broker.router import Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords, FileSender
-from barnabas.runtime.story import Story, drive
+from barnabas.runtime.story import drive
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_request_header, encode_response
@@ -55,6 +55,7 @@ MAX_UNANSWERED: Final = 64
 JOINED_BYTES: Final = 32 * 1024
 """Answers up to this size leave as one buffer; the parts of larger ones are not copied together."""
 
+_FETCH: Final = int(ApiKey.FETCH)
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
 _shared_view: Final = memoryview(_shared)
@@ -69,23 +70,45 @@ class ConnectionLimits:
         self.max_request_bytes = max_request_bytes
 
 
+class Abandonable(Protocol):
+    """What gives an answer by and by: a story, or an operation in a purgatory."""
+
+    def abandon(self) -> None:
+        """The connection is gone: nobody wants the answer."""
+        ...
+
+
 class Unanswered:
-    """A request that was begun, and whose answer has to wait: for its story, or for the answers before it."""
+    """A request that was begun, and whose answer has to wait: for what gives it, or for the answers before it."""
 
-    __slots__ = ("_connection", "answer", "context", "refusal", "story")
+    __slots__ = ("_connection", "_settled", "answer", "context", "refusal", "waits_for")
 
-    def __init__(self, connection: BrokerConnection, context: RequestContext | None) -> None:
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        waits_for: Abandonable | None,
+        *,
+        context: RequestContext | None = None,
+        settled: bool = True,
+    ) -> None:
         self._connection = connection
+        self._settled = settled
+        self.waits_for = waits_for
         self.context = context
-        self.story: Story[Any] | None = None
+        """Of a request that a handler's story answers."""
         self.answer: list[Bytes] = []
         """Empty where there is none, as after acks=0."""
         self.refusal: str | None = None
         """Why the connection ends when this request's turn comes."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether what comes behind it may begin: nothing but its answer is waited for."""
+        return self._settled if self.context is None else self.context.settled
+
     def ended(self, response: Any, error: BaseException | None) -> None:
         """Its story has ended."""
-        self.story = None
+        self.waits_for = None
         self._connection.story_ended(self, response, error)
 
 
@@ -108,6 +131,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_head",
         "_limits",
         "_reading_paused",
+        "_repeated_fetches",
         "_repeated_produces",
         "_router",
         "_routes",
@@ -131,6 +155,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._broker = broker
         self._router = router
         self._routes = router.routes
+        self._repeated_fetches = router.repeated_fetches
         self._repeated_produces = router.repeated_produces
         self._limits = limits
         self.listener = listener
@@ -213,9 +238,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._corked = None
         unanswered, self._unanswered = self._unanswered, deque()
         for each in unanswered:
-            story, each.story = each.story, None
-            if story is not None:
-                story.abandon()
+            waits_for, each.waits_for = each.waits_for, None
+            if waits_for is not None:
+                waits_for.abandon()
 
     def _refuse(self, reason: str) -> None:
         """Ends the connection when all that came before is answered; nothing behind is begun or read."""
@@ -269,7 +294,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             # Exactly one request, and nothing in its way: the common case.
             if (
                 end == size + 4
-                and not (self._unanswered or self._writing_paused)
+                and not (self._unanswered or self._waiting or self._writing_paused)
                 and size <= self._limits.max_request_bytes
             ):
                 self._run(_shared[4:end])
@@ -331,8 +356,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         unanswered = self._unanswered
         if not unanswered:
             return True
-        last = unanswered[-1].context
-        if len(unanswered) >= MAX_UNANSWERED or (last is not None and not last.settled) or len(frame) < 2:
+        if len(unanswered) >= MAX_UNANSWERED or not unanswered[-1].settled or len(frame) < 2:
             return False
         route = self._routes.get(frame[0] << 8 | frame[1])
         return route is not None and route.pipelined
@@ -366,11 +390,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _run(self, frame: bytearray) -> None:
         self.requests += 1
+        if len(frame) > 1 and frame[1] == _FETCH:
+            parts = self._repeated_fetches.answer(self._broker, self, frame)
+            if parts is None:
+                self._run_decoded(frame)
+            elif parts:
+                self._send(parts)
+            return
         answer = self._repeated_produces.answer(self._broker, self, frame)
         if answer is None:
             self._run_decoded(frame)
-        elif type(answer) is not bytes:
-            self._begin(*answer)
         elif answer:
             if self._unanswered:
                 self._send([answer])
@@ -410,6 +439,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         if api_key == ApiKey.PRODUCE:
             self._repeated_produces.learn(header, request, frame)
+        elif api_key == ApiKey.FETCH:
+            self._repeated_fetches.learn(self._broker, header, request, frame)
         context = RequestContext(header, self.principal, self.listener, self, route, request)
         self._begin(context, route.handle(self._broker, request, context))
 
@@ -428,10 +459,15 @@ class BrokerConnection(asyncio.BufferedProtocol):
         elif self._closed:
             story.abandon()
         else:
-            unanswered = Unanswered(self, context)
-            unanswered.story = story
+            unanswered = Unanswered(self, story, context=context)
             story.on_done = unanswered.ended
             self._unanswered.append(unanswered)
+
+    def wait_for(self, operation: Abandonable, *, settled: bool) -> Unanswered:
+        """The request that is being run is answered when `operation` is complete, by `answered`."""
+        unanswered = Unanswered(self, operation, settled=settled)
+        self._unanswered.append(unanswered)
+        return unanswered
 
     def _note_end(self, response: Any, error: BaseException | None) -> None:
         self._at_once = (response, error)
@@ -452,7 +488,31 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         if len(self._unanswered) == 1:
             self._flush()
-        elif not self._flush_is_due:
+        else:
+            self._flush_soon()
+
+    def answered(self, unanswered: Unanswered, answer: list[Bytes]) -> None:
+        """A request that waited for an operation has its answer, the parts of a frame.
+
+        This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
+        """
+        unanswered.waits_for = None
+        unanswered.answer = answer
+        if self._closed or unanswered is not self._unanswered[0]:
+            return
+        if len(self._unanswered) > 1:
+            self._flush_soon()
+            return
+        self._unanswered.clear()
+        if len(answer) == 1 and self._corked is None:
+            self._transport.write(answer[0])  # type: ignore[union-attr]
+        else:
+            self._send(answer)
+        if self._waiting or self._ending is not None:
+            asyncio.get_running_loop().call_soon(self._begin_waiting)
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due:
             # What ended these stories may end those behind them in the same turn of the loop: one write for all.
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -464,7 +524,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         answers: list[Bytes] = []
         unanswered = self._unanswered
-        while unanswered and unanswered[0].story is None:
+        while unanswered and unanswered[0].waits_for is None:
             first = unanswered.popleft()
             if first.refusal is not None:
                 self._write(answers)

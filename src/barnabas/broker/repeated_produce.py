@@ -13,18 +13,20 @@ partition, no transaction, an append that succeeds. Everything else, every error
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.authorize import Operation, ResourceType
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, response
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.delayed_produce import Appended
+from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.replicas import ACKS_ALL
+from barnabas.runtime.doors import Bytes
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import RequestHeader, encode_request, encode_response
@@ -33,9 +35,10 @@ from barnabas.wire.records import ATTRIBUTES_AT, HEADER_BYTES, MAGIC_AT, TRANSAC
 from barnabas.wire.varint import read_rest
 
 if TYPE_CHECKING:
-    from barnabas.broker.connection import BrokerConnection
-    from barnabas.broker.router import Route
+    from barnabas.broker.connection import BrokerConnection, Unanswered
     from barnabas.broker.server import Broker
+    from barnabas.log.results import AppendInfo
+    from barnabas.replica.partition import Partition
 
 MAX_ENVELOPES: Final = 16_384
 """So many are remembered, 1 KB each; further ones take the ordinary way."""
@@ -104,10 +107,9 @@ class _Version(NamedTuple):
 class RepeatedProduces:
     """All envelopes that a broker has seen."""
 
-    __slots__ = ("_count", "_route", "_versions")
+    __slots__ = ("_count", "_versions")
 
-    def __init__(self, route: Route) -> None:
-        self._route = route
+    def __init__(self) -> None:
         self._count = 0
         self._versions: dict[int, _Version] = {}
         for version in _VERSIONS:
@@ -161,11 +163,9 @@ class RepeatedProduces:
             back,
         )
 
-    def answer(
-        self, broker: Broker, connection: BrokerConnection, frame: bytearray
-    ) -> bytes | tuple[RequestContext, Coroutine[Any, Any, bytes | ProduceResponse | None]] | None:
-        """The whole answer to a frame in a known envelope (empty for acks=0), or, where the followers' copies are to
-        be waited for, its story. None leaves the frame to the handler: nothing was done."""
+    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> bytes | None:
+        """The whole answer to a frame in a known envelope; empty for acks=0, and where the followers' copies are to be
+        waited for, after which the connection is told. None leaves the frame to the handler: nothing was done."""
         try:
             version, correlation_id = _START(frame)
             known = self._versions.get(version)
@@ -216,28 +216,90 @@ class RepeatedProduces:
             log = partition.log
             # There are enough in sync, or the append had failed.
             if log is None or log.high_watermark <= info.last_offset:
-                header = RequestHeader(int(ApiKey.PRODUCE), version, correlation_id, envelope.client_id)
-                context = RequestContext(
-                    header, connection.principal, connection.listener, connection, self._route, envelope.request
-                )
-                appended = Appended(topic_partition).at(partition, info, pending=True)
-                return context, _replicated(broker, envelope, context, appended)
+                waiting = _Replicated(broker, connection, envelope, version, correlation_id, partition, info)
+                waiting.unanswered = connection.wait_for(waiting, settled=True)
+                broker.replicas.delayed_produce.watch(waiting, (topic_partition,), envelope.request.timeout_ms)
+                return b""
         elif acks == 0:
             return b""
         return envelope.answer(correlation_id, info.first_offset, info.log_append_time, info.log_start_offset)
 
 
-async def _replicated(
-    broker: Broker, envelope: Envelope, context: RequestContext, appended: Appended
-) -> bytes | ProduceResponse | None:
-    """The answer when the followers have what was appended."""
-    context.settle()
-    await broker.replicas.replicated([appended], envelope.request.timeout_ms)
-    if appended.error:
-        return response(broker, envelope.request, [[appended]], context)
-    return envelope.answer(
-        context.header.correlation_id, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
+class _Replicated(DelayedOperation[TopicPartition]):
+    """A produce of one partition between its append and its answer, as `DelayedProduce` is of several."""
+
+    __slots__ = (
+        "_broker",
+        "_connection",
+        "_correlation_id",
+        "_envelope",
+        "_error",
+        "_info",
+        "_leading_since_epoch",
+        "_version",
+        "unanswered",
     )
+
+    unanswered: Unanswered
+
+    def __init__(
+        self,
+        broker: Broker,
+        connection: BrokerConnection,
+        envelope: Envelope,
+        version: int,
+        correlation_id: int,
+        partition: Partition,
+        info: AppendInfo,
+    ) -> None:
+        super().__init__()
+        self._broker = broker
+        self._connection = connection
+        self._envelope = envelope
+        self._version = version
+        self._correlation_id = correlation_id
+        self._info = info
+        self._leading_since_epoch = partition.leading_since_epoch
+        self._error = ErrorCode.NONE
+
+    def try_complete(self, key: TopicPartition | None) -> bool:
+        partition = self._broker.replicas.partition_or_error(self._envelope.topic_partition)
+        if isinstance(partition, ErrorCode):
+            enough, self._error = False, partition
+        else:
+            enough, self._error = partition.check_enough_replicas_reach_offset(
+                self._info.last_offset + 1, self._leading_since_epoch
+            )
+        return enough or self._error is not ErrorCode.NONE
+
+    def on_expiration(self) -> None:
+        self._error = ErrorCode.REQUEST_TIMED_OUT
+
+    def on_complete(self) -> None:
+        envelope, info = self._envelope, self._info
+        if self._error is ErrorCode.NONE:
+            answer: list[Bytes] = [
+                envelope.answer(self._correlation_id, info.first_offset, info.log_append_time, info.log_start_offset)
+            ]
+        else:
+            answer = self._refusal()
+        self._connection.answered(self.unanswered, answer)
+
+    def _refusal(self) -> list[Bytes]:
+        connection, envelope = self._connection, self._envelope
+        appended = Appended(envelope.topic_partition).at_offsets(self._info).failed(self._error)
+        header = RequestHeader(int(ApiKey.PRODUCE), self._version, self._correlation_id, envelope.client_id)
+        context = RequestContext(
+            header,
+            connection.principal,
+            connection.listener,
+            connection,
+            self._broker.router.routes[int(ApiKey.PRODUCE)],
+            envelope.request,
+        )
+        refusal = response(self._broker, envelope.request, [[appended]], context)
+        assert refusal is not None, "acks=all has an answer"
+        return encode_response(refusal, self._version, self._correlation_id)
 
 
 def _answered(name: str, index: int, numbers: tuple[int, int, int]) -> ProduceResponse:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.runtime import Condition, Runtime
+from barnabas.runtime import Bytes, Condition, Runtime
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 
@@ -23,6 +23,10 @@ logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
+
+
+Frame = Callable[[int], list[Bytes]]
+"""Makes a request's frame, in parts, its size first, when it is given the correlation id."""
 
 
 class ConnectionLost(ConnectionError):
@@ -62,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_closed = on_closed
         self._exchange = Exchange(client_id, frame_max=frame_max)
         self._futures: dict[int, tuple[asyncio.Future[Any], float]] = {}
+        self._conversations: dict[asyncio.Future[Any], tuple[Callable[[Bytes], Frame | None], int]] = {}
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -123,14 +128,49 @@ class Connection(asyncio.BufferedProtocol):
         self, message: Any, version: int | None = None, timeout_ms: int | None = None
     ) -> asyncio.Future[Any]:
         """Sends at once and returns the response's future, so that several requests can be under way."""
-        loop = self._loop or asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._transport is None or self._closed:
             future.set_exception(self._lost(NeverSent))
             future.exception()
             return future
         chosen = self._exchange.best_version(message) if version is None else version
-        correlation_id, parts = self._exchange.request(message, chosen)
+        self._post(*self._exchange.request(message, chosen), future, timeout_ms)
+        return future
+
+    async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
+        """Sends a frame; whenever its answer arrives, without its size, `then` says what is sent next, in the same turn
+        of the loop. Returns the answer after which it says nothing. `timeout_ms` is that of each request."""
+        while not self._writable and not self._closed:
+            await self._written
+        if self._transport is None or self._closed:
+            raise self._lost(NeverSent)
+        future = asyncio.get_running_loop().create_future()
+        self._conversations[future] = then, timeout_ms
+        try:
+            self._post(*self._exchange.request_frame(first), future, timeout_ms)
+            last: Bytes = await future
+            return last
+        finally:
+            del self._conversations[future]
+
+    def _go_on(self, future: asyncio.Future[Any], answer: Bytes) -> None:
+        then, timeout_ms = self._conversations[future]
+        try:
+            following = then(answer)
+        except Exception as error:
+            future.set_exception(error)
+            return
+        if following is None:
+            future.set_result(answer)
+        elif not self._closed:  # else whoever waits is told so
+            self._post(*self._exchange.request_frame(following), future, timeout_ms)
+
+    def _post(
+        self, correlation_id: int, parts: list[Bytes], future: asyncio.Future[Any], timeout_ms: int | None
+    ) -> None:
+        loop, transport = self._loop, self._transport
+        assert loop is not None, "it is connected"
+        assert transport is not None, "it is connected"
         deadline = loop.time() + (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         self._futures[correlation_id] = (future, deadline)
         if self._timer is None:
@@ -138,8 +178,10 @@ class Connection(asyncio.BufferedProtocol):
         elif deadline < self._timer.when():
             self._timer.cancel()
             self._timer = loop.call_at(deadline, self._expire)
-        self._transport.writelines(parts)
-        return future
+        if len(parts) == 1:
+            transport.write(parts[0])
+        else:
+            transport.writelines(parts)
 
     def post(self, message: Any, version: int | None = None) -> None:
         """Sends a request that has no answer (a produce request with acks=0)."""
@@ -217,7 +259,11 @@ class Connection(asyncio.BufferedProtocol):
         for correlation_id, message in answers:
             # A timed out request's connection is closed, so every answer here has its future.
             future, _ = self._futures.pop(correlation_id)
-            if not future.done():
+            if future.done():
+                continue
+            if future in self._conversations:
+                self._go_on(future, message)
+            else:
                 future.set_result(message)
 
     def eof_received(self) -> bool:

@@ -110,8 +110,14 @@ class DelayedFetch(DelayedOperation[FetchKey]):
         self._read = read
         self._held_back = held_back
         self._session = session
-        self._available = sum(each.available_bytes for each in fetched)
-        self._by_key = {each.key.topic_partition: each for each in fetched if each.key.topic is not None}
+        self._available = 0
+        self._by_key: dict[TopicPartition, FetchedPartition] = {}
+        for each in fetched:
+            self._available += each.available_bytes
+            if each.partition is not None:
+                self._by_key[each.partition.topic_partition] = each
+            elif each.key.topic is not None:
+                self._by_key[each.key.topic_partition] = each
 
     @property
     def keys(self) -> list[FetchKey]:

@@ -115,6 +115,7 @@ class Session:
     __slots__ = (
         "created_ms",
         "epoch",
+        "known_fetches",
         "last_used_ms",
         "partitions",
         "replica_epoch",
@@ -140,6 +141,8 @@ class Session:
         """Those that the next fetch has to look at; the others rest. A consumer's never rest."""
         self.unnamed: dict[PartitionKey, CachedPartition] = {}
         """Those whose topic id this broker has not heard of."""
+        self.known_fetches: dict[bytes, Any] = {}
+        """What requests that are repeated mean (``broker/repeated_fetch``)."""
 
     @property
     def privileged(self) -> bool:
@@ -162,6 +165,7 @@ class Session:
         self.partitions.pop(cache_key, None)
         self.stirred.pop(cache_key, None)
         self.unnamed.pop(cache_key, None)
+        self.known_fetches.clear()  # soon known again, as far as they are still sent
 
     def name(self, topic_names: Mapping[Uuid, str]) -> None:
         """Looks whether the broker has meanwhile heard of topics."""
@@ -173,6 +177,12 @@ class Session:
 
     def stir_all(self) -> None:
         self.stirred = dict(self.partitions)
+
+    def to_the_end(self, cache_key: PartitionKey) -> None:
+        """Others are looked at before this one, so that a small limit does not starve them (KAFKA-12330)."""
+        self.partitions[cache_key] = self.partitions.pop(cache_key)
+        if cache_key in self.stirred:
+            self.stirred[cache_key] = self.stirred.pop(cache_key)
 
     def cached(self, key: TopicIdPartition) -> CachedPartition | None:
         return self.partitions.get(_key(*key))
@@ -206,8 +216,7 @@ class FetchContext:
         return self._session if self._session is not None and self._session.privileged else None
 
     def response(self, answers: Iterable[tuple[TopicIdPartition, FetchResponse.PartitionData]]) -> FetchResponse:
-        """The response that holds what the fetcher does not know yet; partitions with data go to the session's end,
-        so that a small limit does not starve those behind them (KAFKA-12330)."""
+        """The response that holds what the fetcher does not know yet; partitions with data go to the session's end."""
         if self.error:
             return FetchResponse(error_code=self.error)
         session = self._session
@@ -219,9 +228,7 @@ class FetchContext:
                 if cached is not None:
                     news = cached.has_news(data)
                     if news and data.records is not None and len(data.records) > 0:
-                        session.partitions[cache_key] = session.partitions.pop(cache_key)
-                        if cache_key in session.stirred:
-                            session.stirred[cache_key] = session.stirred.pop(cache_key)
+                        session.to_the_end(cache_key)
                     if not news and not self.full:
                         continue
             topic_key: Uuid | str = key.topic_id if key.topic_id != ZERO_UUID else key.topic or ""
@@ -283,12 +290,10 @@ class FetchSessions:
         if found.uses_topic_ids != uses_topic_ids:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._update(found, request, topic_names)
-        self._sessions.pop(session_id)
         if not found.partitions:
+            del self._sessions[session_id]
             return FetchContext([])  # the fetcher has nothing left to fetch: the session ends
-        self._sessions[session_id] = found
-        found.last_used_ms = self._clock.monotonic_ms()
-        found.epoch = next_epoch(found.epoch)
+        self.use(found)
         if found.replica_epoch != replica_epoch:
             # The follower has registered anew: the leader has to hear that of each partition.
             found.replica_epoch = replica_epoch
@@ -296,6 +301,15 @@ class FetchSessions:
         looked_at = found.stirred if found.privileged else found.partitions
         fetches = [(cached.key, cached.request) for cached in looked_at.values()]
         return FetchContext(fetches, session=found, full=False)
+
+    def find(self, session_id: int) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def use(self, session: Session) -> None:
+        """A request of the session in its turn is taken."""
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        session.last_used_ms = self._clock.monotonic_ms()
+        session.epoch = next_epoch(session.epoch)
 
     def _update(self, session: Session, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         for key, partition in _asked(request, topic_names):
@@ -401,6 +415,26 @@ class FetchSession:
             self._changed.pop(key, None)
             if key in self._told:
                 self._dropped[key] = None
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    def only_change(self) -> PartitionKey | None:
+        """The one partition that the next request has to name; None where it is another number of them."""
+        if self._epoch == INITIAL_EPOCH or len(self._changed) != 1 or self._dropped:
+            return None
+        return next(iter(self._changed))
+
+    def build_one(self, key: PartitionKey) -> int:
+        """As `build`, for the only change; returns the epoch."""
+        self._told[key] = self.wanted[key]
+        self._changed.clear()
+        return self._epoch
+
+    def handle_one(self) -> None:
+        """As `handle`, for an answer that tells of one partition and of no error."""
+        self._epoch = next_epoch(self._epoch)
 
     def asked(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
         """What the leader fetches of `key` as it knows from the last request: the very object that was wanted."""

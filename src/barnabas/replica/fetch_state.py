@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barnabas.client.connection import Connection
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.cluster import Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.fetch_session import PartitionKey
+from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
 from barnabas.replica.partition import Partition
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -33,6 +34,16 @@ class FetchState:
     """How far behind the leader's high watermark; None before the first answer."""
     wanted: FetchRequest.FetchPartition | None = None
     """How it is to be fetched; None while it is paused, and before it was truncated."""
+    known: KnownFetch | None = None
+    """The frames of its fetches, while nothing but the fetch offset changes."""
+
+
+class KnownFetch(NamedTuple):
+    """`basis` is all that the frames depend on."""
+
+    basis: tuple[int, ...]
+    request: OnePartitionRequest
+    answer: OnePartitionAnswer
 
 
 class Follower(Protocol):

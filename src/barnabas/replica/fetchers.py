@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from barnabas.client.connection import Connection
+from barnabas.client.connection import Connection, Frame
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.cluster import Endpoint
@@ -26,11 +27,13 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.fetch_session import FetchSession, PartitionKey
-from barnabas.replica.fetch_state import Connect, FetchState, Follower
+from barnabas.replica.fetch_state import Connect, FetchState, Follower, KnownFetch
+from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
 from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
 from barnabas.replica.truncation import epoch_request, truncation, truncation_offset
-from barnabas.runtime import Condition, Runtime, Tasks, ended
+from barnabas.runtime import Bytes, Condition, Runtime, Tasks, ended
 from barnabas.wire.errors import WireError
+from barnabas.wire.frames import decode_response
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 
@@ -140,6 +143,8 @@ class ReplicaFetcher:
         self._max_bytes = config.number("replica.fetch.response.max.bytes")
         self._socket_timeout_ms = config.number("replica.socket.timeout.ms")
         self._metadata_version = metadata_version_of(config)
+        self._version = self._metadata_version.fetch_version
+        self._truncates_on_fetch = self._metadata_version.is_truncation_on_fetch_supported
         self._session = FetchSession()
         self._connection: Connection | None = None
         self._endpoint: Endpoint | None = None
@@ -150,7 +155,7 @@ class ReplicaFetcher:
         self._paused: dict[TopicPartition, FetchState] = {}
         self._truncating: dict[TopicPartition, FetchState] = {}
         self._without_topic_id = 0
-        self._by_name = self._metadata_version.fetch_version < FIRST_WITH_TOPIC_IDS
+        self._by_name = self._version < FIRST_WITH_TOPIC_IDS
         """Whether topics are told by their names: one topic without an id is enough (``canUseTopicIds``)."""
         self.task: asyncio.Task[Any] | None = None
 
@@ -166,7 +171,7 @@ class ReplicaFetcher:
             partition.leader_epoch,
             log.log_end_offset,
             self._last_fetched_epoch(log),
-            truncates=not self._metadata_version.is_truncation_on_fetch_supported and log.latest_epoch != NO_EPOCH,
+            truncates=not self._truncates_on_fetch and log.latest_epoch != NO_EPOCH,
         )
         self._without_topic_id += state.topic_id == ZERO_UUID
         self._tell_topics_apart()
@@ -181,7 +186,7 @@ class ReplicaFetcher:
 
     def _tell_topics_apart(self) -> None:
         """By their ids where all have one, else by their names; a session knows only one of the two."""
-        by_name = self._metadata_version.fetch_version < FIRST_WITH_TOPIC_IDS or self._without_topic_id > 0
+        by_name = self._version < FIRST_WITH_TOPIC_IDS or self._without_topic_id > 0
         if by_name == self._by_name:
             return
         self._by_name = by_name
@@ -202,7 +207,7 @@ class ReplicaFetcher:
             self._want(state, log)
 
     def _last_fetched_epoch(self, log: Log) -> int:
-        return log.latest_epoch if self._metadata_version.is_truncation_on_fetch_supported else NO_EPOCH
+        return log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH
 
     def remove(self, topic_partition: TopicPartition) -> None:
         state = self.states.pop(topic_partition, None)
@@ -248,18 +253,58 @@ class ReplicaFetcher:
             self._disconnect()
 
     async def _round(self) -> None:
-        now_ms = self._runtime.clock.monotonic_ms()
-        self._resume(now_ms)
+        if self._paused:
+            self._resume(self._runtime.clock.monotonic_ms())
         if self._truncating:
             await self._ask_where_epochs_end()
         if not self._session.wanted:
             if not self._truncating:
-                await self._until_ready(now_ms)
+                await self._until_ready()
             return
+        by_name = self._by_name
+        only = self._session.only_change()
+        try:
+            response = await self._ask() if only is None or by_name else await self._follow_one(self._by_key[only])
+        except (OSError, WireError) as error:
+            self._session.lost()
+            self._disconnect()
+            if self.states:
+                logger.info("%s: leader %d does not answer: %s", self._client_id, self.leader_id, error)
+            self._pause_all()
+            return
+        if by_name != self._by_name:
+            self._session.lost()  # while the leader was asked, a topic without an id came or went
+            return
+        if response is None:
+            return
+        if not self._session.handle(response):
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                reason = ErrorCode(response.error_code).name if response.error_code else "an answer to something else"
+                logger.info("%s: leader %d: %s", self._client_id, self.leader_id, reason)
+                self._pause_all()
+            return
+        await self._apply(response)
+
+    async def _ask(self) -> FetchResponse:
+        """One request for all that the leader does not know to be wanted, and its response."""
         topics, forgotten, session_id, epoch = self._session.build()
-        by_name, version = self._by_name, self._metadata_version.fetch_version
-        if by_name:
-            version = min(version, FIRST_WITH_TOPIC_IDS - 1)
+        version = min(self._version, FIRST_WITH_TOPIC_IDS - 1) if self._by_name else self._version
+        request = self._request(topics, forgotten, session_id, epoch, version)
+        connection = await self._connected()
+        response: FetchResponse = await connection.send(request, version, self._socket_timeout_ms)
+        return response
+
+    def _request(
+        self,
+        topics: list[FetchRequest.FetchTopic],
+        forgotten: list[FetchRequest.ForgottenTopic],
+        session_id: int,
+        epoch: int,
+        version: int,
+    ) -> FetchRequest:
         request = FetchRequest(
             max_wait_ms=self._wait_max_ms,
             min_bytes=self._min_bytes,
@@ -273,29 +318,63 @@ class ReplicaFetcher:
             request.replica_state = FetchRequest.ReplicaState(self._follower.broker_id, self._follower.broker_epoch)
         else:
             request.replica_id = self._follower.broker_id
-        try:
-            connection = await self._connected()
-            response = await connection.send(request, version, self._socket_timeout_ms)
-        except (OSError, WireError) as error:
-            self._session.lost()
-            self._disconnect()
-            if self.states:
-                logger.info("%s: leader %d does not answer: %s", self._client_id, self.leader_id, error)
-            self._pause_all()
-            return
-        if by_name != self._by_name:
-            self._session.lost()  # while the leader was asked, a topic without an id came or went
-            return
-        if not self._session.handle(response):
-            if response.error_code not in (
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-            ):
-                reason = ErrorCode(response.error_code).name if response.error_code else "an answer to something else"
-                logger.info("%s: leader %d: %s", self._client_id, self.leader_id, reason)
-                self._pause_all()
-            return
-        await self._apply(response)
+        return request
+
+    async def _follow_one(self, state: FetchState) -> FetchResponse | None:
+        """Rounds that ask for `state` alone, as long as nothing else has changed when the answer comes.
+
+        What an answer brings is appended, and the next request leaves, in the very call in which the answer arrived.
+        Returns the first response that tells of anything else than offsets and records, which is yet to be looked at.
+        """
+        read = True
+
+        def then(frame: Bytes) -> Frame | None:
+            nonlocal read
+            if self._by_name:
+                return None  # the session is lost
+            asked, known = self._session.asked(state.key), state.known
+            found = None if known is None else known.answer.read(frame)
+            read = found is not None
+            if found is None:
+                return None
+            self._session.handle_one()
+            partition = self._current(state, asked)
+            if partition is None:
+                return None
+            self._guarded(state, self._append, partition, *found)
+            if self._paused or self._truncating or self._session.only_change() != state.key:
+                return None
+            return self._frame(state)
+
+        connection = await self._connected()
+        frame = await connection.converse(self._frame(state), then, self._socket_timeout_ms)
+        if read:
+            return None
+        response: FetchResponse = decode_response(FetchResponse, self._version, frame)[1]
+        return response
+
+    def _frame(self, state: FetchState) -> Frame:
+        """The next request, which asks for `state` alone."""
+        asked = state.wanted
+        assert asked is not None, f"{state} is wanted"
+        session_id = self._session.session_id
+        basis = (
+            session_id,
+            self._follower.broker_epoch,
+            asked.current_leader_epoch,
+            asked.last_fetched_epoch,
+            asked.log_start_offset,
+        )
+        known = state.known
+        if known is None or known.basis != basis:
+            version = self._version
+            topic = FetchRequest.FetchTopic(topic_id=state.topic_id, partitions=[asked])
+            known = state.known = KnownFetch(
+                basis,
+                OnePartitionRequest(self._request([topic], [], session_id, 0, version), version, self._client_id),
+                OnePartitionAnswer(version, session_id, state.topic_id, asked.partition),
+            )
+        return partial(known.request.frame, self._session.build_one(state.key), asked.fetch_offset)
 
     def _resume(self, now_ms: int) -> None:
         """Fetches again what has paused long enough."""
@@ -307,12 +386,13 @@ class ReplicaFetcher:
             else:
                 self._begin(state, partition.local_log())
 
-    async def _until_ready(self, now_ms: int) -> None:
+    async def _until_ready(self) -> None:
         """Waits for a partition to be added or to leave its pause."""
         timer = None
         if self._paused:
             next_ms = min(state.paused_until_ms for state in self._paused.values())
-            timer = asyncio.get_running_loop().call_later(max(next_ms - now_ms, 1) / 1000, self._changed.notify)
+            wait_ms = max(next_ms - self._runtime.clock.monotonic_ms(), 1)
+            timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._changed.notify)
         try:
             await self._changed
         finally:
@@ -345,25 +425,23 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 state = self._by_key.get((topic.topic if self._by_name else topic.topic_id, data.partition_index))
-                if state is None or not self._current(state, self._session.asked(state.key)):
+                partition = None if state is None else self._current(state, self._session.asked(state.key))
+                if state is None or partition is None:
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     out_of_range.append((state, state.wanted))
                 elif data.error_code:
                     self._refused(state, ErrorCode(data.error_code))
                 else:
-                    self._guarded(state, self._take, data)
+                    self._guarded(state, self._take, partition, data)
         for state, asked in out_of_range:
             await self._out_of_range(state, asked)
 
-    def _current(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> bool:
-        """Whether `state` is still what it was when `asked` was sent."""
-        return (
-            asked is not None
-            and state.wanted is asked
-            and self.states.get(state.topic_partition) is state
-            and self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
-        )
+    def _current(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> Partition | None:
+        """The partition, while `state` is still what it was when `asked` was sent."""
+        if asked is None or state.wanted is not asked or self.states.get(state.topic_partition) is not state:
+            return None
+        return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
 
     def _guarded(self, state: FetchState, step: Callable[..., None], *arguments: Any) -> None:
         """One step for one partition, whose failure is that partition's alone."""
@@ -396,8 +474,7 @@ class ReplicaFetcher:
         assert partition is not None, f"{state} was checked"
         return partition
 
-    def _take(self, state: FetchState, data: FetchResponse.PartitionData) -> None:
-        partition = self._partition(state)
+    def _take(self, state: FetchState, partition: Partition, data: FetchResponse.PartitionData) -> None:
         log = partition.local_log()
         if data.diverging_epoch.epoch != NO_EPOCH or data.diverging_epoch.end_offset != NO_OFFSET:
             offset = truncation_offset(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
@@ -417,19 +494,22 @@ class ReplicaFetcher:
                 log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
             self._restart(state, log)
             return
-        assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         records = data.records
         if isinstance(records, list):
             records = b"".join(records)
+        self._append(state, partition, data.high_watermark, data.log_start_offset, b"" if records is None else records)
+
+    def _append(
+        self, state: FetchState, partition: Partition, high_watermark: int, log_start_offset: int, records: Bytes
+    ) -> None:
+        log = partition.local_log()
+        assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         state.fetch_offset, moved = partition.append_as_follower(
-            b"" if records is None else records,
-            data.high_watermark,
-            data.log_start_offset,
-            self._runtime.clock.now_ms(),
+            records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
         )
         # An empty answer leaves it as it is: forgetting it would make the leader doubt the whole log (KAFKA-15510).
         state.last_fetched_epoch = self._last_fetched_epoch(log)
-        state.lag = max(0, data.high_watermark - state.fetch_offset)
+        state.lag = high_watermark - state.fetch_offset if high_watermark > state.fetch_offset else 0
         if moved or records:
             self._follower.follower_advanced(partition, moved)
         if records and self._follower.is_held_back(partition, len(records), state.lag):
@@ -477,7 +557,7 @@ class ReplicaFetcher:
         """
         try:
             end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)
-            if not self._current(state, asked):
+            if self._current(state, asked) is None:
                 return
             if end_offset < self._partition(state).local_log().log_end_offset:
                 self._guarded(state, self._cut, end_offset)
@@ -492,7 +572,7 @@ class ReplicaFetcher:
         except KafkaError as error:
             self._refused(state, error.code)
             return
-        if self._current(state, asked):
+        if self._current(state, asked) is not None:
             self._guarded(state, self._begin_at, start_offset)
 
     def _cut(self, state: FetchState, offset: int) -> None:

@@ -44,12 +44,14 @@ class Progress:
         moved on since: a steady load must not make it look slow.
         """
         if fetch_offset >= leader_end_offset:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+            if now_ms > self.last_caught_up_ms:
+                self.last_caught_up_ms = now_ms
         elif fetch_offset >= self.last_fetch_leader_log_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_start_offset = log_start_offset
         self.log_end_offset = fetch_offset
-        self.last_fetch_leader_log_end_offset = max(leader_end_offset, self.last_fetch_leader_log_end_offset)
+        if leader_end_offset > self.last_fetch_leader_log_end_offset:
+            self.last_fetch_leader_log_end_offset = leader_end_offset
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 

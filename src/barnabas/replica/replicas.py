@@ -45,7 +45,7 @@ from barnabas.replica.partition import FetchIsolation, Partition, PartitionState
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
-from barnabas.runtime import Runtime, Tasks
+from barnabas.runtime import Bytes, Runtime, Tasks
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -115,6 +115,8 @@ class Replicas:
         self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
         self._stirred: dict[int, None] = {}
         """Fetch sessions with partitions that rested, and have something to answer now."""
+        self._just_appended: tuple[Partition, AppendInfo] | None = None
+        """While followers are told of an append, that append."""
         self._awaiting_high_watermark = self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
         self.fetch_sessions = FetchSessions(
             runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
@@ -252,7 +254,7 @@ class Replicas:
         return partition
 
     def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None:
-        if high_watermark_moved:
+        if high_watermark_moved and self.consumer_fetches.delayed:
             self.consumer_fetches.check_and_complete(partition.topic_partition)
 
     def log_dir_failed(self, failure: LogDirFailure) -> None:
@@ -507,8 +509,17 @@ class Replicas:
                 self._stir(partition)
                 self._wake_stirred()
             if self.follower_fetches.delayed:
+                self._just_appended = (partition, info)
                 self.follower_fetches.check_and_complete(topic_partition)
+                self._just_appended = None
         return partition, info
+
+    def just_appended(self, partition: Partition, offset: int) -> Bytes | None:
+        """The records from `offset` on, where the append that is being told of began there: no file is read."""
+        if self._just_appended is None:
+            return None
+        appended_to, info = self._just_appended
+        return info.records if appended_to is partition and info.first_offset == offset else None
 
     async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
         """Returns when every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all)."""
@@ -551,16 +562,22 @@ class Replicas:
         stirred while it waits are in the answer too, and those that the follower has all of rest from then on.
         """
         fetched = [FetchedPartition(key, request) for key, request in fetches]
-        size = self._read(params, fetched, False)
+        size = self.read(params, fetched, False)
         if (
             params.max_wait_ms > 0
             and (fetched or session is not None)
             and size < params.min_bytes
             and not any(each.diverging or (each.data is not None and _tells(each.data)) for each in fetched)
         ):
-            operation = DelayedFetch(params, fetched, self._read, self._held_back, session)
+            operation = DelayedFetch(params, fetched, self.read, self.held_back, session)
             purgatory = self.follower_fetches if params.from_follower else self.consumer_fetches
             await purgatory.wait(operation, operation.keys, params.max_wait_ms)
+        return self.fetch_answers(params, fetched, session)
+
+    def fetch_answers(
+        self, params: FetchParams, fetched: Sequence[FetchedPartition], session: Session | None
+    ) -> list[tuple[TopicIdPartition, FetchResponse.PartitionData]]:
+        """What a fetch that waits no more has read; partitions of which there was nothing rest."""
         answers = []
         for each in fetched:
             assert each.data is not None
@@ -571,7 +588,7 @@ class Replicas:
                 self._let_rest(session, each, each.data.high_watermark)
         return answers
 
-    def _held_back(self, params: FetchParams, partition: Partition) -> bool:
+    def held_back(self, params: FetchParams, partition: Partition) -> bool:
         """Whether the leader's quota is used up, for a follower that is not in sync."""
         return (
             params.from_follower
@@ -608,7 +625,7 @@ class Replicas:
             if cached is not None:
                 cached.rest(partition)
 
-    def _read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
+    def read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
         """Reads each partition in turn until `max_bytes`; the first batch found is returned even where it is larger."""
         limit_bytes = params.max_bytes
         min_one_batch = not params.hard_max_bytes_limit
@@ -645,7 +662,7 @@ class Replicas:
         if ZERO_UUID not in (key.topic_id, partition.topic_id) and key.topic_id != partition.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         from_follower = params.from_follower
-        held_back = from_follower and self._held_back(params, partition)
+        held_back = from_follower and self.held_back(params, partition)
         if from_follower:
             partition.log_with_epoch(request.current_leader_epoch, only_leader=True)
             partition.follower(params.replica_id, request.current_leader_epoch)

@@ -22,8 +22,12 @@ from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History
 from barnabas.sim.world import World
+from barnabas.wire.api import ApiKey
+from barnabas.wire.frames import request_class
 
 _LATE_MS: Final = 2_000
+_API_KEY_AT: Final = 4
+"""In a request's frame, behind its size."""
 
 
 class ClusterWatch:
@@ -44,7 +48,7 @@ class ClusterWatch:
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
         probes.around(produce, "response", self._around_produce_response)
         probes.around(LogDirs, "checkpoint_high_watermarks", self._around_checkpoint)
-        probes.around(Connection, "send_nowait", self._around_send)
+        probes.around(Connection, "_post", self._around_post)
         probes.around(GroupMember, "_join", self._around_join)
         probes.around(Group, "maybe_die", self._around_maybe_die)
 
@@ -183,21 +187,20 @@ class ClusterWatch:
 
     # What is sent
 
-    def _around_send(self, original: Any) -> Any:
-        names: dict[type, str] = {}
+    def _around_post(self, original: Any) -> Any:
+        names: dict[int, str] = {}
 
-        def send_nowait(connection: Any, message: Any, *arguments: Any, **named: Any) -> Any:
-            future = original(connection, message, *arguments, **named)
+        def post(connection: Any, correlation_id: int, parts: list[Any], *arguments: Any) -> None:
+            original(connection, correlation_id, parts, *arguments)
             network = self.world.network
-            if network.replies_to_lose and connection._transport is not None:
-                kind = type(message)
-                name = names.get(kind)
+            if network.replies_to_lose:
+                key = int.from_bytes(parts[0][_API_KEY_AT : _API_KEY_AT + 2], "big")
+                name = names.get(key)
                 if name is None:
-                    name = names[kind] = kind.__name__.removesuffix("Request")
+                    name = names[key] = request_class(ApiKey(key)).__name__.removesuffix("Request")
                 network.asked(connection._transport, name)
-            return future
 
-        return send_nowait
+        return post
 
     def look_at_groups(self) -> None:
         """L1: a generation begins without the members that do not sync within its rebalance timeout (KAFKA-12890)."""

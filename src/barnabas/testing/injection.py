@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.router import Handle
 from barnabas.broker.server import Broker
@@ -83,6 +84,15 @@ class _EveryProduceIsDecoded(RepeatedProduces):
         """Remembers nothing."""
 
 
+class _EveryFetchIsDecoded(RepeatedFetches):
+    """As `_EveryProduceIsDecoded`, for followers' fetches."""
+
+    __slots__ = ()
+
+    def learn(self, *_: object) -> None:
+        """Remembers nothing."""
+
+
 def instrument(broker: Broker, injections: Injections, history: History) -> None:
     """Puts faults and history around the handlers of a broker that has not started yet."""
     routes = broker.router.routes
@@ -94,7 +104,8 @@ def instrument(broker: Broker, injections: Injections, history: History) -> None
         elif api is ApiKey.FETCH:
             handle = _serving(handle, history)
         routes[number] = route._replace(handle=_failing(handle, api, injections, history))
-    broker.router.repeated_produces = _EveryProduceIsDecoded(routes[int(ApiKey.PRODUCE)])
+    broker.router.repeated_fetches = _EveryFetchIsDecoded()
+    broker.router.repeated_produces = _EveryProduceIsDecoded()
 
 
 def _failing(handle: Handle, api: ApiKey, injections: Injections, history: History) -> Handle:

@@ -9,6 +9,7 @@ from barnabas.broker import connection as connections
 from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
 from barnabas.broker.context import Disconnect
+from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.router import Route
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -67,7 +68,8 @@ class Table:
     """A router whose only request is Heartbeat (and ApiVersions), answered by the test's own handler."""
 
     def __init__(self, handle):
-        self.repeated_produces = RepeatedProduces(None)
+        self.repeated_fetches = RepeatedFetches()
+        self.repeated_produces = RepeatedProduces()
         self.routes = {
             12: Route("Heartbeat", 0, 4, HeartbeatRequest.decode, handle, HeartbeatResponse, None),
             18: Route("ApiVersions", 0, 4, ApiVersionsRequest.decode, handle, ApiVersionsResponse, None),

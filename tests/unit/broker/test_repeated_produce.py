@@ -9,104 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leading_broker import PARTITION, TOPIC, Broker
 
-from barnabas.broker.authorize import AllowAll
-from barnabas.broker.connection import BrokerConnection, ConnectionLimits
-from barnabas.broker.router import Router
-from barnabas.log.log_dirs import LogDirs
-from barnabas.model.config import broker_config
-from barnabas.model.ids import TopicPartition, Uuid
-from barnabas.replica.metadata_cache import MetadataCache
-from barnabas.replica.replicas import Replicas
-from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.frames import encode_request
-from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.records import Record, build_batch
 
-TOPIC = "flights"
-PARTITION = TopicPartition(TOPIC, 0)
 
-
-class Transport(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = bytearray()
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def writelines(self, parts: Any) -> None:
-        self.written += b"".join(parts)
-
-    def abort(self) -> None:
-        self.closed = True
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-
-class Connections:
-    def opened(self, connection: BrokerConnection) -> None:
-        pass
-
-
-class Broker:
-    """What a produce needs of a broker: it leads partition 0 of one topic, alone or with a follower that is away."""
-
-    broker_id = 1
-    connections = Connections()
-
-    def __init__(self, directory: Path, *, replicas: tuple[int, ...] = (1,)) -> None:
-        config = broker_config({"log.dirs": str(directory)})
-        self.metadata = MetadataCache()
-        self.tasks = Tasks(lambda name, error: None)
-        self.log_dirs = LogDirs(real_runtime(), config)
-        self.replicas = Replicas(
-            real_runtime(),
-            1,
-            config,
-            self.log_dirs,
-            tasks=self.tasks,
-            metadata=self.metadata,
-            alter_partition=None,  # type: ignore[arg-type]
-            connect=None,  # type: ignore[arg-type]
-            inter_broker_listener="PLAINTEXT",
-            broker_epoch=lambda: 1,
-        )
-        state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(TOPIC, 0, 1, 1, 0, list(replicas), 0, list(replicas))
-        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(TOPIC, Uuid(bytes(15) + b"x"), [state])
-        self.replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]))
-        self.router = Router()
-        self.connect()
-
-    def connect(self) -> None:
-        self.transport = Transport()
-        self.connection = BrokerConnection(self, self.router, "PLAINTEXT", AllowAll(), ConnectionLimits(1 << 20))  # type: ignore[arg-type]
-        self.connection.connection_made(self.transport)
-
-    def feed(self, data: bytes) -> None:
-        while data and not self.transport.closed:
-            buffer = self.connection.get_buffer(-1)
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            self.connection.buffer_updated(count)
-            data = data[count:]
-
-    @property
-    def log(self) -> bytes:
-        partition = self.replicas.partition(PARTITION)
-        assert partition is not None
-        return bytes(partition.local_log().read(0, 1 << 30).records)
-
-
-def frame(version: int, records: bytes | None, acks: int = 1, index: int = 0, client_id: str | None = "test") -> bytes:
+def frame(
+    version: int,
+    records: bytes | None,
+    acks: int = 1,
+    index: int = 0,
+    client_id: str | None = "test",
+    timeout_ms: int = 1000,
+) -> bytes:
     data = ProduceRequest.PartitionProduceData(index, records)
-    message = ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData(TOPIC, [data])])
+    message = ProduceRequest(None, acks, timeout_ms, [ProduceRequest.TopicProduceData(TOPIC, [data])])
     return b"".join(bytes(part) for part in encode_request(message, version, random.randrange(1 << 31), client_id))
 
 
@@ -202,5 +122,27 @@ def test_what_waits_for_followers_is_answered_in_order_when_they_have_it(tmp_pat
             struct.unpack_from(">q", broker.transport.written, number * size + base_offset_at)[0] for number in range(3)
         ]
         assert offsets == [0, 1, 2]
+
+    asyncio.run(main())
+
+
+def test_answers_keep_their_order_where_nobody_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2))
+        at_once, hurried = (frame(9, batch(), acks, timeout_ms=0) for acks in (1, -1))
+        for each in (at_once, hurried):
+            broker.feed(each)
+        while broker.connection.busy:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        broker.transport.written.clear()
+        asked = [at_once, hurried, at_once, hurried, hurried, at_once]
+        broker.feed(b"".join(asked))
+        while broker.connection.busy:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        written, answered = bytes(broker.transport.written), []
+        while written:
+            answered.append(written[4:8])
+            written = written[4 + struct.unpack_from(">i", written)[0] :]
+        assert answered == [each[8:12] for each in asked]
 
     asyncio.run(main())

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from barnabas.client.blocking import BlockingConnection
-from barnabas.client.connection import Connection, ConnectionLost, NeverSent, RequestTimedOut
+from barnabas.client.connection import Connection, ConnectionLost, Frame, NeverSent, RequestTimedOut
 from barnabas.client.exchange import FrameReceiver
+from barnabas.runtime import Bytes
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.errors import WireError
-from barnabas.wire.frames import decode_request_header, encode_response
+from barnabas.wire.frames import decode_request_header, decode_response, encode_request, encode_response
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
@@ -130,6 +131,75 @@ def test_a_caller_that_gave_up_does_not_disturb_the_others() -> None:
         assert (await connection.send(heartbeat(), 4)).error_code == 0
 
     against(hold_the_first, story)
+
+
+def ask(correlation_id: int) -> list[Bytes]:
+    return encode_request(heartbeat(), 4, correlation_id, "test")
+
+
+def test_a_conversation_goes_on_in_the_turn_in_which_it_is_answered() -> None:
+    turns: list[int] = []
+
+    async def story(connection: Connection) -> None:
+        answered: list[bytes] = []
+
+        def then(answer: Bytes) -> Frame | None:
+            answered.append(bytes(answer))
+            before = connection.in_flight
+            asyncio.get_running_loop().call_soon(lambda: turns.append(connection.in_flight - before))
+            return ask if len(answered) < 3 else None
+
+        last = await connection.converse(ask, then, 60_000)
+        assert last == answered[-1]
+        assert [decode_response(HeartbeatResponse, 4, each)[1].error_code for each in answered] == [0, 0, 0]
+        await asyncio.sleep(0)
+        assert turns == [1, 1, 0]
+        assert (await connection.send(heartbeat(), 4)).error_code == 0
+
+    against(lambda peer, correlation_id: peer.answer(correlation_id), story)
+
+
+def test_a_conversation_ends_with_what_goes_wrong_in_it() -> None:
+    async def story(connection: Connection) -> None:
+        def then(answer: Bytes) -> Frame | None:
+            raise ValueError("not what was asked")
+
+        with pytest.raises(ValueError, match="not what was asked"):
+            await connection.converse(ask, then, 60_000)
+        assert (await connection.send(heartbeat(), 4)).error_code == 0
+        with pytest.raises(RequestTimedOut):
+            await connection.converse(lambda number: ask(number), lambda answer: ask, 20)
+        with pytest.raises(ConnectionLost):
+            await connection.converse(ask, then, 20)
+
+    heard: list[int] = []
+
+    def falls_silent(peer: Peer, correlation_id: int) -> None:
+        heard.append(correlation_id)
+        if len(heard) < 4:
+            peer.answer(correlation_id)
+
+    against(falls_silent, story)
+
+
+def test_a_conversation_that_was_given_up_says_nothing_more() -> None:
+    async def story(connection: Connection) -> None:
+        answered: list[bytes] = []
+
+        def then(answer: Bytes) -> Frame | None:
+            answered.append(bytes(answer))
+            return ask
+
+        given_up = asyncio.get_running_loop().create_task(connection.converse(ask, then, 60_000))
+        while not answered:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        said = len(answered)
+        assert (await connection.send(heartbeat(), 4)).error_code == 0
+        assert len(answered) == said
+
+    against(lambda peer, correlation_id: peer.answer(correlation_id), story)
 
 
 def test_nobody_at_the_address_is_an_os_error() -> None:

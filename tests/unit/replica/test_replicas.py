@@ -7,8 +7,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from lone_broker import until
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
 
+from barnabas.client.connection import Frame
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import broker_config, topic_config
@@ -19,8 +21,9 @@ from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.replica.replicas import Replicas
-from barnabas.runtime import Tasks
+from barnabas.runtime import Bytes, Tasks
 from barnabas.runtime.real import real_runtime
+from barnabas.wire.frames import decode_request_header, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -48,6 +51,18 @@ class Call:
         if self.closed or self._peer.unreachable:
             raise ConnectionResetError(self._peer.broker_id)
         return await self._peer.answer(request, version)
+
+    async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
+        frame: Frame | None = first
+        answered = b""
+        while frame is not None:
+            sent = b"".join(frame(7))[4:]
+            header, offset = decode_request_header(sent)
+            request, _ = FetchRequest.decode(sent, header.api_version, offset)
+            answer = await self.send(request, header.api_version, timeout_ms)
+            answered = b"".join(encode_response(answer, header.api_version, header.correlation_id))[4:]
+            frame = then(answered)
+        return answered
 
 
 class Controller:
@@ -195,12 +210,6 @@ def leader_and_isr(
     if response.error_code:
         return ErrorCode(response.error_code)
     return ErrorCode(response.topics[0].partition_errors[0].error_code)
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not fact():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 class ImpatientPeer(Peer):

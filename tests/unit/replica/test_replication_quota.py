@@ -94,8 +94,8 @@ def test_only_the_replicas_that_are_named_are_throttled(tmp_path: Path) -> None:
 def test_a_follower_in_sync_is_not_throttled(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
         assert await fetched(broker, 0) > 0
-        assert broker.replicas._held_back(FetchParams(2, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
-        assert not broker.replicas._held_back(FetchParams(1, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
+        assert broker.replicas.held_back(FetchParams(2, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
+        assert not broker.replicas.held_back(FetchParams(1, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
 
     play(tmp_path, story, "*")
 

@@ -10,7 +10,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
-from barnabas.replica.fetch_session import refused
+from barnabas.replica.fetch_session import FetchContext, refused
 from barnabas.replica.partition import FetchIsolation
 from barnabas.wire.compression import Codec
 from barnabas.wire.errors import WireError
@@ -42,10 +42,7 @@ Answers = list[tuple[TopicIdPartition, FetchResponse.PartitionData]]
 async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
     version = context.header.api_version
     replicas = broker.replicas
-    if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
-        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
-    else:
-        replica_id, replica_epoch = request.replica_id, -1
+    replica_id, replica_epoch = replica_of(request, version)
     from_follower = replica_id > _CONSUMER
     session = replicas.fetch_sessions.context(
         request,
@@ -97,14 +94,28 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
             offsets = {key: asked.fetch_offset for key, asked in interesting}
             answers = [_as_old_clients_understand(broker, key, data, version, offsets[key]) for key, data in answers]
+    return response(broker, session, answers, erroneous, version, context.listener)
+
+
+def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+    """Which follower asks, and its broker epoch; (-1, -1) for a consumer."""
+    if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
+        return request.replica_state.replica_id, request.replica_state.replica_epoch
+    return request.replica_id, -1
+
+
+def response(
+    broker: Broker, session: FetchContext, answers: Answers, erroneous: Answers, version: int, listener: str
+) -> FetchResponse:
+    """What was read, and what could not be asked for, as the session puts it."""
     for _, data in answers:
         if data.error_code not in _NOT_READ:
             data.aborted_transactions = None  # as a read that failed has it; what was not read has none
     answers.extend(erroneous)
-    response = session.response(answers)
+    told = session.response(answers)
     if version >= _FIRST_VERSION_WITH_LEADERS:
-        _name_leaders(broker, response, answers, context)
-    return response
+        _name_leaders(broker, told, answers, listener)
+    return told
 
 
 def _as_old_clients_understand(
@@ -134,7 +145,7 @@ def _as_old_clients_understand(
     return key, data
 
 
-def _name_leaders(broker: Broker, response: FetchResponse, answers: Answers, context: RequestContext) -> None:
+def _name_leaders(broker: Broker, response: FetchResponse, answers: Answers, listener: str) -> None:
     leaders: dict[int, None] = {}
     for key, data in answers:
         if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
@@ -143,5 +154,5 @@ def _name_leaders(broker: Broker, response: FetchResponse, answers: Answers, con
             leaders[leader_id] = None
     response.node_endpoints = [
         FetchResponse.NodeEndpoint(broker_id, host, port, rack)
-        for broker_id, host, port, rack in leader_endpoints(broker, leaders, context.listener)
+        for broker_id, host, port, rack in leader_endpoints(broker, leaders, listener)
     ]

@@ -1,0 +1,324 @@
+"""Followers' fetches that say what the one before them said, but for how far the follower has come.
+
+A follower that keeps up asks for one partition again and again: its request differs from the one before in the
+correlation id, the session's epoch and the fetch offset, and all else is the same bytes. Such a request tells the
+leader one thing, that the follower has everything before that offset, and mostly it then waits for the next append. It
+is read here at the places where those numbers stand; what it told is recorded as any fetch's is (`Partition`); and
+when records are appended they are sent to it out of the appender's own memory.
+
+There is one way to fetch all the same. A request is taken here only as far as nothing is out of the ordinary: one
+partition, led in the epoch that the follower knows, nothing to be cut, no throttle, no other partition of the session
+with something to tell. Everything else is left to the handler (``handlers/fetch``), which finds the request as it came.
+A fetch that waits here and ends in another way than by an append to its partition is answered as the handler does it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.authorize import CLUSTER_NAME, Operation, ResourceType
+from barnabas.broker.handlers.fetch import replica_of, response
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import ZERO_UUID
+from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchKey, FetchParams
+from barnabas.replica.fetch_session import CachedPartition, FetchContext, Session
+from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
+from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.runtime.doors import Bytes
+from barnabas.runtime.file_records import FILE_RECORDS_BYTES
+from barnabas.wire.api import ApiKey
+from barnabas.wire.frames import RequestHeader, encode_response
+from barnabas.wire.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.connection import BrokerConnection, Unanswered
+    from barnabas.broker.server import Broker
+    from barnabas.log.log import Log
+
+_FIRST_VERSION_WITHOUT_REPLICA_ID: Final = 15
+"""Since then the follower tells who it is in a tagged field at the request's end."""
+_CLUSTER_ACTION: Final = Operation.CLUSTER_ACTION
+_CLUSTER: Final = ResourceType.CLUSTER
+
+_START: Final = Struct(">ii").unpack_from
+"""API key and version in one number, and the correlation id."""
+_SESSION: Final = Struct(">ii").unpack_from
+"""The session's id and its epoch."""
+_PLACE: Final = Struct(">iq").unpack_from
+"""The leader epoch that the follower knows, and the fetch offset."""
+_FRONT_AT: Final = 8
+_CLIENT_ID_LENGTH_AT: Final = 9
+"""The low byte: longer client ids take the ordinary way."""
+_WHICH_AT: Final = 8
+"""From the session's id on: the one topic and its one partition."""
+_PLACE_AT: Final = 30
+_BACK_AT: Final = 42
+_SESSION_AT: Final = {
+    int(ApiKey.FETCH) << 16 | version: 24 if version >= _FIRST_VERSION_WITHOUT_REPLICA_ID else 28
+    for version in range(FIRST_VERSION, FetchRequest.max_version + 1)
+}
+"""Where a request of one version has the session's id, behind a client id of no bytes."""
+
+
+class KnownFetch:
+    """What the requests for one partition mean, in one leader epoch, and what their answers look like."""
+
+    __slots__ = (
+        "_shape",
+        "back",
+        "cache_key",
+        "cached",
+        "front",
+        "keys",
+        "log",
+        "params",
+        "partition",
+        "request",
+        "version",
+    )
+
+    def __init__(
+        self,
+        version: int,
+        frame: bytearray,
+        session_at: int,
+        session: Session,
+        cached: CachedPartition,
+        partition: Partition,
+        log: Log,
+        request: FetchRequest.FetchPartition,
+        params: FetchParams,
+    ) -> None:
+        self.version = version
+        self.front = bytes(frame[_FRONT_AT:session_at])
+        self.back = bytes(frame[session_at + _BACK_AT :])
+        self.cached = cached
+        self.cache_key = (cached.key.topic_id, cached.key.partition)
+        self.partition = partition
+        self.log = log
+        self.request = request
+        self.params = params
+        self.keys: tuple[FetchKey, ...] = (partition.topic_partition, session.session_id)
+        self._shape = OnePartitionAnswer(version, session.session_id, cached.key.topic_id, request.partition)
+
+    def says(self, version: int, frame: bytearray, session_at: int) -> bool:
+        """Whether the frame, whose numbers may differ, says the same otherwise."""
+        return (
+            frame[session_at + _BACK_AT :] == self.back
+            and frame[_FRONT_AT:session_at] == self.front
+            and version == self.version
+        )
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this broker still leads in the epoch that is known, with the same log."""
+        return self.partition.leads_in(self.request.current_leader_epoch) and self.partition.log is self.log
+
+    def read(self, fetch_offset: int, connection: BrokerConnection) -> Bytes | None:
+        """The records from `fetch_offset` on; None where the log refuses, which the handler is to tell."""
+        max_bytes = min(self.request.partition_max_bytes, self.params.max_bytes)
+        try:
+            return self.log.read(fetch_offset, max_bytes, in_place=connection.sends_files).records
+        except KafkaError:
+            return None
+
+    def answer(self, session: Session, correlation_id: int, records: Bytes) -> list[Bytes]:
+        """The frame in parts. The session remembers what was told, as `FetchContext.response` has it."""
+        log, cached = self.log, self.cached
+        high_watermark = cached.high_watermark = log.high_watermark
+        log_start_offset = cached.local_log_start_offset = log.log_start_offset
+        if len(session.partitions) > 1:
+            session.to_the_end(self.cache_key)
+        return self._shape.frame(correlation_id, high_watermark, log.last_stable_offset, log_start_offset, records)
+
+
+class RepeatedFetches:
+    """Reads and answers such requests. What it knows is kept with the sessions and goes with them."""
+
+    __slots__ = ()
+
+    def learn(self, broker: Broker, header: RequestHeader, request: FetchRequest, frame: bytearray) -> None:
+        """Remembers a decoded request, if it is one of those that can be repeated."""
+        version = header.api_version
+        if (
+            version < FIRST_VERSION
+            or len(request.topics) != 1
+            or len(request.topics[0].partitions) != 1
+            or request.forgotten_topics_data
+            or request.min_bytes > 1
+        ):
+            return
+        replica_id, replica_epoch = replica_of(request, version)
+        replicas = broker.replicas
+        session = replicas.fetch_sessions.find(request.session_id)
+        if (
+            replica_id < 0
+            or session is None
+            or session.epoch != request.session_epoch
+            or (session.replica_id, session.replica_epoch) != (replica_id, replica_epoch)
+        ):
+            return
+        topic, asked = request.topics[0], request.topics[0].partitions[0]
+        cached = session.partitions.get((topic.topic_id, asked.partition))
+        if cached is None or cached.key.topic is None:
+            return
+        partition = replicas.partition(cached.key.topic_partition)
+        log = None if partition is None else partition.log
+        if (
+            partition is None
+            or log is None
+            or not partition.is_leader
+            or partition.leader_epoch != asked.current_leader_epoch
+            or log.topic_id in (None, ZERO_UUID)
+            or log.topic_id != topic.topic_id
+        ):
+            return
+        session_at = _SESSION_AT[int(ApiKey.FETCH) << 16 | version] + frame[_CLIENT_ID_LENGTH_AT]
+        try:
+            if _SESSION(frame, session_at) != (request.session_id, request.session_epoch) or _PLACE(
+                frame, session_at + _PLACE_AT
+            ) != (asked.current_leader_epoch, asked.fetch_offset):
+                return
+        except StructError:
+            return
+        which = bytes(frame[session_at + _WHICH_AT : session_at + _PLACE_AT])
+        known: KnownFetch | None = session.known_fetches.get(which)
+        if (
+            known is not None
+            and known.log is log
+            and known.cached is cached
+            and known.request.current_leader_epoch == asked.current_leader_epoch
+            and known.says(version, frame, session_at)
+        ):
+            return  # only this once it could not be taken
+        max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
+        params = FetchParams(
+            replica_id,
+            replica_epoch,
+            request.max_wait_ms,
+            min(request.min_bytes, max_bytes),
+            max_bytes,
+            FetchIsolation.LOG_END,
+        )
+        session.known_fetches[which] = KnownFetch(
+            version, frame, session_at, session, cached, partition, log, asked, params
+        )
+
+    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> list[Bytes] | None:
+        """The answer to a request that is known; empty where it waits, after which the connection is told. None leaves
+        the frame to the handler: nothing was done."""
+        try:
+            start, correlation_id = _START(frame)
+            if start not in _SESSION_AT:
+                return None
+            session_at = _SESSION_AT[start] + frame[_CLIENT_ID_LENGTH_AT]
+            session_id, epoch = _SESSION(frame, session_at)
+            replicas = broker.replicas
+            session = replicas.fetch_sessions.find(session_id)
+            if session is None:
+                return None
+            place_at = session_at + _PLACE_AT
+            known: KnownFetch | None = session.known_fetches.get(bytes(frame[session_at + _WHICH_AT : place_at]))
+            if known is None:
+                return None
+            leader_epoch, fetch_offset = _PLACE(frame, place_at)
+        except (IndexError, StructError):
+            return None
+        partition, log, asked, cached = known.partition, known.log, known.request, known.cached
+        stirred = session.stirred
+        if (
+            session.epoch != epoch
+            or asked.current_leader_epoch != leader_epoch
+            or not known.says(start & 0xFFFF, frame, session_at)
+            or not known.is_led
+            or not log.log_start_offset <= fetch_offset <= log.log_end_offset
+            or log.leader_epochs.latest_epoch != asked.last_fetched_epoch
+            or log.settings.throttled_leaders
+            or known.params.replica_id not in partition.progress
+            or session.partitions.get(known.cache_key) is not cached
+            or len(stirred) > (known.cache_key in stirred)
+            or session.unnamed
+            or not connection.authorizer.allows(
+                connection.principal, connection.peer_host, _CLUSTER_ACTION, _CLUSTER, CLUSTER_NAME
+            )
+        ):
+            return None
+        end_offset = log.log_end_offset
+        records: Bytes | None = b""
+        if fetch_offset < end_offset:
+            records = known.read(fetch_offset, connection)
+            if records is None:
+                return None
+        replicas.fetch_sessions.use(session)
+        asked.fetch_offset = fetch_offset
+        cached.request = asked
+        stirred[known.cache_key] = cached
+        params = known.params
+        partition.record_fetch(
+            params.replica_id,
+            params.replica_epoch,
+            fetch_offset,
+            asked.log_start_offset,
+            end_offset,
+            session.last_used_ms,
+        )
+        if records:
+            return known.answer(session, correlation_id, records)
+        waiting = _Waiting(broker, connection, known, session, correlation_id)
+        waiting.unanswered = connection.wait_for(waiting, settled=False)
+        replicas.follower_fetches.watch(waiting, known.keys, params.max_wait_ms)
+        return []
+
+
+class _Waiting(DelayedFetch):
+    """A fetch of a follower that has all there is."""
+
+    __slots__ = ("_broker", "_connection", "_correlation_id", "_known", "_moved_alone", "unanswered")
+
+    unanswered: Unanswered
+
+    def __init__(
+        self,
+        broker: Broker,
+        connection: BrokerConnection,
+        known: KnownFetch,
+        session: Session,
+        correlation_id: int,
+    ) -> None:
+        fetched = FetchedPartition(known.cached.key, known.request)
+        fetched.partition = known.partition
+        fetched.stale = True  # nothing was read yet
+        replicas = broker.replicas
+        super().__init__(known.params, [fetched], replicas.read, replicas.held_back, session)
+        self._broker = broker
+        self._connection = connection
+        self._known = known
+        self._correlation_id = correlation_id
+        self._moved_alone = False
+        """Records were appended to the one partition that was asked for, and nothing else has happened."""
+
+    def try_complete(self, key: FetchKey | None) -> bool:
+        known = self._known
+        if key == known.keys[0] and known.is_led and not known.log.settings.throttled_leaders:
+            self._moved_alone = known.log.log_end_offset > known.request.fetch_offset
+            return self._moved_alone
+        return super().try_complete(key)
+
+    def on_complete(self) -> None:
+        known, session = self._known, self._session
+        assert session is not None
+        if self._moved_alone and len(session.stirred) == 1 and session.partitions.get(known.cache_key) is known.cached:
+            records = self._broker.replicas.just_appended(known.partition, known.request.fetch_offset)
+            if records is None or len(records) >= FILE_RECORDS_BYTES:
+                records = known.read(known.request.fetch_offset, self._connection)
+            if records:
+                self._connection.answered(self.unanswered, known.answer(session, self._correlation_id, records))
+                return
+        super().on_complete()
+        broker, version = self._broker, known.version
+        answers = broker.replicas.fetch_answers(self._params, self._fetched, session)
+        context = FetchContext([], session=session, full=False)
+        answer = response(broker, context, answers, [], version, self._connection.listener)
+        self._connection.answered(self.unanswered, encode_response(answer, version, self._correlation_id))

@@ -1,0 +1,120 @@
+"""A broker that leads, without sockets: its connection is fed with bytes, and its transport only remembers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from barnabas.broker.authorize import AllowAll
+from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.router import Router
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import Config, broker_config
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.replicas import Replicas
+from barnabas.runtime import Tasks
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+TOPIC = "flights"
+TOPIC_ID = Uuid(bytes(15) + b"x")
+PARTITION = TopicPartition(TOPIC, 0)
+
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def writelines(self, parts: Any) -> None:
+        self.written += b"".join(parts)
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+
+class Connections:
+    def opened(self, connection: BrokerConnection) -> None:
+        pass
+
+    closed = opened
+
+
+class Broker:
+    """What produces and fetches need of a broker: it leads some partitions of one topic, as `replicas` has them."""
+
+    broker_id = 1
+    connections = Connections()
+
+    def __init__(self, directory: Path, *, replicas: tuple[int, ...] = (1,), partitions: Sequence[int] = (0,)) -> None:
+        self.config: Config = broker_config({"log.dirs": str(directory)})
+        self.metadata = MetadataCache()
+        self.tasks = Tasks(lambda name, error: None)
+        self.log_dirs = LogDirs(real_runtime(), self.config)
+        self.replicas = Replicas(
+            real_runtime(),
+            1,
+            self.config,
+            self.log_dirs,
+            tasks=self.tasks,
+            metadata=self.metadata,
+            alter_partition=None,  # type: ignore[arg-type]
+            connect=None,  # type: ignore[arg-type]
+            inter_broker_listener="PLAINTEXT",
+            broker_epoch=lambda: 1,
+        )
+        self._assigned, self._partitions = list(replicas), partitions
+        self.lead(0)
+        self.router = Router()
+        self.connect()
+
+    def lead(self, epoch: int) -> None:
+        states = [
+            LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+                TOPIC, index, 1, 1, epoch, self._assigned, epoch, self._assigned
+            )
+            for index in self._partitions
+        ]
+        known = [
+            UpdateMetadataRequest.UpdateMetadataPartitionState(
+                partition_index=index, leader=1, leader_epoch=epoch, isr=self._assigned, replicas=self._assigned
+            )
+            for index in self._partitions
+        ]
+        told = UpdateMetadataRequest.UpdateMetadataTopicState(TOPIC, TOPIC_ID, known)
+        self.metadata.update(UpdateMetadataRequest(topic_states=[told]))
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(TOPIC, TOPIC_ID, states)
+        self.replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]))
+
+    def connect(self) -> None:
+        self.transport = Transport()
+        self.connection = BrokerConnection(self, self.router, "PLAINTEXT", AllowAll(), ConnectionLimits(1 << 20))  # type: ignore[arg-type]
+        self.connection.connection_made(self.transport)
+
+    def feed(self, data: bytes) -> None:
+        while data and not self.transport.closed:
+            buffer = self.connection.get_buffer(-1)
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            self.connection.buffer_updated(count)
+            data = data[count:]
+
+    @property
+    def log(self) -> bytes:
+        partition = self.replicas.partition(PARTITION)
+        assert partition is not None
+        log = partition.local_log()
+        return bytes(log.read(log.log_start_offset, 1 << 30).records)
