@@ -139,8 +139,9 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
-        self.recovery_point = max(recovery_point, log_start_offset)
-        """Everything below is on the disk for good."""
+        self.recovery_point = recovery_point
+        """Everything below is on the disk for good. A log start offset may pass it: segments that are below that one
+        and not flushed are there until retention deletes them, and are to be looked at by a recovery before."""
         self.last_flush_ms = now_ms
         self.closed = False
         self._segments = segments
@@ -918,7 +919,7 @@ class Log:
                 self._truncate_fully_and_start_at(target_offset, target_offset, now_ms)
                 return True
             keep = bisect_right(self._bases, target_offset)
-            self._cut_segments(self._segments[keep:])
+            self._drop_segments(self._segments[keep:])
             active = self._active = self._segments[-1]
             target_offset = active.truncate_to(target_offset, now_ms)
             active.look_whether_full()
@@ -948,7 +949,7 @@ class Log:
             raise self._failed(error, "truncating the log") from error
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
-        self._cut_segments(list(self._segments))
+        self._drop_segments(list(self._segments))
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
         )
@@ -1066,21 +1067,18 @@ class Log:
         if new_start > self.log_start_offset:
             self.maybe_increment_log_start_offset(new_start)
         self._drop_segments(doomed)
-        self.recovery_point = max(self.recovery_point, self.log_start_offset)
         return len(doomed)
 
-    def _cut_segments(self, doomed: list[Segment]) -> None:
-        """Takes the last segments out of the log for good.
-
-        The segment before them is cut next. Were that to survive a power loss and this not, the log would have a hole
-        that nothing shows: where a segment ends and the next begins may be far apart after compaction.
-        """
-        if doomed:
-            self._drop_segments(doomed)
-            self._disk.fsync_dir(self.directory)
-
     def _drop_segments(self, doomed: list[Segment]) -> None:
-        """Takes segments out of the log; their files are renamed now and removed later, with their snapshots."""
+        """Takes the first or the last segments out of the log for good; their snapshots go with them.
+
+        Files are renamed now and removed later. A power loss does not undo it: were some of the first ones back and not
+        those behind them, the log would end at the hole; and where the last ones were back while the segment before
+        them, which is cut next, stayed cut, it would have a hole that nothing shows: where a segment ends and the next
+        begins may be far apart after compaction.
+        """
+        if not doomed:
+            return
         self.segments_changed += 1
         for segment in doomed:
             index = self._bases.index(segment.base_offset)
@@ -1088,6 +1086,7 @@ class Log:
             del self._segments[index]
             self._marked.append((None, segment.mark_deleted()))
         self.producers.delete_snapshots_of([segment.base_offset for segment in doomed])
+        self._disk.fsync_dir(self.directory)
 
     # Compaction
 
