@@ -92,6 +92,7 @@ class Side:
                 for path in tree
                 if path.startswith(("/admin/delete_topics/", "/admin/preferred_", "/isr_change_notification/"))
             ]
+            busy += [path for path, (value, *_) in tree.items() if is_reassigned(path, value)]
             return None if busy else tree
 
         first: dict[str, Any] = until(settled, f"{self.name} is at rest")
@@ -101,6 +102,14 @@ class Side:
         announced = [path for path in first if path.startswith("/config/changes/")]
         first["/config/changes"] = sorted(str(first.pop(path)) for path in announced)
         return first
+
+
+def is_reassigned(path: str, value: Any) -> bool:
+    return (
+        path.startswith("/brokers/topics/")
+        and isinstance(value, dict)
+        and bool(value.get("adding_replicas") or value.get("removing_replicas"))
+    )
 
 
 def described(path: str, data: bytes | None) -> Any:

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import apache
 import pytest
 from certificates import Authority
+from cluster import until
 
 
 def _barnabas(*arguments: str, text: str = "", expect: int = 0) -> str:
@@ -57,9 +59,12 @@ def test_a_cluster_lives_on_a_secured_ensemble_and_outlives_one_of_its_servers(t
             _barnabas("topic", "create", "u", "-b", up["bootstrap"], "--partitions", "1", "--replication-factor", "2")
             read = _barnabas("consume", "-b", up["bootstrap"], "-t", "t", "-o", "start", "-e")
             assert sorted(read.split()) == ["one", "two"]
-            seen = json.loads(_barnabas("status", "--dir", place, "--format", "json"))
-            for each in seen["brokers"]:
-                assert each["zookeeper"]["state"] == "CONNECTED"
-                assert each["zookeeper"]["expires"] == 0
+
+            def sessions() -> list[dict[str, Any]]:
+                seen = json.loads(_barnabas("status", "--dir", place, "--format", "json"))
+                return [each["zookeeper"] for each in seen["brokers"]]
+
+            until(lambda: all(each["state"] == "CONNECTED" for each in sessions()), "both found another server")
+            assert all(each["expires"] == 0 for each in sessions())
         finally:
             _barnabas("down", "--kill", "--dir", place)
