@@ -37,8 +37,6 @@ from barnabas.wire.varint import read_rest
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection, Unanswered
     from barnabas.broker.server import Broker
-    from barnabas.log.results import AppendInfo
-    from barnabas.replica.partition import Partition
 
 MAX_ENVELOPES: Final = 16_384
 """So many are remembered, 1 KB each; further ones take the ordinary way."""
@@ -216,7 +214,8 @@ class RepeatedProduces:
             log = partition.log
             # There are enough in sync, or the append had failed.
             if log is None or log.high_watermark <= info.last_offset:
-                waiting = _Replicated(broker, connection, envelope, version, correlation_id, partition, info)
+                appended = Appended(topic_partition).at(partition, info, pending=True)
+                waiting = _Replicated(broker, connection, envelope, version, correlation_id, appended)
                 waiting.unanswered = connection.wait_for(waiting, settled=True)
                 broker.replicas.delayed_produce.watch(waiting, (topic_partition,), envelope.request.timeout_ms)
                 return b""
@@ -229,13 +228,12 @@ class _Replicated(DelayedOperation[TopicPartition]):
     """A produce of one partition between its append and its answer, as `DelayedProduce` is of several."""
 
     __slots__ = (
+        "_appended",
         "_broker",
         "_connection",
         "_correlation_id",
         "_envelope",
         "_error",
-        "_info",
-        "_leading_since_epoch",
         "_version",
         "unanswered",
     )
@@ -249,8 +247,7 @@ class _Replicated(DelayedOperation[TopicPartition]):
         envelope: Envelope,
         version: int,
         correlation_id: int,
-        partition: Partition,
-        info: AppendInfo,
+        appended: Appended,
     ) -> None:
         super().__init__()
         self._broker = broker
@@ -258,17 +255,17 @@ class _Replicated(DelayedOperation[TopicPartition]):
         self._envelope = envelope
         self._version = version
         self._correlation_id = correlation_id
-        self._info = info
-        self._leading_since_epoch = partition.leading_since_epoch
+        self._appended = appended
         self._error = ErrorCode.NONE
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        partition = self._broker.replicas.partition_or_error(self._envelope.topic_partition)
+        appended = self._appended
+        partition = self._broker.replicas.partition_or_error(appended.topic_partition)
         if isinstance(partition, ErrorCode):
             enough, self._error = False, partition
         else:
             enough, self._error = partition.check_enough_replicas_reach_offset(
-                self._info.last_offset + 1, self._leading_since_epoch
+                appended.required_offset, appended.leading_since_epoch
             )
         return enough or self._error is not ErrorCode.NONE
 
@@ -276,10 +273,12 @@ class _Replicated(DelayedOperation[TopicPartition]):
         self._error = ErrorCode.REQUEST_TIMED_OUT
 
     def on_complete(self) -> None:
-        envelope, info = self._envelope, self._info
+        appended = self._appended
         if self._error is ErrorCode.NONE:
             answer: list[Bytes] = [
-                envelope.answer(self._correlation_id, info.first_offset, info.log_append_time, info.log_start_offset)
+                self._envelope.answer(
+                    self._correlation_id, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
+                )
             ]
         else:
             answer = self._refusal()
@@ -287,7 +286,7 @@ class _Replicated(DelayedOperation[TopicPartition]):
 
     def _refusal(self) -> list[Bytes]:
         connection, envelope = self._connection, self._envelope
-        appended = Appended(envelope.topic_partition).at_offsets(self._info).failed(self._error)
+        appended = self._appended.failed(self._error)
         header = RequestHeader(int(ApiKey.PRODUCE), self._version, self._correlation_id, envelope.client_id)
         context = RequestContext(
             header,

@@ -41,17 +41,13 @@ class Appended:
 
     def at(self, partition: Partition, info: AppendInfo, *, pending: bool) -> Appended:
         """The log took the records."""
-        self.at_offsets(info)
+        self.base_offset = info.first_offset
+        self.log_append_time_ms = info.log_append_time
+        self.log_start_offset = info.log_start_offset
         if pending:
             self.required_offset = info.last_offset + 1
             self.leading_since_epoch = partition.leading_since_epoch
             self.pending = True
-        return self
-
-    def at_offsets(self, info: AppendInfo) -> Appended:
-        self.base_offset = info.first_offset
-        self.log_append_time_ms = info.log_append_time
-        self.log_start_offset = info.log_start_offset
         return self
 
     def failed(self, error: ErrorCode, message: str | None = None) -> Appended:

@@ -14,19 +14,20 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _DEAD_MAX: Final = 1000
-"""So many completed operations may stay in the heap of timeouts, or as many as wait, before they are swept out."""
+"""So many timeouts of completed operations may stay in the heap, or as many as wait, before they are swept out."""
 
 
 class DelayedOperation(Generic[K]):
     """Waits for something. Completes exactly once, in the call of whoever turned its condition: what it does then
     (`on_complete`) is to be short, and to wait for nothing."""
 
-    __slots__ = ("_done", "_purgatory", "_watched", "completed")
+    __slots__ = ("_done", "_number", "_purgatory", "_watched", "completed")
 
     def __init__(self) -> None:
         self.completed = False
         self._done: asyncio.Future[None] | None = None
         self._purgatory: Purgatory[K] | None = None
+        self._number = 0
         self._watched: tuple[K, ...] = ()
 
     def try_complete(self, key: K | None) -> bool:
@@ -63,13 +64,14 @@ class Purgatory(Generic[K]):
 
     def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
-        self._timeouts: list[tuple[float, int, DelayedOperation[K]]] = []
-        self._sequence = 0
+        self._waiting: dict[int, DelayedOperation[K]] = {}
+        """By their numbers, which count up. Their timeouts name them so, since those outlive them."""
+        self._timeouts: list[tuple[float, int]] = []
+        self._number = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self.delayed = 0
         """How many operations wait now."""
-        self._dead = 0
         self._shut_down = False
 
     def watched(self, key: K) -> bool:
@@ -91,10 +93,11 @@ class Purgatory(Generic[K]):
             else:
                 at_key[operation] = None
         self.delayed += 1
+        self._number = number = operation._number = self._number + 1
+        self._waiting[number] = operation
         loop = asyncio.get_running_loop()
         at = loop.time() + timeout_ms / 1000
-        self._sequence += 1
-        heapq.heappush(self._timeouts, (at, self._sequence, operation))
+        heapq.heappush(self._timeouts, (at, number))
         if self._timer is None or at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -118,16 +121,18 @@ class Purgatory(Generic[K]):
     def forget(self, operation: DelayedOperation[K]) -> None:
         """`operation` is over."""
         operation._purgatory = None
+        del self._waiting[operation._number]
         self.delayed -= 1
-        self._dead += 1
         watchers = self._watchers
         for key in operation._watched:
             at_key = watchers[key]
             del at_key[operation]
             if not at_key:
                 del watchers[key]
-        if self._dead > _DEAD_MAX and self._dead > self.delayed:
-            self._sweep()
+        dead = len(self._timeouts) - self.delayed
+        if dead > _DEAD_MAX and dead > self.delayed:
+            self._timeouts = [each for each in self._timeouts if each[1] in self._waiting]
+            heapq.heapify(self._timeouts)
 
     def check_and_complete(self, key: K) -> int:
         """Something about `key` changed. Returns how many operations that completed."""
@@ -146,28 +151,22 @@ class Purgatory(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for _, _, operation in sorted(self._timeouts, key=lambda each: each[:2]):
-            self._expire(operation)
-        self._timeouts.clear()
+        timeouts, self._timeouts = self._timeouts, []
+        for _, number in sorted(timeouts):
+            self._expire(number)
 
     def _on_timer(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._timeouts and (self._timeouts[0][2].completed or self._timeouts[0][0] <= now):
-            operation = heapq.heappop(self._timeouts)[2]
-            self._expire(operation)
-            self._dead -= 1
+        while self._timeouts and (self._timeouts[0][1] not in self._waiting or self._timeouts[0][0] <= now):
+            self._expire(heapq.heappop(self._timeouts)[1])
         if self._timeouts and self._timer is None:
             self._timer_at = self._timeouts[0][0]
             self._timer = loop.call_at(self._timer_at, self._on_timer)
 
-    def _expire(self, operation: DelayedOperation[K]) -> None:
-        if not operation.completed:
+    def _expire(self, number: int) -> None:
+        operation = self._waiting.get(number)
+        if operation is not None:
             operation.on_expiration()
             operation.force_complete()
-
-    def _sweep(self) -> None:
-        self._timeouts = [each for each in self._timeouts if not each[2].completed]
-        heapq.heapify(self._timeouts)
-        self._dead = 0

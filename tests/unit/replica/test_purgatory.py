@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Coroutine
 from typing import Any
 
@@ -47,6 +48,20 @@ def test_what_is_complete_already_does_not_wait() -> None:
         await purgatory.wait(operation, ["a"], 1000)
         assert operation.completions == 1
         assert not purgatory.watched("a")
+
+    run(story())
+
+
+def test_what_is_complete_is_not_kept_until_its_time_is_up() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        operation = Waiting(a=1)
+        gone = weakref.ref(operation)
+        purgatory.watch(operation, ("a",), 30_000)
+        del operation
+        assert purgatory.check_and_complete("a") == 1
+        assert gone() is None
+        purgatory.shutdown()
 
     run(story())
 
