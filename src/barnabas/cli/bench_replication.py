@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.cli.bench import Figure, Running, console
 from barnabas.cli.bench_controller import (
@@ -38,6 +38,9 @@ from barnabas.cli.small_requests import Shape, SmallRequests
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
 
 _GB: Final = 1_000_000_000
 _ALONE: Final = Shape("alone", 1, 1, True)
@@ -89,7 +92,11 @@ def drop_topic(subject: Subject, name: str) -> None:
 
 
 def _produce(subject: Subject, topic: str, records: int, size: int, acks: str = "all") -> float:
-    """Seconds for `records` values of `size` bytes, idempotent where acks=all, in batches as large as they come."""
+    """Seconds for `records` values of `size` bytes, idempotent where acks=all, in batches as large as they come.
+
+    The clock starts when a first one is acknowledged: librdkafka 2.16 gets its producer id half a second later where
+    metadata come back before it has asked for it, as they do from Barnabas more often than from Apache Kafka.
+    """
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -105,19 +112,24 @@ def _produce(subject: Subject, topic: str, records: int, size: int, acks: str = 
             "log_level": 0,
         }
     )
-    producer.list_topics(topic, timeout=30)
     value = os.urandom(size)
+    producer.produce(topic, value, partition=0)
+    _flush(producer, subject)
     begun = time.monotonic()
-    missing = records
+    missing = records - 1
     while missing:
         lot = [{"value": value}] * min(1000, missing)
         queued = producer.produce_batch(topic, lot, partition=0)
         missing -= queued
         if queued < len(lot):
             producer.poll(0.01)
+    _flush(producer, subject)
+    return time.monotonic() - begun
+
+
+def _flush(producer: Producer, subject: Subject) -> None:
     if producer.flush(600) != 0:
         raise RuntimeError(f"{subject.name} did not take all records")
-    return time.monotonic() - begun
 
 
 # ------------------------------------------------------------------------------------------------ replication
