@@ -68,6 +68,7 @@ class Purgatory(Generic[K]):
         """By their numbers, which count up. Their timeouts name them so, since those outlive them."""
         self._timeouts: list[tuple[float, int]] = []
         self._number = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self.delayed = 0
@@ -95,7 +96,9 @@ class Purgatory(Generic[K]):
         self.delayed += 1
         self._number = number = operation._number = self._number + 1
         self._waiting[number] = operation
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:  # kept, since asking for it is a system call before Python 3.12
+            loop = self._loop = asyncio.get_running_loop()
         at = loop.time() + timeout_ms / 1000
         heapq.heappush(self._timeouts, (at, number))
         if self._timer is None or at < self._timer_at:
