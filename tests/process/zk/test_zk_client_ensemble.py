@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import apache
@@ -32,8 +33,13 @@ def _server_of(ensemble: apache.ZooKeeperEnsemble, client: ZooKeeperClient) -> i
 
 
 async def _connected(client: ZooKeeperClient) -> None:
+    """Until an answer comes: behind the watches, which are set again before anything else."""
     async with asyncio.timeout(60):
-        await client.wait_until_connected()
+        while True:
+            await client.wait_until_connected()
+            with contextlib.suppress(ConnectionLoss):
+                await client.exists("/")
+                return
 
 
 class Watching:
@@ -69,8 +75,12 @@ class Watching:
         """By another client, whatever its own connection does."""
         zk = KafkaZkClient(client.runtime, client)
         await zk.conditional_update_path(f"{self.root}/data", b"1", 0)
-        for name in ("missing", "parent/child", "tree/deep"):
+        for name in ("missing", "parent/child"):
             await zk.create_recursive(f"{self.root}/{name}", b"", False)
+
+    async def change_the_tree(self, client: ZooKeeperClient) -> None:
+        """Once the watching client is connected: what happens in between no persistent watch is told of."""
+        await KafkaZkClient(client.runtime, client).create_recursive(f"{self.root}/tree/deep", b"", False)
 
     async def hears_everything(self) -> None:
         await until(lambda: {"changed", "created", "children", "NODE_CREATED"} <= set(self.told))
@@ -87,18 +97,21 @@ def test_the_server_of_a_session_is_killed(ensemble: apache.ZooKeeperEnsemble) -
             await watching.set_up()
             session_id, number = client.session_id, _server_of(ensemble, client)
             ensemble.kill(number)
-            # At once, while the client looks for another server, or just found one.
-            await watching.change(other)
-            await _connected(client)
-            await watching.hears_everything()
-            assert client.session_id == session_id
-            assert _server_of(ensemble, client) != number
-            found = await client.exists("/killed/ephemeral")
-            assert found is not None
-            assert found.ephemeral_owner == session_id
-            assert client.disconnects == 1
-            assert client.expires == 0
-            ensemble.start([number])
+            try:
+                # At once, while the client looks for another server, or just found one.
+                await watching.change(other)
+                await _connected(client)
+                await watching.change_the_tree(other)
+                await watching.hears_everything()
+                assert client.session_id == session_id
+                assert _server_of(ensemble, client) != number
+                found = await client.exists("/killed/ephemeral")
+                assert found is not None
+                assert found.ephemeral_owner == session_id
+                assert client.disconnects == 1
+                assert client.expires == 0
+            finally:
+                ensemble.start([number])
 
     asyncio.run(play())
 
@@ -120,6 +133,7 @@ def test_a_server_that_only_falls_silent_is_left(ensemble: apache.ZooKeeperEnsem
                     ",".join(ensemble.address(each) for each in ensemble.numbers if each != number)
                 ) as other:
                     await watching.change(other)
+                    await watching.change_the_tree(other)
                 await watching.hears_everything()
             finally:
                 ensemble.resume(number)
@@ -150,6 +164,7 @@ def test_the_whole_ensemble_is_lost_and_regained(ensemble: apache.ZooKeeperEnsem
             assert client.session_id == session_id
             async with connected(ensemble.connect) as other:
                 await watching.change(other)
+                await watching.change_the_tree(other)
             await watching.hears_everything()
             assert client.expires == 0
             assert client.state is ConnectionState.CONNECTED
