@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,18 @@ def path(request: pytest.FixtureRequest) -> str:
 
 
 def together(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
-    """What `work` returned in each of the threads, all at once."""
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, range(threads), timeout=60))
+    """What `work` returned in each of the threads, all at once. One that hangs fails its test and nothing else."""
+    outcomes: list[Future[Any]] = [Future() for _ in range(threads)]
+
+    def run(number: int) -> None:
+        try:
+            outcomes[number].set_result(work(number))
+        except BaseException as error:
+            outcomes[number].set_exception(error)
+
+    for number in range(threads):
+        threading.Thread(target=run, args=(number,), daemon=True).start()
+    return [each.result(60) for each in outcomes]
 
 
 def test_a_lock_has_one_holder(clients: list[KazooClient], path: str) -> None:
@@ -230,11 +239,14 @@ def test_a_barrier_holds_until_it_is_removed(clients: list[KazooClient], path: s
 def test_a_double_barrier_lets_all_in_and_out_together(clients: list[KazooClient], path: str) -> None:
     entered: list[int] = []
     left: list[int] = []
+    # Who leaves takes away the znode by which kazoo tells the others that they may enter: none does before all are in.
+    all_in = threading.Barrier(4)
 
     def work(number: int) -> None:
         barrier = clients[number].DoubleBarrier(path, 4, str(number))
         barrier.enter()
         entered.append(number)
+        all_in.wait(60)
         barrier.leave()
         assert len(entered) == 4
         left.append(number)
