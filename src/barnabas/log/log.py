@@ -48,7 +48,7 @@ from barnabas.log.loading import at_once
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
-from barnabas.log.producer_state import NO_PRODUCER_ID, EndTxnMarker, ProducerState
+from barnabas.log.producer_state import NO_PRODUCER_ID, NOT_PLAIN, EndTxnMarker, ProducerState
 from barnabas.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX, load_segments, replay_producers
 from barnabas.log.results import (
     AppendInfo,
@@ -102,8 +102,6 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _CLIENT: Final = AppendOrigin.CLIENT
 _STAMP: Final = Struct(">qii").pack_into
 """Base offset, length and leader epoch: the head of a batch, which its CRC does not cover."""
-_NOT_PLAIN: Final = CONTROL | TRANSACTIONAL
-"""A batch without these attributes is data of no transaction."""
 
 
 class Log:
@@ -577,7 +575,7 @@ class Log:
                     )
                     self.log_end_offset = last_offset + 1
                     if batch.producer_id != NO_PRODUCER_ID:
-                        if batch.attributes & _NOT_PLAIN:
+                        if batch.attributes & NOT_PLAIN:
                             self._take_stored(segment, batch, view[at : at + batch.size])
                         else:
                             producers.append_plain(batch)

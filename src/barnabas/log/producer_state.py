@@ -43,6 +43,8 @@ _MAX_SEQUENCE: Final = 2**31 - 1
 NO_SEQUENCE: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
+NOT_PLAIN: Final = CONTROL | TRANSACTIONAL
+"""A batch without these attributes is data of no transaction."""
 
 
 class CorruptSnapshot(ValueError):
@@ -377,7 +379,7 @@ class ProducerState:
         """Takes up a batch that is in the log already: on a follower, and while a log is loaded."""
         if batch.producer_id == NO_PRODUCER_ID:
             return None
-        if not batch.attributes & (CONTROL | TRANSACTIONAL):
+        if not batch.attributes & NOT_PLAIN:
             self.append_plain(batch)
             return None
         if batch.is_control:

@@ -14,6 +14,7 @@ from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.model.config import topic_config
 from barnabas.model.ids import TopicPartition
+from barnabas.replica.fetch_session import Session
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.records import Record, build_batch
@@ -53,6 +54,14 @@ def fetch(version: int, session_id: int, epoch: int, asked: list[FetchRequest.Fe
     else:
         request.replica_id = FOLLOWER
     return b"".join(encode_request(request, version, random.randrange(1 << 31), "broker-2-fetcher-0"))
+
+
+def fetched_once(directory: Path, version: int) -> tuple[Broker, Session]:
+    """A leader with one record, and the session of the follower that has fetched it."""
+    broker = Broker(directory, replicas=(1, 2))
+    append(broker, 0, batch(b"a"))
+    broker.feed(fetch(version, 0, 0, [FetchRequest.FetchPartition(0, 0, 0, 0, 0, 1 << 20)]))
+    return broker, next(iter(broker.replicas.fetch_sessions._sessions.values()))
 
 
 class Follower:
@@ -220,10 +229,7 @@ def test_what_is_repeated_is_answered_as_the_first_time(tmp_path: Path, version:
 @pytest.mark.parametrize("version", [13, 17])
 def test_the_second_request_of_a_kind_needs_no_handler_and_no_turn_of_the_loop(tmp_path: Path, version: int) -> None:
     async def main() -> None:
-        broker = Broker(tmp_path, replicas=(1, 2))
-        append(broker, 0, batch(b"a"))
-        broker.feed(fetch(version, 0, 0, [FetchRequest.FetchPartition(0, 0, 0, 0, 0, 1 << 20)]))
-        session = next(iter(broker.replicas.fetch_sessions._sessions.values()))
+        broker, session = fetched_once(tmp_path, version)
         partition = broker.replicas.partition(PARTITION)
         assert partition is not None
 
@@ -251,10 +257,7 @@ def test_the_second_request_of_a_kind_needs_no_handler_and_no_turn_of_the_loop(t
 
 def test_a_follower_that_hangs_up_leaves_nothing_behind(tmp_path: Path) -> None:
     async def main() -> None:
-        broker = Broker(tmp_path, replicas=(1, 2))
-        append(broker, 0, batch(b"a"))
-        broker.feed(fetch(17, 0, 0, [FetchRequest.FetchPartition(0, 0, 0, 0, 0, 1 << 20)]))
-        session = next(iter(broker.replicas.fetch_sessions._sessions.values()))
+        broker, session = fetched_once(tmp_path, 17)
         for offset in (1, 2):
             broker.feed(
                 fetch(17, session.session_id, session.epoch, [FetchRequest.FetchPartition(0, 0, offset, 0, 0, 1 << 20)])
@@ -274,10 +277,7 @@ def test_a_follower_that_hangs_up_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_partition_that_was_forgotten_is_not_answered_from_memory(tmp_path: Path) -> None:
     async def main() -> None:
-        broker = Broker(tmp_path, replicas=(1, 2))
-        append(broker, 0, batch(b"a"))
-        broker.feed(fetch(17, 0, 0, [FetchRequest.FetchPartition(0, 0, 0, 0, 0, 1 << 20)]))
-        session = next(iter(broker.replicas.fetch_sessions._sessions.values()))
+        broker, session = fetched_once(tmp_path, 17)
         broker.feed(fetch(17, session.session_id, 1, [FetchRequest.FetchPartition(0, 0, 0, 0, 0, 1 << 20)]))
         assert session.known_fetches
         session.forget((TOPIC_ID, 0))
