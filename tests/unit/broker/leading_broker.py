@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from replicas_alone import replicas_alone
+
 from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.router import Router
@@ -14,7 +16,6 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config, broker_config
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.metadata_cache import MetadataCache
-from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -64,18 +65,7 @@ class Broker:
         self.metadata = MetadataCache()
         self.tasks = Tasks(lambda name, error: None)
         self.log_dirs = LogDirs(real_runtime(), self.config)
-        self.replicas = Replicas(
-            real_runtime(),
-            1,
-            self.config,
-            self.log_dirs,
-            tasks=self.tasks,
-            metadata=self.metadata,
-            alter_partition=None,  # type: ignore[arg-type]
-            connect=None,  # type: ignore[arg-type]
-            inter_broker_listener="PLAINTEXT",
-            broker_epoch=lambda: 1,
-        )
+        self.replicas = replicas_alone(self.config, self.log_dirs, self.tasks, self.metadata)
         self._assigned, self._partitions = list(replicas), partitions
         self.lead(0)
         self.router = Router()

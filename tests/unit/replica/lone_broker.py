@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
+from replicas_alone import replicas_alone
 
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
@@ -14,7 +15,6 @@ from barnabas.model.config import broker_config, topic_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import Partition
-from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -46,18 +46,7 @@ class Broker:
         self.log_dirs = LogDirs(real_runtime(), config)
         self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic or {}))
         self.metadata = MetadataCache()
-        self.replicas = Replicas(
-            real_runtime(),
-            1,
-            config,
-            self.log_dirs,
-            tasks=self.tasks,
-            metadata=self.metadata,
-            alter_partition=None,  # type: ignore[arg-type]
-            connect=None,  # type: ignore[arg-type]
-            inter_broker_listener="PLAINTEXT",
-            broker_epoch=lambda: 1,
-        )
+        self.replicas = replicas_alone(config, self.log_dirs, self.tasks, self.metadata)
 
     async def startup(self) -> None:
         await self.log_dirs.load()
