@@ -552,6 +552,7 @@ class Log:
         if not batches:
             return False
         producers = self.producers
+        leader_epochs = self.leader_epochs
         interval = self.settings.index_interval_bytes
         try:
             for run in self._runs(batches, now_ms):
@@ -560,8 +561,12 @@ class Log:
                 segment = self._active
                 position = segment.size
                 for _, batch in run:
-                    if batch.leader_epoch > self.leader_epochs.written_epoch:
-                        self.leader_epochs.assign(batch.leader_epoch, batch.base_offset)
+                    # One of an older epoch takes back a later one that began here without a record, while this log led.
+                    if (
+                        not batch.leader_epoch == leader_epochs.written_epoch == leader_epochs.latest_epoch
+                        and batch.leader_epoch != NO_EPOCH
+                    ):
+                        leader_epochs.assign(batch.leader_epoch, batch.base_offset)
                 segment.file.pwrite(view[start:end], position)
                 for at, batch in run:
                     last_offset = batch.last_offset

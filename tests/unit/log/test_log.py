@@ -394,6 +394,19 @@ def test_an_epoch_is_written_with_its_first_record(tmp_path: Path) -> None:
     assert path.read_text() == "0\n3\n1 0\n4 1\n5 2\n"
 
 
+def test_a_batch_of_an_older_epoch_takes_back_a_later_one_that_began_without_a_record(tmp_path: Path) -> None:
+    """Which a leader begins that lost with the power what it had in its epoch, and that soon follows again."""
+    log = open_log(tmp_path)
+    append(log, "a", epoch=9)
+    log.maybe_assign_epoch_start_offset(11, 1)
+    records = batch(["b"])
+    pack_into(">q", records, 0, 1)
+    pack_into(">i", records, 12, 9)
+    log.append_as_follower(records, now_ms=NOW)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(9, 0)]
+    assert (tmp_path / "flights-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n9 0\n"
+
+
 def test_a_log_truncated_fully_begins_where_it_is_told(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, "a")
