@@ -250,9 +250,15 @@ class Partition:
         self.progress = {each: self.progress.get(each) or Progress(each) for each in followers}
         self.isr_state = CommittedIsr(frozenset(state.isr), state.partition_epoch)
         if new_epoch:
+            # In an epoch that this broker did not hear of another may have led, and cut the followers' logs. (Apache's
+            # leader goes on with what it knew of them, and commits what they do not have any more.)
+            another_may_have_led = new_leader or state.leader_epoch > self.leader_epoch + 1
             for progress in self.progress.values():
                 progress.reset(
-                    end_offset, new_leader=new_leader, in_sync=progress.broker_id in state.isr, now_ms=now_ms
+                    end_offset,
+                    new_leader=another_may_have_led,
+                    in_sync=progress.broker_id in state.isr,
+                    now_ms=now_ms,
                 )
             self.leader_epoch = state.leader_epoch
             self.leader_epoch_start_offset = end_offset

@@ -55,6 +55,27 @@ def test_a_replica_outside_of_the_isr_that_lags_holds_nothing_back(tmp_path: Pat
     assert node.log.high_watermark == 1
 
 
+def test_a_leader_that_missed_an_epoch_commits_nothing_before_its_followers_fetch_again(tmp_path: Path) -> None:
+    """Another led meanwhile, and a follower cut for it what it had told this leader of."""
+    node = leader(tmp_path, isr=(1, 3))
+    node.append(b"x")
+    node.append(b"y")
+    node.fetched_by(2, 2)
+    assert node.log.high_watermark == 0
+    node.lead(2, (1, 2))
+    assert node.log.high_watermark == 0
+    node.fetched_by(2, 1)
+    assert node.log.high_watermark == 1
+
+
+def test_a_leader_that_stays_one_in_the_next_epoch_still_knows_its_followers(tmp_path: Path) -> None:
+    node = leader(tmp_path, isr=(1, 2, 3))
+    node.append(b"x")
+    node.fetched_by(2, 1)
+    node.lead(1, (1, 2))
+    assert node.log.high_watermark == 1
+
+
 def test_high_watermark_stands_still_under_min_isr(tmp_path: Path) -> None:
     node = leader(tmp_path, isr=(1,), min_isr=2)
     node.append(b"x", acks=1)
