@@ -30,6 +30,8 @@ class FetchState:
     """What stands for the partition in the session."""
     truncates: bool = False
     """Before it is fetched the leader is asked where its epochs end (inter.broker.protocol.version below 2.7)."""
+    last_epoch_end: int | None = None
+    """Where the leader says that this log's last epoch ends, while it is asked about the number before."""
     lag: int | None = None
     """How far behind the leader's high watermark; None before the first answer."""
     wanted: FetchRequest.FetchPartition | None = None

@@ -30,7 +30,7 @@ from barnabas.replica.fetch_session import FetchSession, PartitionKey
 from barnabas.replica.fetch_state import Connect, FetchState, Follower, KnownFetch
 from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
 from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
-from barnabas.replica.truncation import epoch_request, truncation, truncation_offset
+from barnabas.replica.truncation import epoch_request, truncation, truncation_by_two_ends, truncation_offset
 from barnabas.runtime import Bytes, Condition, Runtime, Tasks, ended
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response
@@ -202,6 +202,7 @@ class ReplicaFetcher:
 
     def _begin(self, state: FetchState, log: Log) -> None:
         if state.truncates:
+            state.last_epoch_end = None
             self._truncating[state.topic_partition] = state
         else:
             self._want(state, log)
@@ -607,7 +608,7 @@ class ReplicaFetcher:
         request = epoch_request(
             self._follower.broker_id,
             [
-                (state.topic_partition, state.current_leader_epoch, self._partition(state).local_log().latest_epoch)
+                (state.topic_partition, state.current_leader_epoch, self._doubted_epoch(state))
                 for state in asked.values()
                 if self._follows(state)
             ],
@@ -637,12 +638,24 @@ class ReplicaFetcher:
         for state in asked.values():
             self._pause(state)  # not answered, or not followed any more
 
+    def _doubted_epoch(self, state: FetchState) -> int:
+        """The last one of the log, and the number before it when the answer to that has come and named no epoch."""
+        latest_epoch = self._partition(state).local_log().latest_epoch
+        return latest_epoch if state.last_epoch_end is None else latest_epoch - 1
+
     def _follows(self, state: FetchState) -> bool:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
     def _truncate(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
         log = self._partition(state).local_log()
-        cut = truncation(log, leader_epoch, end_offset)
+        last_epoch_end, state.last_epoch_end = state.last_epoch_end, None
+        if last_epoch_end is not None:
+            cut = truncation_by_two_ends(log, last_epoch_end, end_offset)
+        elif leader_epoch == NO_EPOCH and end_offset != NO_OFFSET and log.latest_epoch > 0:
+            state.last_epoch_end = end_offset
+            return
+        else:
+            cut = truncation(log, leader_epoch, end_offset)
         if cut.offset < log.log_end_offset:
             logger.info(
                 "truncating %s from %d to %d: the leader's epoch %d ends at %d",
@@ -652,7 +665,8 @@ class ReplicaFetcher:
                 leader_epoch,
                 end_offset,
             )
-            log.truncate_to(cut.offset, now_ms=self._runtime.clock.now_ms())
+        # Also where nothing is cut: an epoch that began here without a record may be the one that differs.
+        log.truncate_to(cut.offset, now_ms=self._runtime.clock.now_ms())
         if cut.complete:
             state.truncates = False
             del self._truncating[state.topic_partition]

@@ -47,10 +47,21 @@ def truncation(log: Log, leader_epoch: int, leader_end_offset: int) -> Truncatio
         # The leader knows no epoch that old: up to the high watermark the logs agree.
         return Truncation(min(log.high_watermark, log.log_end_offset), complete=True)
     if leader_epoch == NO_EPOCH:
-        # Version 0 of the answer does not name the epoch (before KIP-279).
+        # Version 0 of the answer does not name the epoch (before KIP-279), and there is but one to ask about.
         return Truncation(min(leader_end_offset, log.log_end_offset), complete=True)
     known_epoch, _ = log.end_offset_for_epoch(leader_epoch)
     return Truncation(truncation_offset(log, leader_epoch, leader_end_offset), known_epoch in (NO_EPOCH, leader_epoch))
+
+
+def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int) -> Truncation:
+    """What two answers of version 0 mean, which name no epoch: about the log's last epoch, and about the number before.
+
+    Only a leader that has records of an epoch lets it end elsewhere than the number before. Apache's follower asks the
+    first question alone, and keeps what its leader never had (KIP-279).
+    """
+    if end_before != last_epoch_end:
+        return Truncation(min(last_epoch_end, log.log_end_offset), complete=True)
+    return Truncation(min(log.leader_epochs.entries[-1].start_offset, last_epoch_end), complete=False)
 
 
 def epoch_request(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from replica_worlds import Node
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET
-from barnabas.replica.truncation import Truncation, truncation
+from barnabas.replica.truncation import Truncation, truncation, truncation_by_two_ends
 
 
 def pair(tmp_path: Path) -> tuple[Node, Node]:
@@ -167,3 +168,43 @@ def test_an_answer_to_offset_for_leader_epoch_tells_whether_to_ask_again(tmp_pat
     assert truncation(log, NO_EPOCH, 4) == Truncation(4, complete=True)  # version 0 names no epoch
     assert truncation(log, NO_EPOCH, NO_OFFSET) == Truncation(log.high_watermark, complete=True)  # KAFKA-6857
     assert log.high_watermark < log.log_end_offset
+
+
+def cut_by_ends_alone(follower: Node, leader: Node) -> None:
+    """What a follower asks and does whose leader names no epoch in its answers."""
+
+    def end_of(epoch: int) -> int:
+        return leader.partition.last_offset_for_leader_epoch(follower.partition.leader_epoch, epoch, only_leader=True)[
+            1
+        ]
+
+    while follower.log.latest_epoch > 0:
+        cut = truncation_by_two_ends(
+            follower.log, end_of(follower.log.latest_epoch), end_of(follower.log.latest_epoch - 1)
+        )
+        follower.log.truncate_to(cut.offset, now_ms=0)
+        if cut.complete:
+            return
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_ends_tell_where_logs_part_although_no_epoch_is_named(tmp_path: Path, seed: int) -> None:
+    """Version 0 of OffsetForLeaderEpoch, and leaders that change uncleanly: the very history of KIP-279."""
+    chance = Random(seed)
+    a, b = pair(tmp_path)
+    a.lead(0, (1, 2), (1, 2))
+    b.follow(a, 0, (1, 2))
+    a.append(b"m0")
+    b.catch_up(a)
+    leader, follower = a, b
+    for epoch in range(1, chance.randrange(2, 9)):
+        leader, follower = chance.sample((a, b), 2)
+        leader.lead(epoch, (leader.broker_id,), (1, 2))
+        for at in range(chance.randrange(4)):
+            leader.append(b"%d of %d in %d" % (at, leader.broker_id, epoch))
+    follower.follow(leader, leader.partition.leader_epoch, (1, 2))
+    shared = [ours for ours, theirs in zip(follower.content(), leader.content(), strict=False) if ours == theirs]
+    cut_by_ends_alone(follower, leader)
+    assert follower.content() == shared
+    follower.catch_up(leader)
+    assert follower.content() == leader.content()
