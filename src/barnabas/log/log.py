@@ -926,14 +926,16 @@ class Log:
             active = self._active = self._segments[-1]
             target_offset = active.truncate_to(target_offset, now_ms)
             active.look_whether_full()
-            self.log_end_offset = target_offset
+            lowered = self._spans(
+                min(self.log_start_offset, target_offset), min(self.high_watermark, target_offset), target_offset
+            )
             self._unflushed_rolls = [roll for roll in self._unflushed_rolls if roll[1] <= target_offset]
             self._lower_recovery_point(target_offset)
             self.leader_epochs.truncate_from_end(target_offset)
-            self._begin_at(min(target_offset, self.log_start_offset))
+            if lowered:
+                self._tell_lowered_start()
             self._reload_producers(target_offset, now_ms)
-            if self.high_watermark >= target_offset:
-                self.update_high_watermark(target_offset)
+            self.producers.on_high_watermark(self.high_watermark)
             self._note_first_unstable()
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None
@@ -960,20 +962,26 @@ class Log:
         self._bases.append(new_offset)
         self._active = segment
         self._unflushed_rolls.clear()
-        self.log_end_offset = new_offset
+        # The high watermark also when it does not move: what it pointed to is gone.
+        lowered = self._spans(log_start_offset, new_offset, new_offset)
         self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(new_offset)
-        self._begin_at(log_start_offset)
-        # Also when it does not move: what it pointed to is gone.
-        self.high_watermark = new_offset
+        if lowered:
+            self._tell_lowered_start()
         self.producers.on_high_watermark(new_offset)
         self._note_first_unstable()
 
-    def _begin_at(self, log_start_offset: int) -> None:
+    def _spans(self, log_start_offset: int, high_watermark: int, log_end_offset: int) -> bool:
+        """What a cut left, ahead of all that can fail. True when the log starts lower than before."""
         lowered = log_start_offset < self.log_start_offset
         self.log_start_offset = log_start_offset
-        if lowered and self.on_log_start_offset_lowered is not None:
+        self.high_watermark = high_watermark
+        self.log_end_offset = log_end_offset
+        return lowered
+
+    def _tell_lowered_start(self) -> None:
+        if self.on_log_start_offset_lowered is not None:
             self.on_log_start_offset_lowered()
 
     def _lower_recovery_point(self, offset: int) -> None:

@@ -639,6 +639,23 @@ def test_after_a_failed_write_nothing_is_appended_any_more(tmp_path: Path) -> No
     assert DISK.size(segment.path) == segment.size
 
 
+@pytest.mark.parametrize("fully", [False, True])
+def test_a_cut_that_fails_half_way_leaves_offsets_in_their_order(tmp_path: Path, fully: bool) -> None:
+    def fail() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    log = open_log(tmp_path)
+    for value in "abcd":
+        append(log, value)
+    log.update_high_watermark(3)
+    log.flush(now_ms=NOW)
+    log.on_recovery_point_lowered = fail
+    cut = log.truncate_fully_and_start_at if fully else log.truncate_to
+    with pytest.raises(LogDirFailure):
+        cut(1, now_ms=NOW)
+    assert log.log_start_offset <= log.high_watermark <= log.log_end_offset == 1
+
+
 # Old formats
 
 
