@@ -26,6 +26,7 @@ from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, Fetch
 from barnabas.replica.fetch_session import CachedPartition, FetchContext, Session
 from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
 from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES
 from barnabas.wire.api import ApiKey
@@ -272,10 +273,19 @@ class RepeatedFetches:
         return []
 
 
-class _Waiting(DelayedFetch):
-    """A fetch of a follower that has all there is."""
+class _Waiting(DelayedOperation[FetchKey]):
+    """A fetch of a follower that has all there is. Mostly an append ends it, and nobody asks for more than that."""
 
-    __slots__ = ("_broker", "_connection", "_correlation_id", "_known", "_moved_alone", "unanswered")
+    __slots__ = (
+        "_broker",
+        "_connection",
+        "_correlation_id",
+        "_known",
+        "_moved_alone",
+        "_ordinary",
+        "_session",
+        "unanswered",
+    )
 
     unanswered: Unanswered
 
@@ -287,28 +297,38 @@ class _Waiting(DelayedFetch):
         session: Session,
         correlation_id: int,
     ) -> None:
-        fetched = FetchedPartition(known.cached.key, known.request)
-        fetched.partition = known.partition
-        fetched.stale = True  # nothing was read yet
-        replicas = broker.replicas
-        super().__init__(known.params, [fetched], replicas.read, replicas.held_back, session)
+        super().__init__()
         self._broker = broker
         self._connection = connection
         self._known = known
+        self._session = session
         self._correlation_id = correlation_id
+        self._ordinary: DelayedFetch | None = None
         self._moved_alone = False
         """Records were appended to the one partition that was asked for, and nothing else has happened."""
+
+    def _as_any_other(self) -> DelayedFetch:
+        """What it is as soon as anything else happens. Nothing was read yet."""
+        ordinary = self._ordinary
+        if ordinary is None:
+            known, replicas = self._known, self._broker.replicas
+            fetched = FetchedPartition(known.cached.key, known.request)
+            fetched.partition = known.partition
+            fetched.stale = True
+            ordinary = self._ordinary = DelayedFetch(
+                known.params, [fetched], replicas.read, replicas.held_back, self._session
+            )
+        return ordinary
 
     def try_complete(self, key: FetchKey | None) -> bool:
         known = self._known
         if key == known.keys[0] and known.is_led and not known.log.settings.throttled_leaders:
             self._moved_alone = known.log.log_end_offset > known.request.fetch_offset
             return self._moved_alone
-        return super().try_complete(key)
+        return self._as_any_other().try_complete(key)
 
     def on_complete(self) -> None:
         known, session = self._known, self._session
-        assert session is not None
         if self._moved_alone and len(session.stirred) == 1 and session.partitions.get(known.cache_key) is known.cached:
             records = self._broker.replicas.just_appended(known.partition, known.request.fetch_offset)
             if records is None or len(records) >= FILE_RECORDS_BYTES:
@@ -316,9 +336,10 @@ class _Waiting(DelayedFetch):
             if records:
                 self._connection.answered(self.unanswered, known.answer(session, self._correlation_id, records))
                 return
-        super().on_complete()
+        ordinary = self._as_any_other()
+        ordinary.on_complete()
         broker, version = self._broker, known.version
-        answers = broker.replicas.fetch_answers(self._params, self._fetched, session)
+        answers = broker.replicas.fetch_answers(known.params, ordinary.fetched, session)
         context = FetchContext([], session=session, full=False)
         answer = response(broker, context, answers, [], version, self._connection.listener)
         self._connection.answered(self.unanswered, encode_response(answer, version, self._correlation_id))

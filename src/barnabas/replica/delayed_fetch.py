@@ -94,7 +94,7 @@ class DelayedFetch(DelayedOperation[FetchKey]):
     A follower's fetch of a `session` also takes up the partitions that rested when it came and were stirred since.
     """
 
-    __slots__ = ("_available", "_by_key", "_fetched", "_held_back", "_params", "_read", "_session")
+    __slots__ = ("_available", "_by_key", "_held_back", "_params", "_read", "_session", "fetched")
 
     def __init__(
         self,
@@ -106,7 +106,8 @@ class DelayedFetch(DelayedOperation[FetchKey]):
     ) -> None:
         super().__init__()
         self._params = params
-        self._fetched = fetched
+        self.fetched = fetched
+        """What is answered; partitions of the session that were stirred meanwhile are among it."""
         self._read = read
         self._held_back = held_back
         self._session = session
@@ -142,7 +143,7 @@ class DelayedFetch(DelayedOperation[FetchKey]):
                 fetched = FetchedPartition(cached.key, cached.request)
                 fetched.partition = cached.partition
                 self._by_key[cached.key.topic_partition] = fetched
-                self._fetched.append(fetched)
+                self.fetched.append(fetched)
                 taken.append(cached)
             complete |= self._moved(fetched)
         if not complete:
@@ -173,10 +174,10 @@ class DelayedFetch(DelayedOperation[FetchKey]):
         return self._available >= self._params.min_bytes
 
     def on_complete(self) -> None:
-        stale = [each for each in self._fetched if each.stale]
+        stale = [each for each in self.fetched if each.stale]
         if stale:
             self._read(self._params, stale, True)
-        for each in self._fetched:
+        for each in self.fetched:
             # A partition that nothing was read of may have moved its high watermark all the same.
             if each.data is not None and not each.data.error_code and not each.diverging and not each.stale:
                 partition = each.partition
