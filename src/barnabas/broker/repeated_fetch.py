@@ -112,11 +112,6 @@ class KnownFetch:
             and version == self.version
         )
 
-    @property
-    def is_led(self) -> bool:
-        """Whether this broker still leads in the epoch that is known, with the same log."""
-        return self.partition.leads_in(self.request.current_leader_epoch) and self.partition.log is self.log
-
     def read(self, fetch_offset: int, connection: BrokerConnection) -> Bytes | None:
         """The records from `fetch_offset` on; None where the log refuses, which the handler is to tell."""
         max_bytes = min(self.request.partition_max_bytes, self.params.max_bytes)
@@ -233,7 +228,7 @@ class RepeatedFetches:
             session.epoch != epoch
             or asked.current_leader_epoch != leader_epoch
             or not known.says(start & 0xFFFF, frame, session_at)
-            or not known.is_led
+            or not partition.leads_with(log, leader_epoch)
             or not log.log_start_offset <= fetch_offset <= log.log_end_offset
             or log.leader_epochs.latest_epoch != asked.last_fetched_epoch
             or log.settings.throttled_leaders
@@ -322,8 +317,13 @@ class _Waiting(DelayedOperation[FetchKey]):
 
     def try_complete(self, key: FetchKey | None) -> bool:
         known = self._known
-        if key == known.keys[0] and known.is_led and not known.log.settings.throttled_leaders:
-            self._moved_alone = known.log.log_end_offset > known.request.fetch_offset
+        log, asked = known.log, known.request
+        if (
+            key == known.keys[0]
+            and known.partition.leads_with(log, asked.current_leader_epoch)
+            and not log.settings.throttled_leaders
+        ):
+            self._moved_alone = log.log_end_offset > asked.fetch_offset
             return self._moved_alone
         return self._as_any_other().try_complete(key)
 

@@ -169,7 +169,9 @@ def controller_command(
 def replication_command(
     rounds: Rounds = 5,
     megabytes: Annotated[int, typer.Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
-    requests: Annotated[int, typer.Option("--requests", min=100, help="Of one record in a round.")] = 10_000,
+    requests: Annotated[
+        int, typer.Option("--requests", min=100, help="Of one record each time; five times a round.")
+    ] = 10_000,
     warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
     directory: Directory = None,
     output: Output = Format.text,

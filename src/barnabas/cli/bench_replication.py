@@ -46,6 +46,8 @@ _GB: Final = 1_000_000_000
 _ALONE: Final = Shape("alone", 1, 1, True)
 _FIVE: Final = Shape("five in flight", 1, 5, True)
 _READY_MADE_S: Final = 3.0
+_SHORT_PAIRS: Final = 5
+"""Small requests are measured so often in a round: what a virtual machine's cores can do changes within seconds."""
 _IDLE_SETTLE_S: Final = 20.0
 _TOPICS: Final = 20
 
@@ -150,13 +152,16 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
             deadline = time.monotonic() + warm_up_s
             console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
             while time.monotonic() < deadline:
-                _replicate(subject, f"warm-{time.monotonic_ns()}", megabytes, requests)
+                name = f"warm-{time.monotonic_ns()}"
+                _one_by_one(subject, name, requests)
+                _loaded(subject, name, megabytes)
         for number in range(rounds):
-            for subject in subjects:
-                values = _replicate(subject, f"bench-{number}", megabytes, requests)
-                for name, value in values.items():
-                    (figures[name].ours if subject is subjects[0] else figures[name].theirs).append(value)
-                console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
+            steps = [partial(_one_by_one, requests=requests)] * _SHORT_PAIRS + [partial(_loaded, megabytes=megabytes)]
+            for at, step in enumerate(steps):
+                for subject in subjects:
+                    for name, value in step(subject, f"bench-{number}-{at}").items():
+                        (figures[name].ours if subject is subjects[0] else figures[name].theirs).append(value)
+            console.print(f"  round {number + 1}/{rounds}", style="dim")
     return list(figures.values())
 
 
@@ -169,7 +174,7 @@ def _take_memory_back(megabytes: int) -> None:
             file.write(chunk)
 
 
-def _replicate(subject: Subject, topic: str, megabytes: int, requests: int) -> dict[str, float]:
+def _one_by_one(subject: Subject, topic: str, requests: int) -> dict[str, float]:
     values: dict[str, float] = {}
     os.sync()  # a large load leaves the disk busy for seconds
     make_topic(subject, topic, [list(range(BROKERS))])
@@ -180,9 +185,15 @@ def _replicate(subject: Subject, topic: str, megabytes: int, requests: int) -> d
     with SmallRequests(subject.ports[0], topic, _FIVE, requests) as five:
         values["five"] = five.requests / five.run()
     drop_topic(subject, topic)
+    return values
+
+
+def _loaded(subject: Subject, topic: str, megabytes: int) -> dict[str, float]:
+    values: dict[str, float] = {}
+    os.sync()
     for size in (1000, 100):
-        # Of small records a fifth of the bytes: the client is what they cost most.
-        records = megabytes * 1_000_000 // size // (1 if size == 1000 else 5)
+        # Of small records half of the bytes: the client is what they cost most.
+        records = megabytes * 1_000_000 // size // (1 if size == 1000 else 2)
         make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
         _take_memory_back(BROKERS * (megabytes + BYTES_MAX // 1_000_000))
         before = cpu_s(subject)

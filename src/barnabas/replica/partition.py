@@ -153,12 +153,9 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader_id == self._surroundings.broker_id and self.log is not None
 
-    def leads_in(self, leader_epoch: int) -> bool:
-        return (
-            self.leader_epoch == leader_epoch
-            and self.leader_id == self._surroundings.broker_id
-            and self.log is not None
-        )
+    def leads_with(self, log: Log, leader_epoch: int) -> bool:
+        """Whether this broker still leads in that epoch, and with that log."""
+        return self.log is log and self.leader_epoch == leader_epoch and self.leader_id == self._surroundings.broker_id
 
     @property
     def topic_id(self) -> Uuid:
@@ -428,8 +425,6 @@ class Partition:
             return False
         end_offset = high_watermark = log.log_end_offset
         if self.progress or not self.isr_state.isr:
-            if self._lacks_min_isr(log):
-                return False
             state = self.isr_state
             maximal_isr = state.isr if type(state) is CommittedIsr else state.maximal_isr
             for broker_id, progress in self.progress.items():
@@ -441,6 +436,8 @@ class Partition:
                     )
                 ):
                     high_watermark = progress.log_end_offset
+            if high_watermark > log.high_watermark and self._lacks_min_isr(log):
+                return False
         if high_watermark <= log.high_watermark:
             return False
         log.update_high_watermark(high_watermark)
