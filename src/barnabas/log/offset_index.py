@@ -64,9 +64,9 @@ class OffsetIndex(IndexFile):
         relative = offset - self.base_offset
         assert 0 <= relative <= MAX_RELATIVE_OFFSET, f"offset {offset} does not fit {self.path}"
         assert not entries or relative > self._relative_offsets[-1], f"offset {offset} is already in {self.path}"
-        self._written(_ENTRY.pack(relative, position))
         self._relative_offsets.append(relative)
         self._positions.append(position)
+        self._add(_ENTRY.pack(relative, position))
 
     def lookup(self, offset: int) -> int:
         """Position of a batch that is not beyond the one that holds `offset`."""

@@ -61,9 +61,9 @@ class TimeIndex(IndexFile):
             return False
         relative = offset - self.base_offset
         assert not entries or relative >= self._relative_offsets[-1], f"offset {offset} lies before {self.path}'s last"
-        self._written(_ENTRY.pack(timestamp, relative))
         self._timestamps.append(timestamp)
         self._relative_offsets.append(relative)
+        self._add(_ENTRY.pack(timestamp, relative))
         return True
 
     def lookup(self, timestamp: int) -> tuple[int, int]:

@@ -639,6 +639,45 @@ def test_after_a_failed_write_nothing_is_appended_any_more(tmp_path: Path) -> No
     assert DISK.size(segment.path) == segment.size
 
 
+def test_index_entries_leave_many_at_a_time_and_with_a_flush(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config={"index.interval.bytes": "0"})
+    path = tmp_path / "flights-0" / "00000000000000000000.index"
+    sizes = []
+    for i in range(70):
+        append(log, str(i), timestamp=NOW + i)
+        sizes.append(path.stat().st_size)
+    assert set(sizes) == {0, 64 * 8}
+    log.flush(now_ms=NOW)
+    assert path.stat().st_size == 69 * 8, "the first batch needs no entry"
+    assert path.with_suffix(".timeindex").stat().st_size == 69 * 12
+
+
+def test_index_entries_that_a_crash_took_back_are_made_anew(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config={"index.interval.bytes": "0"})
+    for i in range(10):
+        append(log, str(i), timestamp=NOW + i)
+    log.close_files()
+    path = tmp_path / "flights-0" / "00000000000000000000.index"
+    assert path.stat().st_size == 0
+    again = open_log(tmp_path, config={"index.interval.bytes": "0"}, clean=False)
+    assert path.stat().st_size == 9 * 8
+    assert values(again) == [(i, str(i)) for i in range(10)]
+
+
+def test_a_cut_within_what_no_index_file_has_yet_keeps_the_entries_before_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config={"index.interval.bytes": "0"})
+    for i in range(10):
+        append(log, str(i), timestamp=NOW + i)
+    log.truncate_to(5, now_ms=NOW)
+    path = tmp_path / "flights-0" / "00000000000000000000.index"
+    assert path.stat().st_size == 4 * 8
+    for i in (5, 6):
+        append(log, str(i), timestamp=NOW + i)
+    log.flush(now_ms=NOW)
+    assert path.stat().st_size == 5 * 8, "the first batch behind a cut needs no entry"
+    assert values(log) == [(i, str(i)) for i in range(7)]
+
+
 @pytest.mark.parametrize("fully", [False, True])
 def test_a_cut_that_fails_half_way_leaves_offsets_in_their_order(tmp_path: Path, fully: bool) -> None:
     def fail() -> None:
