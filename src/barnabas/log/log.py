@@ -934,7 +934,7 @@ class Log:
             self.leader_epochs.truncate_from_end(target_offset)
             if lowered:
                 self._tell_lowered_start()
-            self._reload_producers(target_offset, now_ms)
+            self._reload_producers(target_offset)
             self.producers.on_high_watermark(self.high_watermark)
             self._note_first_unstable()
         except CorruptBatch as error:
@@ -995,11 +995,11 @@ class Log:
             if self.on_recovery_point_lowered is not None:
                 self.on_recovery_point_lowered()
 
-    def _reload_producers(self, end_offset: int, now_ms: int) -> None:
+    def _reload_producers(self, end_offset: int) -> None:
         """Brings the producer state to `end_offset`: the newest snapshot before it, and what the log says since."""
         producers = self.producers
         was_empty = producers.is_empty and producers.map_end_offset >= end_offset
-        producers.truncate_and_reload(self.log_start_offset, end_offset, now_ms)
+        producers.truncate_and_reload(self.log_start_offset, end_offset)
         if producers.map_end_offset < end_offset and not was_empty:
             replay_producers(self._segments, producers, self.log_start_offset, end_offset, end_txn_marker)
         producers.map_end_offset = end_offset

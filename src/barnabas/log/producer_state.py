@@ -550,8 +550,12 @@ class ProducerState:
 
     # Truncating
 
-    def truncate_and_reload(self, log_start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Goes back to the newest snapshot within the range; what lies between it and the end is to be replayed."""
+    def truncate_and_reload(self, log_start_offset: int, end_offset: int) -> None:
+        """Goes back to the newest snapshot within the range; what lies between it and the end is to be replayed.
+
+        Producers whose time is up go when `remove_expired` comes round. Apache drops them here, by a wall clock that
+        may have been set a day ahead, and then takes a batch that is sent again for a new one.
+        """
         for offset in self.snapshot_offsets:
             if offset > end_offset or offset <= log_start_offset:
                 self._forget_snapshot(offset)
@@ -567,8 +571,7 @@ class ProducerState:
                 self._forget_snapshot(offset)
                 continue
             for entry in entries:
-                if not self._is_expired(entry, now_ms):
-                    self.entries[entry.producer_id] = entry
+                self.entries[entry.producer_id] = entry
             open_txns = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_OFFSET]
             for entry in sorted(open_txns, key=lambda entry: entry.current_txn_first_offset):
                 self._ongoing[entry.current_txn_first_offset] = entry.producer_id

@@ -75,7 +75,6 @@ def load_segments(
         directory,
         topic_partition,
         settings,
-        now_ms,
         recovery_point,
         log_start_offset,
         segments,
@@ -109,7 +108,7 @@ def load_segments(
         yield from _scan_epochs(segments, epochs)
     epochs.truncate_from_start(log_start_offset)
     if producers.map_end_offset != log_end_offset:
-        producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
+        producers.truncate_and_reload(log_start_offset, log_end_offset)
         if producers.map_end_offset < log_end_offset:
             yield from replaying_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
     producers.map_end_offset = log_end_offset
@@ -262,7 +261,6 @@ class _Loading:
         directory: str,
         topic_partition: TopicPartition,
         settings: LogSettings,
-        now_ms: int,
         recovery_point: int,
         log_start_offset: int,
         segments: list[Segment],
@@ -274,7 +272,6 @@ class _Loading:
         self.directory = directory
         self.topic_partition = topic_partition
         self.settings = settings
-        self.now_ms = now_ms
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.segments = segments
@@ -289,7 +286,7 @@ class _Loading:
         if first >= len(segments):
             return None
         start = segments[first].base_offset
-        producers.truncate_and_reload(self.log_start_offset, start, self.now_ms)
+        producers.truncate_and_reload(self.log_start_offset, start)
         if producers.map_end_offset < start:
             yield from replaying_producers(segments, producers, self.log_start_offset, start, self.end_txn_marker)
         producers.map_end_offset = start

@@ -17,13 +17,13 @@ PARTITION = TopicPartition("flights", 0)
 DISK = real_runtime().disk
 
 
-def open_log(directory: Path, *, config: dict[str, str] | None = None, **options: Any) -> Log:
+def open_log(directory: Path, *, config: dict[str, str] | None = None, now_ms: int = NOW, **options: Any) -> Log:
     return Log.open(
         DISK,
         str(directory / "flights-0"),
         PARTITION,
         topic_config(broker_config({}), config or {}),
-        now_ms=NOW,
+        now_ms=now_ms,
         **options,
     )
 

@@ -237,6 +237,16 @@ def test_an_unused_producer_expires(tmp_path: Path) -> None:
     assert not log.producers.entries
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_producer_is_known_after_a_restart_at_which_the_clock_is_days_ahead(tmp_path: Path, clean: bool) -> None:
+    log = open_log(tmp_path, config={"segment.bytes": "100"})
+    for sequence in range(3):
+        log.append_as_leader(idempotent([str(sequence)], sequence), 0, now_ms=NOW)
+    log.close(now_ms=NOW) if clean else log.close_files()
+    log = open_log(tmp_path, clean=clean, now_ms=NOW + 7 * 86_400_000)
+    assert log.append_as_leader(idempotent(["2"], 2), 0, now_ms=NOW).duplicate
+
+
 # Transactions
 
 
