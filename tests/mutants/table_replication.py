@@ -80,13 +80,13 @@ MUTANTS: Final = (
         "UNCLEAN", "R5 R11",
         (
             "log/log.py",
-            "            if self.high_watermark >= target_offset:\n                self.update_high_watermark(target_offset)\n",
-            "",
+            "min(self.high_watermark, target_offset), target_offset",
+            "self.high_watermark, target_offset",
         ),
         (
             "log/log.py",
-            "        self.high_watermark = new_offset\n        self.producers.on_high_watermark(new_offset)\n",
-            "        self.producers.on_high_watermark(new_offset)\n",
+            "self._spans(log_start_offset, new_offset, new_offset)",
+            "self._spans(log_start_offset, self.high_watermark, new_offset)",
         ),
     ),
     mutant(
@@ -105,7 +105,7 @@ MUTANTS: Final = (
         "KILL", "R6 R7",
         (
             "replica/partition.py",
-            "            if self._lacks_min_isr(log):\n                return False\n",
+            "            if high_watermark > log.high_watermark and self._lacks_min_isr(log):\n                return False\n",
             "",
         ),
     ),
