@@ -553,11 +553,14 @@ class ProducerState:
     def truncate_and_reload(self, log_start_offset: int, end_offset: int) -> None:
         """Goes back to the newest snapshot within the range; what lies between it and the end is to be replayed.
 
+        One at the log's very start counts: all that its producers wrote is deleted, and they may go on all the same.
+        (Apache deletes it, and after a restart takes whatever such a producer sends next.)
+
         Producers whose time is up go when `remove_expired` comes round. Apache drops them here, by a wall clock that
         may have been set a day ahead, and then takes a batch that is sent again for a new one.
         """
         for offset in self.snapshot_offsets:
-            if offset > end_offset or offset <= log_start_offset:
+            if not log_start_offset <= offset <= end_offset:
                 self._forget_snapshot(offset)
         if end_offset == self.map_end_offset:
             self.on_log_start_offset(log_start_offset)

@@ -247,6 +247,20 @@ def test_a_producer_is_known_after_a_restart_at_which_the_clock_is_days_ahead(tm
     assert log.append_as_leader(idempotent(["2"], 2), 0, now_ms=NOW).duplicate
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_producer_whose_records_are_all_deleted_is_known_after_a_restart(tmp_path: Path, clean: bool) -> None:
+    log = open_log(tmp_path, config={"retention.ms": "1000"})
+    for sequence in range(3):
+        log.append_as_leader(idempotent([str(sequence)], sequence), 0, now_ms=NOW)
+    log.update_high_watermark(3)
+    log.delete_old_segments(now_ms=NOW + 5000)
+    assert log.log_start_offset == log.log_end_offset == 3
+    log.close(now_ms=NOW) if clean else log.close_files()
+    log = open_log(tmp_path, clean=clean)
+    assert refused(log, idempotent(["4"], 4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.append_as_leader(idempotent(["3"], 3), 0, now_ms=NOW).first_offset == 3
+
+
 # Transactions
 
 
