@@ -150,7 +150,10 @@ async def process_controlled_shutdown(reign: Reign, event: events.ControlledShut
     for partition in followed:
         reign.batch.add_stop_replica_request_for_brokers((event.broker_id,), partition, delete_partition=False)
     reign.batch.send_requests_to_brokers(context.epoch)
-    await reign.replicas.handle_state_changes(
-        [PartitionAndReplica(partition, event.broker_id) for partition in followed], ReplicaState.OfflineReplica
-    )
+    followers = [PartitionAndReplica(partition, event.broker_id) for partition in followed]
+    await reign.replicas.handle_state_changes(followers, ReplicaState.OfflineReplica)
+    if any(context.replica_state(replica) is not ReplicaState.OfflineReplica for replica in followers):
+        # ZooKeeper refused: this reign is over, or about to be. (Apache says all is well; then the broker leaves as a
+        # member of ISRs, and its leaders wait for it until the next controller has come.)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"Broker {event.broker_id} could not be taken out of the ISR.")
     return context.partition_leaders_on_broker(event.broker_id)

@@ -29,7 +29,8 @@ from barnabas.wire.messages.list_partition_reassignments import ListPartitionRea
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
+from barnabas.zk.errors import SessionExpired
+from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient, UpdateLeaderAndIsrResult
 from barnabas.zk.znodes import ReplicaAssignment, TopicZNode
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
@@ -199,6 +200,28 @@ def test_controlled_shutdown_moves_leaders_and_returns_what_it_could_not_move(pl
         ] == [(1, False), (1, False)]
         # The others are leaving too: nobody is left to lead.
         assert await made.controller.controlled_shutdown(2, made.epochs[2]) == [P0, P1]
+
+    play(story)
+
+
+def test_controlled_shutdown_is_not_granted_to_who_is_still_in_an_isr(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller's session ends while it takes the broker out; its successor is to be asked again."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (2, 3))
+        await made.alter_partition(P0, (2, 3))
+
+        async def too_late(self: KafkaZkClient, states: Any, *arguments: Any) -> UpdateLeaderAndIsrResult:
+            return UpdateLeaderAndIsrResult(dict.fromkeys(states, SessionExpired()), [])
+
+        monkeypatch.setattr(KafkaZkClient, "update_leader_and_isr", too_late)
+        with pytest.raises(KafkaError) as refused:
+            await made.controller.controlled_shutdown(3, made.epochs[3])
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        assert (await made.state(P0)).isr == (2, 3)
 
     play(story)
 
