@@ -65,6 +65,11 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(70474, "all", id="a leader wrote other batches over what it had lost with the power in its epoch"),
         pytest.param(153040, "all", id="segments that retention had deleted came back torn, below the recovery point"),
         pytest.param(170555, "all", id="an epoch that began without a record stayed before batches of an older one"),
+        pytest.param(231053, "all", id="a producer was forgotten at a restart, since its records were all deleted"),
+        pytest.param(
+            230974, "all", id="a broker was let go as a member of ISRs, since its controller was none by then"
+        ),
+        pytest.param(230630, "all", id="a copy that had lost its end with the power was elected"),
         pytest.param(210900, "all", id="a producer was forgotten at a restart, since the clock was a day ahead"),
         pytest.param(200074, "all", id="a cut that failed half way left the high watermark beyond the log's end"),
         pytest.param(190298, "all", id="a leader's answer named no epoch, and a follower kept what it never had"),

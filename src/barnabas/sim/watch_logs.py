@@ -97,12 +97,12 @@ class LogWatch:
         """Where the log begins, or will when it has heard what another replica deleted."""
         return max(chain.log_start, self._deleted.get((chain.partition, chain.topic_id), 0))
 
-    def holds_committed(self, chain: Chain) -> bool:
+    def holds_committed(self, chain: Chain, log: Log) -> bool:
         committed = self.committed.get((chain.partition, chain.topic_id))
         if committed is None or not committed.high:
             return True
         if self.start_of(chain) >= committed.high:
-            return True
+            return log.log_end_offset >= committed.high  # all of it is deleted, and its offsets are taken all the same
         return chain.hash_at(committed.high) == committed.at.get(committed.high)
 
     def may_be_unclean(self, partition: str) -> bool:

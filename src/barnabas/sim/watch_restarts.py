@@ -245,10 +245,11 @@ class RestartWatch:
         # A fetch from before the loss may still be under way, and tell the leader of what is lost (KAFKA-15221: only
         # KRaft has brokers' epochs in fetches).
         healed = (
-            chain is not None
+            log is not None
+            and chain is not None
             and name in self.world.brokers
             and self.world.loop.now_ns > lost_ns + UNDER_WAY_NS
-            and logs.holds_committed(chain)
+            and logs.holds_committed(chain, log)
             and self._believed_end(chain) <= chain.end
         )
         if healed:
