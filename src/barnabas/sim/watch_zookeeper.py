@@ -44,6 +44,8 @@ class ZooKeeperWatch:
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._controller_since_ns = 0
+        self._registrars: dict[int, int] = {}
+        """By broker: the session that last wrote its registration, or deleted an older one to write its own."""
 
     def committed(self, operation: Any, session: int, result: Any, zxid: int) -> None:
         """A transaction was done."""
@@ -67,6 +69,7 @@ class ZooKeeperWatch:
             self._epoch_changed(part, parts)
         elif path.startswith(_IDS):
             number = int(path[len(_IDS) :])
+            self._registrars[number] = session
             if type(part) is Delete:
                 self.gone_ns[number] = self.world.loop.now_ns
             elif type(part) is Create:
@@ -151,15 +154,14 @@ class ZooKeeperWatch:
         before = self.states.get(partition)
         if self.world.metadata_version.is_alter_partition_supported or type(part) is not SetData or before is None:
             return False
-        assert self.world.coordinator is not None
-        registered = self.world.coordinator.committed.node("/brokers/ids").children
-        leader = str(before["leader"])
-        if leader not in registered or part.version != before["partition_epoch"]:
-            return False
+        leader = before["leader"]
         written = json.loads(part.data or b"{}")
-        unchanged = all(written[field] == before[field] for field in ("leader", "leader_epoch"))
-        owner = self.world.coordinator.committed.node(f"{_IDS}{leader}").ephemeral_owner
-        return unchanged and owner == session and int(leader) in written["isr"]
+        return (
+            self._registrars.get(leader) == session
+            and part.version == before["partition_epoch"]
+            and all(written[field] == before[field] for field in ("leader", "leader_epoch"))
+            and leader in written["isr"]
+        )
 
     def _assigned(self, topic: str, read: dict[str, Any]) -> None:
         """C12, C13: an original replica goes only when the targets are in sync, or when the move is cancelled."""
