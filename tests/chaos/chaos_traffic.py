@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -52,6 +53,8 @@ class Traffic:
         self._producing = threading.Event()
         self._consuming = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._statistics: dict[str, str] = {}
+        """By producer: what librdkafka said of itself last."""
         self.errors: list[BaseException] = []
 
     def create_topic(self) -> None:
@@ -93,8 +96,29 @@ class Traffic:
                 "message.timeout.ms": 120_000,
                 "socket.timeout.ms": 5_000,
                 "reconnect.backoff.max.ms": 1_000,
+                "statistics.interval.ms": 5_000,
+                "stats_cb": lambda told: self._statistics.update({name: told}),
                 "log_level": 0,
             }
+        )
+
+    def _stuck(self, name: str, left: int) -> str:
+        """Where librdkafka's producer holds what it neither sends nor gives up."""
+        told = json.loads(self._statistics.get(name, "{}"))
+        brokers = {
+            broker["nodeid"]: {key: broker[key] for key in ("state", "outbuf_cnt", "waitresp_cnt", "txidle", "rxidle")}
+            for broker in told.get("brokers", {}).values()
+        }
+        kept = ("leader", "broker", "msgq_cnt", "xmit_msgq_cnt", "msgs_inflight", "next_ack_seq", "next_err_seq")
+        partitions = {
+            number: {key: each[key] for key in kept}
+            for topic in told.get("topics", {}).values()
+            for number, each in topic["partitions"].items()
+            if int(number) >= 0
+        }
+        return (
+            f"{name} has {left} records left that were neither acknowledged nor failed; its idempotence: "
+            f"{told.get('eos')}, brokers: {brokers}, partitions: {partitions}"
         )
 
     def _produce(self, number: int) -> None:
@@ -136,7 +160,7 @@ class Traffic:
                 fatal.clear()
         left = producer.flush(130)
         if left:
-            raise RuntimeError(f"{name} has {left} records left that were neither acknowledged nor failed")
+            raise RuntimeError(self._stuck(name, left))
 
     def _consume(self, number: int) -> None:
         from confluent_kafka import Consumer
