@@ -523,11 +523,13 @@ class LogDirs:
         self.checkpoint_deletions()
         return future
 
-    def checkpoint_deletions(self) -> None:
+    def checkpoint_deletions(self) -> bool:
+        """False where nothing was deleted since the last time."""
         deleted_from, self._deleted_from = self._deleted_from, {}
         for path in deleted_from:
             if self._dirs[path].online:
                 self._checkpoint_dir(self._dirs[path])
+        return bool(deleted_from)
 
     # Checkpoints
 

@@ -403,7 +403,9 @@ class Replicas:
                 StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
             )
         try:
-            self._log_dirs.checkpoint_deletions()
+            if self._log_dirs.checkpoint_deletions():
+                # Else a topic of that name that is made anew would find the old one's after a crash.
+                self.checkpoint_high_watermarks()
         except LogDirFailure as failure:
             self.log_dir_failed(failure)
         self.fetchers.shutdown_idle_fetchers()

@@ -432,6 +432,9 @@ def test_stop_replica_is_fenced_by_leader_epoch_and_deletes_the_log(tmp_path: Pa
 
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 3, (1,))
+        one.replicas.checkpoint_high_watermarks()
+        (directory,) = one.log_dirs.online_paths
+        assert TOPIC_PARTITION in one.log_dirs.read_high_watermarks(directory)
         assert stop(one, 2, True) is ErrorCode.FENCED_LEADER_EPOCH
         assert stop(one, 3, False) is ErrorCode.NONE
         assert one.log_dirs.get(TOPIC_PARTITION) is not None
@@ -439,6 +442,7 @@ def test_stop_replica_is_fenced_by_leader_epoch_and_deletes_the_log(tmp_path: Pa
         await until(lambda: one.replicas.consumer_fetches.delayed == 1)
         assert stop(one, -2, True) is ErrorCode.NONE
         assert one.log_dirs.get(TOPIC_PARTITION) is None
+        assert TOPIC_PARTITION not in one.log_dirs.read_high_watermarks(directory), "the next of that name has its own"
         assert one.replicas.partition(TOPIC_PARTITION) is None
         assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert stop(one, -2, True) is ErrorCode.NONE, "deleting what is not there is done"
