@@ -75,6 +75,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(230630, "all", id="a copy that had lost its end with the power was elected"),
         pytest.param(210900, "all", id="a producer was forgotten at a restart, since the clock was a day ahead"),
         pytest.param(200074, "all", id="a cut that failed half way left the high watermark beyond the log's end"),
+        pytest.param(270116, "all", id="a leader's answers named no epoch, and all that it had was deleted"),
         pytest.param(190298, "all", id="a leader's answer named no epoch, and a follower kept what it never had"),
         pytest.param(
             190511, "all", id="a leader that missed an epoch counted what a follower had cut for the leader between"

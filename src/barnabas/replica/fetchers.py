@@ -633,10 +633,24 @@ class ReplicaFetcher:
                     continue
                 if answer.error_code:
                     self._refused(state, ErrorCode(answer.error_code))
+                elif state.last_epoch_end is not None and answer.end_offset == state.last_epoch_end:
+                    await self._ends_alike(state, answer.end_offset)
                 else:
                     self._guarded(state, self._truncate, answer.leader_epoch, answer.end_offset)
         for state in asked.values():
             self._pause(state)  # not answered, or not followed any more
+
+    async def _ends_alike(self, state: FetchState, end_offset: int) -> None:
+        """Two epochs end at one offset: the leader has no record of the later one, or begins there, and then what
+        differs before is deleted."""
+        try:
+            start_offset = await self._leader_offset(state, EARLIEST_TIMESTAMP)
+        except (OSError, WireError, KafkaError) as error:
+            logger.info("%s: no start of %s: %s", self._client_id, state.topic_partition, error)
+            self._pause(state)
+            return
+        if self._truncating.get(state.topic_partition) is state and self._follows(state):
+            self._guarded(state, self._truncate, NO_EPOCH, NO_OFFSET if start_offset >= end_offset else end_offset)
 
     def _doubted_epoch(self, state: FetchState) -> int:
         """The last one of the log, and the number before it when the answer to that has come and named no epoch."""

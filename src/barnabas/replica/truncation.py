@@ -56,8 +56,9 @@ def truncation(log: Log, leader_epoch: int, leader_end_offset: int) -> Truncatio
 def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int) -> Truncation:
     """What two answers of version 0 mean, which name no epoch: about the log's last epoch, and about the number before.
 
-    Only a leader that has records of an epoch lets it end elsewhere than the number before. Apache's follower asks the
-    first question alone, and keeps what its leader never had (KIP-279).
+    Only a leader that has records of an epoch lets it end elsewhere than the number before; or one that begins there,
+    of which `end_before` is -1: what differs before its start is deleted. Apache's follower asks the first question
+    alone, and keeps what its leader never had (KIP-279).
     """
     if end_before != last_epoch_end:
         return Truncation(min(last_epoch_end, log.log_end_offset), complete=True)
