@@ -105,8 +105,8 @@ MUTANTS: Final = (
         "KILL", "R6 R7",
         (
             "replica/partition.py",
-            "            if high_watermark > log.high_watermark and self._lacks_min_isr(log):\n                return False\n",
-            "",
+            "if high_watermark <= log.high_watermark or self._lacks_min_isr(log):",
+            "if high_watermark <= log.high_watermark:",
         ),
     ),
     mutant(

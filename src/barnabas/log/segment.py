@@ -173,7 +173,7 @@ class Segment:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             since_index_entry = 0
-            self.indexes_full = self.offset_index.full or self.time_index.full
+            self.look_whether_full()
         self.bytes_since_index_entry = since_index_entry + size
 
     def look_whether_full(self) -> None:

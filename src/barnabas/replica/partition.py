@@ -436,9 +436,7 @@ class Partition:
                     )
                 ):
                     high_watermark = progress.log_end_offset
-            if high_watermark > log.high_watermark and self._lacks_min_isr(log):
-                return False
-        if high_watermark <= log.high_watermark:
+        if high_watermark <= log.high_watermark or self._lacks_min_isr(log):
             return False
         log.update_high_watermark(high_watermark)
         return True

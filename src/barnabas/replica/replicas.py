@@ -609,8 +609,7 @@ class Replicas:
     def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
         """Counts what a follower has fetched; True when its quota is used up and it is not in sync."""
         log = partition.log
-        throttled = None if log is None else log.settings.throttled_followers
-        if not throttled or not partition.is_among(throttled):
+        if log is None or not partition.is_among(log.settings.throttled_followers):
             return False
         now_ms = self._clock.monotonic_ms()
         self.quotas.follower.record(fetched_bytes, now_ms)

@@ -174,9 +174,9 @@ def cut_by_ends_alone(follower: Node, leader: Node) -> None:
     """What a follower asks and does whose leader names no epoch in its answers."""
 
     def end_of(epoch: int) -> int:
-        return leader.partition.last_offset_for_leader_epoch(follower.partition.leader_epoch, epoch, only_leader=True)[
-            1
-        ]
+        current_epoch = follower.partition.leader_epoch
+        _, end_offset = leader.partition.last_offset_for_leader_epoch(current_epoch, epoch, only_leader=True)
+        return end_offset
 
     while follower.log.latest_epoch > 0:
         cut = truncation_by_two_ends(
