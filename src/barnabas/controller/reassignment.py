@@ -315,8 +315,14 @@ class Reassignments:
         self._log.info(f"Told {described(leadership.leader_and_isr)} and {assignment} of {partition}, being reassigned")
 
     async def _update_leader_epoch(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch:
-        """A new leader epoch and nothing else, so that the leader takes in another assignment."""
+        """A new leader epoch, so that the leader takes in another assignment; its ISR is of that one's replicas alone.
+
+        Below inter.broker.protocol.version 2.7 a leader writes its ISR by itself, and between the write that takes a
+        replica out and this one it may take it back in, by the assignment that it knows. Nobody would take it out
+        before it lags, and until then nothing is committed.
+        """
         context = self._context
+        replicas = context.partition_replica_assignment(partition)
         while True:
             current = (await self._zk.get_topic_partition_states([partition])).get(partition)
             if current is None:
@@ -326,8 +332,10 @@ class Reassignments:
                     f"the state of {partition} was written by a controller of epoch {current.controller_epoch}"
                 )
             state = current.leader_and_isr
+            # A leaderless partition keeps its last in-sync replica, whoever that is: it alone has what was committed.
+            isr = tuple(each for each in state.isr if each in replicas) or state.isr
             updated = await self._zk.update_leader_and_isr(
-                {partition: state.with_leader(state.leader, state.isr)}, context.epoch, context.epoch_zk_version
+                {partition: state.with_leader(state.leader, isr)}, context.epoch, context.epoch_zk_version
             )
             outcome = updated.finished.get(partition)
             if outcome is None:

@@ -228,8 +228,11 @@ class ZooKeeperWatch:
             world.violated("C8", f"the ISR of {partition} is empty", partition)
         if leader >= 0 and leader not in isr:
             world.violated("C8", f"{leader} leads {partition} and is not in its ISR {isr}", partition)
-        strangers = [each for each in isr if each not in replicas]
-        if strangers and replicas and (before is None or any(each not in before["isr"] for each in strangers)):
+        known = [] if before is None else before["isr"]
+        strangers = [each for each in isr if each not in replicas and each not in known]
+        # A leader that writes its ISR itself knows the replicas that it was told of last; its next epoch mends that.
+        by_leader = before is not None and epoch == before["leader_epoch"]
+        if strangers and replicas and not (by_leader and not world.metadata_version.is_alter_partition_supported):
             world.violated(
                 "C8", f"{strangers} in the ISR of {partition} are none of its replicas {replicas}", partition
             )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from controller_world import World, world
@@ -17,6 +18,7 @@ from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionR
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.zk.kafka_zk_client import KafkaZkClient, UpdateLeaderAndIsrResult
 from barnabas.zk.znodes import (
     FeatureZNode,
     IsrChangeNotificationZNode,
@@ -60,6 +62,13 @@ async def leader_writes(made: World, *isr: int) -> LeaderAndIsr:
     )
     assert done
     return replace(written, partition_epoch=version)
+
+
+async def reassign(made: World, *replicas: int) -> None:
+    partition = AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=list(replicas))
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic(name="t", partitions=[partition])
+    response = await made.controller.alter_partition_reassignments(AlterPartitionReassignmentsRequest(topics=[topic]))
+    assert response.responses[0].partitions[0].error_code == 0
 
 
 def test_neither_features_nor_topic_ids_are_given(play: Callable[[Play], None]) -> None:
@@ -122,12 +131,7 @@ def test_a_reassignment_is_complete_when_its_leader_has_written_the_isr(play: Ca
     async def story(made: World) -> None:
         await made.start(1, 2, 3)
         await create_without_id(made, 1, 2)
-        reassignment = AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=[1, 3])
-        await made.controller.alter_partition_reassignments(
-            AlterPartitionReassignmentsRequest(
-                topics=[AlterPartitionReassignmentsRequest.ReassignableTopic(name="t", partitions=[reassignment])]
-            )
-        )
+        await reassign(made, 1, 3)
         await made.settled()
         await leader_writes(made, 1, 2, 3)
         zk = await made.zk()
@@ -139,6 +143,32 @@ def test_a_reassignment_is_complete_when_its_leader_has_written_the_isr(play: Ca
         await made.until(assigned, "the reassignment is complete")
         await made.settled()
         assert (await made.state(P0)).isr == (1, 3)
+
+    play(story)
+
+
+def test_a_replica_that_its_leader_takes_back_while_it_is_taken_out_leaves_the_isr(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second reassignment drops what the first one added; the leader hears of that last."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await create_without_id(made, 1, 2)
+        await reassign(made, 1, 2, 3)
+        await made.settled()
+        update = KafkaZkClient.update_leader_and_isr
+
+        async def after_the_leader(self: KafkaZkClient, *arguments: Any) -> UpdateLeaderAndIsrResult:
+            monkeypatch.setattr(KafkaZkClient, "update_leader_and_isr", update)
+            await leader_writes(made, 1, 2, 3)
+            return await update(self, *arguments)
+
+        monkeypatch.setattr(KafkaZkClient, "update_leader_and_isr", after_the_leader)
+        await reassign(made, 1, 2, 4)
+        await made.settled()
+        assert KafkaZkClient.update_leader_and_isr is update
+        assert (await made.state(P0)).isr == (1, 2)
 
     play(story)
 
