@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
+from types import CoroutineType
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from barnabas.sim.chance import Chance, EventHash
@@ -54,6 +56,13 @@ class Incarnation:
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.number}"
+
+    def drop_unbegun(self) -> None:
+        """After its death: tasks that never took a step have nothing to end, and nobody need hear that they did not."""
+        for task in self.tasks:
+            coroutine = task.get_coro()
+            if isinstance(coroutine, CoroutineType) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
 
     def pause(self) -> None:
         """As SIGSTOP: nothing runs; what arrives waits in the kernel."""

@@ -191,6 +191,7 @@ class Node:
         if process is None or not process.alive:
             return
         process.alive = False
+        process.drop_unbegun()
         self._network.process_died(process, silently=silently)
         self.volume.release_locks()
         self._graveyard.append(process)

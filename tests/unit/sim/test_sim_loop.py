@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -79,6 +80,30 @@ def test_a_killed_process_runs_no_finally_and_its_files_stay() -> None:
     world.run(asyncio.sleep(200))
     assert ran == []
     assert bytes(node.volume.names["/data"].cached) == b"hello"
+
+
+def test_a_task_that_a_killed_process_had_not_begun_is_dropped_silently(recwarn: pytest.WarningsRecorder) -> None:
+    begun: list[str] = []
+
+    async def later() -> None:
+        begun.append("later")
+
+    def die_at_once() -> None:
+        world = World()
+        node = world.node("a")
+
+        async def process(runtime: Runtime) -> None:
+            task = asyncio.create_task(later())
+            node.kill()
+            assert not task.done()
+
+        node.begin(process)
+        world.run(asyncio.sleep(1))
+
+    die_at_once()
+    gc.collect()
+    assert begun == []
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 def test_a_dead_process_cannot_write_any_more() -> None:
