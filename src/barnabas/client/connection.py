@@ -27,6 +27,8 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 
 Frame = Callable[[int], list[Bytes]]
 """Makes a request's frame, in parts, its size first, when it is given the correlation id."""
+_Conversation = tuple[Callable[[Bytes], Frame | None], int]
+"""What is sent next once an answer is here, and the timeout of each request (`Connection.converse`)."""
 
 
 class ConnectionLost(ConnectionError):
@@ -65,8 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tls = tls
         self.on_closed = on_closed
         self._exchange = Exchange(client_id, frame_max=frame_max)
-        self._futures: dict[int, tuple[asyncio.Future[Any], float]] = {}
-        self._conversations: dict[asyncio.Future[Any], tuple[Callable[[Bytes], Frame | None], int]] = {}
+        self._futures: dict[int, tuple[asyncio.Future[Any], float, _Conversation | None]] = {}
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -134,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
             future.exception()
             return future
         chosen = self._exchange.best_version(message) if version is None else version
-        self._post(*self._exchange.request(message, chosen), future, timeout_ms)
+        self._post(*self._exchange.request(message, chosen), future, timeout_ms, None)
         return future
 
     async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
@@ -144,17 +145,12 @@ class Connection(asyncio.BufferedProtocol):
             await self._written
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
-        future = asyncio.get_running_loop().create_future()
-        self._conversations[future] = then, timeout_ms
-        try:
-            self._post(*self._exchange.request_frame(first), future, timeout_ms)
-            last: Bytes = await future
-            return last
-        finally:
-            del self._conversations[future]
+        future: asyncio.Future[Bytes] = asyncio.get_running_loop().create_future()
+        self._post(*self._exchange.request_frame(first), future, timeout_ms, (then, timeout_ms))
+        return await future
 
-    def _go_on(self, future: asyncio.Future[Any], answer: Bytes) -> None:
-        then, timeout_ms = self._conversations[future]
+    def _go_on(self, future: asyncio.Future[Any], conversation: _Conversation, answer: Bytes) -> None:
+        then, timeout_ms = conversation
         try:
             following = then(answer)
         except Exception as error:
@@ -163,16 +159,21 @@ class Connection(asyncio.BufferedProtocol):
         if following is None:
             future.set_result(answer)
         elif not self._closed:  # else whoever waits is told so
-            self._post(*self._exchange.request_frame(following), future, timeout_ms)
+            self._post(*self._exchange.request_frame(following), future, timeout_ms, conversation)
 
     def _post(
-        self, correlation_id: int, parts: list[Bytes], future: asyncio.Future[Any], timeout_ms: int | None
+        self,
+        correlation_id: int,
+        parts: list[Bytes],
+        future: asyncio.Future[Any],
+        timeout_ms: int | None,
+        conversation: _Conversation | None,
     ) -> None:
         loop, transport = self._loop, self._transport
         assert loop is not None, "it is connected"
         assert transport is not None, "it is connected"
         deadline = loop.time() + (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        self._futures[correlation_id] = (future, deadline)
+        self._futures[correlation_id] = (future, deadline, conversation)
         if self._timer is None:
             self._timer = loop.call_at(deadline, self._expire)
         elif deadline < self._timer.when():
@@ -223,13 +224,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         loop = self._loop
         assert loop is not None
-        earliest = min(deadline for _, deadline in self._futures.values())
+        earliest = min(deadline for _, deadline, _ in self._futures.values())
         now = loop.time()
         if earliest > now:
             self._timer = loop.call_at(earliest, self._expire)
             return
         late = RequestTimedOut(f"{self.host}:{self.port} did not answer in time")
-        for correlation_id, (future, deadline) in list(self._futures.items()):
+        for correlation_id, (future, deadline, _) in list(self._futures.items()):
             if deadline <= now:
                 del self._futures[correlation_id]
                 if not future.done():
@@ -258,13 +259,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         for correlation_id, message in answers:
             # A timed out request's connection is closed, so every answer here has its future.
-            future, _ = self._futures.pop(correlation_id)
+            future, _, conversation = self._futures.pop(correlation_id)
             if future.done():
                 continue
-            if future in self._conversations:
-                self._go_on(future, message)
-            else:
+            if conversation is None:
                 future.set_result(message)
+            else:
+                self._go_on(future, conversation, message)
 
     def eof_received(self) -> bool:
         return False
@@ -289,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         futures, self._futures = self._futures, {}
-        for future, _ in futures.values():
+        for future, _, _ in futures.values():
             if not future.done():
                 future.set_exception(self._lost())
                 future.exception()  # told once by on_closed as well: no log line for a future nobody awaits

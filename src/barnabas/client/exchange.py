@@ -34,13 +34,11 @@ _API_VERSIONS: Final = 18
 class FrameReceiver:
     """Cuts a byte stream into size-prefixed frames. A size that is negative or above the bound is a `WireError`."""
 
-    __slots__ = ("_end", "_frame", "_frame_end", "_frame_max", "_staging", "_start", "_view")
+    __slots__ = ("_end", "_frame", "_frame_end", "_frame_max", "_view")
 
     def __init__(self, frame_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_max = frame_max
-        self._staging = bytearray(STAGING_BYTES)
-        self._view = memoryview(self._staging)
-        self._start = 0
+        self._view = memoryview(bytearray(STAGING_BYTES))
         self._end = 0
         self._frame: bytearray | None = None
         self._frame_end = 0
@@ -59,31 +57,29 @@ class FrameReceiver:
                 return []
             whole, self._frame, self._frame_end = self._frame, None, 0
             return [whole]
-        self._end += count
+        view = self._view
+        start, end = 0, self._end + count
         frames: list[Bytes] = []
-        while self._end - self._start >= 4:
-            (size,) = _SIZE.unpack_from(self._staging, self._start)
+        while end - start >= 4:
+            (size,) = _SIZE.unpack_from(view, start)
             if not 0 <= size <= self._frame_max:
                 raise WireError(f"a frame of {size} bytes was announced; the bound is {self._frame_max}")
-            body = self._start + 4
-            if self._end - body >= size:
-                frames.append(bytes(self._view[body : body + size]))
-                self._start = body + size
+            body = start + 4
+            if end - body >= size:
+                start = body + size
+                frames.append(bytes(view[body:start]))
             elif size + 4 > STAGING_BYTES:
                 self._frame = bytearray(size)
-                self._frame_end = self._end - body
-                self._frame[: self._frame_end] = self._view[body : self._end]
-                self._start = self._end
+                self._frame_end = end - body
+                self._frame[: self._frame_end] = view[body:end]
+                start = end
                 break
             else:
                 break
-        if self._start == self._end:
-            self._start = self._end = 0
-        elif self._start:
+        if start and start < end:
             # What is left is the beginning of one frame: it moves to the front, so that it always fits.
-            rest = bytes(self._view[self._start : self._end])
-            self._view[: len(rest)] = rest
-            self._start, self._end = 0, len(rest)
+            view[: end - start] = bytes(view[start:end])
+        self._end = end - start
         return frames
 
 
@@ -144,7 +140,7 @@ class Exchange:
 
     def received(self, count: int) -> list[Answer]:
         """The answers that `count` more bytes completed. After a `WireError` the connection is of no use any more."""
-        return [self._answer(frame) for frame in self._receiver.received(count)]
+        return list(map(self._answer, self._receiver.received(count)))
 
     def _answer(self, frame: Bytes) -> Answer:
         if len(frame) < 4:
