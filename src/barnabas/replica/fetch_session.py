@@ -390,10 +390,10 @@ class FetchSession:
     to that request. In between nothing else may be sent.
     """
 
-    __slots__ = ("_changed", "_dropped", "_epoch", "_session_id", "_told", "wanted")
+    __slots__ = ("_changed", "_dropped", "_epoch", "_told", "session_id", "wanted")
 
     def __init__(self) -> None:
-        self._session_id = INVALID_SESSION_ID
+        self.session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self.wanted: dict[PartitionKey, FetchRequest.FetchPartition] = {}
         """All that is to be fetched; changed by `want` and `drop` alone."""
@@ -403,7 +403,7 @@ class FetchSession:
         """What the leader knows that is wanted."""
 
     def want(self, key: PartitionKey, partition: FetchRequest.FetchPartition) -> None:
-        """From now on `key` is fetched as `partition` says, which nobody changes any more."""
+        """From now on `key` is fetched as `partition` says, which nobody changes while a request is under way."""
         self.wanted.pop(key, None)  # to the end of the line: a full request asks for it last
         self.wanted[key] = partition
         self._changed[key] = None
@@ -415,10 +415,6 @@ class FetchSession:
             self._changed.pop(key, None)
             if key in self._told:
                 self._dropped[key] = None
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
 
     def only_change(self) -> PartitionKey | None:
         """The one partition that the next request has to name; None where it is another number of them."""
@@ -432,9 +428,10 @@ class FetchSession:
         self._changed.clear()
         return self._epoch
 
-    def handle_one(self) -> None:
-        """As `handle`, for an answer that tells of one partition and of no error."""
+    def handle_one(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
+        """As `handle`, for an answer that tells of `key` alone and of no error; returns what was asked of it."""
         self._epoch = next_epoch(self._epoch)
+        return self._told.get(key)
 
     def asked(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
         """What the leader fetches of `key` as it knows from the last request: the very object that was wanted."""
@@ -449,10 +446,7 @@ class FetchSession:
         else:
             asked = {}
             for key in self._changed:
-                partition = self.wanted[key]
-                if self._told.get(key) != partition:
-                    asked[key] = partition
-                self._told[key] = partition
+                asked[key] = self._told[key] = self.wanted[key]
             for key in self._dropped:
                 del self._told[key]
                 left = forgotten.get(key[0])
@@ -467,7 +461,7 @@ class FetchSession:
             if topic is None:
                 topic = topics[name_or_id] = FetchRequest.FetchTopic(**_topic(name_or_id))
             topic.partitions.append(partition)
-        return list(topics.values()), list(forgotten.values()), self._session_id, self._epoch
+        return list(topics.values()), list(forgotten.values()), self.session_id, self._epoch
 
     def handle(self, response: FetchResponse) -> bool:
         """Takes note of an answer; False when it holds nothing to be used, and the next request is a full one."""
@@ -491,7 +485,7 @@ class FetchSession:
             if response.session_id == INVALID_SESSION_ID:
                 self.reset()
             else:
-                self._session_id = response.session_id
+                self.session_id = response.session_id
                 self._epoch = next_epoch(INITIAL_EPOCH)
         elif response.session_id == INVALID_SESSION_ID:
             self.reset()  # the leader had no room to keep it
@@ -504,5 +498,5 @@ class FetchSession:
         self._epoch = INITIAL_EPOCH
 
     def reset(self) -> None:
-        self._session_id = INVALID_SESSION_ID
+        self.session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH

@@ -41,9 +41,10 @@ class FetchState:
 
 
 class KnownFetch(NamedTuple):
-    """`basis` is all that the frames depend on."""
+    """`basis` is all that the frames depend on: the session, this broker's epoch, and what is asked for, whose fetch
+    offset does not matter."""
 
-    basis: tuple[int, ...]
+    basis: tuple[int, int, FetchRequest.FetchPartition]
     request: OnePartitionRequest
     answer: OnePartitionAnswer
 

@@ -333,13 +333,12 @@ class ReplicaFetcher:
             nonlocal read
             if self._by_name:
                 return None  # the session is lost
-            asked, known = self._session.asked(state.key), state.known
+            known = state.known
             found = None if known is None else known.answer.read(frame)
             read = found is not None
             if found is None:
                 return None
-            self._session.handle_one()
-            partition = self._current(state, asked)
+            partition = self._current(state, self._session.handle_one(state.key))
             if partition is None:
                 return None
             self._guarded(state, self._append, partition, *found)
@@ -359,13 +358,7 @@ class ReplicaFetcher:
         asked = state.wanted
         assert asked is not None, f"{state} is wanted"
         session_id = self._session.session_id
-        basis = (
-            session_id,
-            self._follower.broker_epoch,
-            asked.current_leader_epoch,
-            asked.last_fetched_epoch,
-            asked.log_start_offset,
-        )
+        basis = session_id, self._follower.broker_epoch, asked
         known = state.known
         if known is None or known.basis != basis:
             version = self._version
@@ -503,7 +496,8 @@ class ReplicaFetcher:
     def _append(
         self, state: FetchState, partition: Partition, high_watermark: int, log_start_offset: int, records: Bytes
     ) -> None:
-        log = partition.local_log()
+        log = partition.log
+        assert log is not None, f"{partition} is followed"
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         state.fetch_offset, moved = partition.append_as_follower(
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
@@ -518,12 +512,11 @@ class ReplicaFetcher:
             return
         asked = state.wanted
         assert asked is not None, f"{state} was checked"
-        if (
-            records
-            or state.last_fetched_epoch != asked.last_fetched_epoch
-            or log.log_start_offset != asked.log_start_offset
-        ):
+        if state.last_fetched_epoch != asked.last_fetched_epoch or log.log_start_offset != asked.log_start_offset:
             self._want(state, log)
+        elif records:
+            asked.fetch_offset = state.fetch_offset
+            self._session.want(state.key, asked)
 
     def _refused(self, state: FetchState, error: ErrorCode) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
