@@ -220,7 +220,7 @@ class Reassignments:
         self._deletion.mark_topic_ineligible_for_deletion((partition.topic,), "topic reassignment in progress")
         await self._update_current_reassignment(partition, reassignment)
         if not await self._is_reassignment_complete(partition, reassignment):
-            await self._update_leader_epoch_and_send_request(partition, reassignment)  # A1
+            await self._update_leader_epoch_and_send_request(partition, reassignment, reassignment.replicas)  # A1
             await self._replicas.handle_state_changes(  # A2
                 _replicas(partition, reassignment.adding_replicas), ReplicaState.NewReplica
             )
@@ -230,7 +230,7 @@ class Reassignments:
         )
         completed = ReplicaAssignment(reassignment.target_replicas)
         context.update_partition_full_replica_assignment(partition, completed)  # B2
-        await self._move_reassigned_partition_leader_if_required(partition, completed)  # B3
+        await self._move_reassigned_partition_leader_if_required(partition, reassignment, completed)  # B3
         await self._stop_removed_replicas(partition, reassignment.removing_replicas)  # B4, B5
         await self._update_replica_assignment_for_partition(partition, completed)  # B6
         await self._remove_partition_from_reassigning_partitions(partition, completed)  # B7
@@ -266,12 +266,12 @@ class Reassignments:
         return all(replica in leadership.leader_and_isr.isr for replica in reassignment.target_replicas)
 
     async def _move_reassigned_partition_leader_if_required(
-        self, partition: TopicPartition, completed: ReplicaAssignment
+        self, partition: TopicPartition, reassignment: ReplicaAssignment, completed: ReplicaAssignment
     ) -> None:
         leader = self._context.current_leader(partition)
         assert leader is not None, f"{partition} is reassigned and was never led"
         if leader in completed.replicas and self._context.is_replica_online(leader, partition):
-            await self._update_leader_epoch_and_send_request(partition, completed)
+            await self._update_leader_epoch_and_send_request(partition, completed, reassignment.replicas)
         else:
             await self._partitions.handle_state_changes(
                 [partition], PartitionState.OnlinePartition, ReassignPartitionLeaderElectionStrategy()
@@ -299,9 +299,9 @@ class Reassignments:
         logger.info("the assignment of %s is now %s", partition, assignment)
 
     async def _update_leader_epoch_and_send_request(
-        self, partition: TopicPartition, assignment: ReplicaAssignment
+        self, partition: TopicPartition, assignment: ReplicaAssignment, replicas: Sequence[int]
     ) -> None:
-        leadership = await self._update_leader_epoch(partition)
+        leadership = await self._update_leader_epoch(partition, replicas)
         self._batch.new_batch()
         # A replica may lie in a log directory that is offline: told `is_new`, a broker makes it afresh in a good one.
         # That is right for those that are added and would lose data for the original ones.
@@ -314,15 +314,16 @@ class Reassignments:
         self._batch.send_requests_to_brokers(self._context.epoch)
         self._log.info(f"Told {described(leadership.leader_and_isr)} and {assignment} of {partition}, being reassigned")
 
-    async def _update_leader_epoch(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch:
-        """A new leader epoch, so that the leader takes in another assignment; its ISR is of that one's replicas alone.
+    async def _update_leader_epoch(
+        self, partition: TopicPartition, replicas: Sequence[int]
+    ) -> LeaderIsrAndControllerEpoch:
+        """A new leader epoch, so that the leader takes in another assignment. Nobody but `replicas` is in its ISR.
 
         Below inter.broker.protocol.version 2.7 a leader writes its ISR by itself, and between the write that takes a
         replica out and this one it may take it back in, by the assignment that it knows. Nobody would take it out
         before it lags, and until then nothing is committed.
         """
         context = self._context
-        replicas = context.partition_replica_assignment(partition)
         while True:
             current = (await self._zk.get_topic_partition_states([partition])).get(partition)
             if current is None:

@@ -44,8 +44,6 @@ class ZooKeeperWatch:
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._controller_since_ns = 0
-        self._registrars: dict[int, int] = {}
-        """By broker: the session that last wrote its registration, or deleted an older one to write its own."""
 
     def committed(self, operation: Any, session: int, result: Any, zxid: int) -> None:
         """A transaction was done."""
@@ -69,7 +67,6 @@ class ZooKeeperWatch:
             self._epoch_changed(part, parts)
         elif path.startswith(_IDS):
             number = int(path[len(_IDS) :])
-            self._registrars[number] = session
             if type(part) is Delete:
                 self.gone_ns[number] = self.world.loop.now_ns
             elif type(part) is Create:
@@ -156,8 +153,10 @@ class ZooKeeperWatch:
             return False
         leader = before["leader"]
         written = json.loads(part.data or b"{}")
+        assert self.world.coordinator is not None
+        writer = self.world.coordinator.session_nodes[session].split("-")  # a twin is another node of the same number
         return (
-            self._registrars.get(leader) == session
+            writer[:2] == broker_name(leader).split("-")
             and part.version == before["partition_epoch"]
             and all(written[field] == before[field] for field in ("leader", "leader_epoch"))
             and leader in written["isr"]
