@@ -16,7 +16,7 @@ from barnabas.client.group import GroupMember
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
-from barnabas.runtime import Condition, within
+from barnabas.runtime import within
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
@@ -84,13 +84,17 @@ class Consumer:
         self._check_crcs = check_crcs
         self._positions: dict[TopicPartition, _Position] = {}
         self._fetches: dict[int, tuple[asyncio.Future[Any], dict[TopicPartition, int]]] = {}
-        self._something = Condition()
+        self._sending: asyncio.Task[None] | None = None
+        self._due = False
+        """An answer was taken since fetches were last sent."""
         self._stale = True
         self.member = None if group is None else GroupMember(cluster, group, session_timeout_ms=session_timeout_ms)
 
     async def close(self) -> None:
         """Leaves the group, if there is one. Offsets are committed only by `commit`."""
         self._fetches.clear()
+        if self._sending is not None:
+            self._sending.cancel()
         if self.member is not None:
             await self.member.leave()
 
@@ -150,12 +154,14 @@ class Consumer:
         deadline = clock.monotonic_ms() + timeout_ms
         while True:
             await self._follow_group()
-            await self._send_fetches()
+            self._see_to_fetches()
             records = await self._take_answers()
             left = deadline - clock.monotonic_ms()
             if records or left <= 0:
                 return records
             waiting: list[asyncio.Future[Any]] = [future for future, _ in self._fetches.values()]
+            if self._sending is not None:
+                waiting.append(self._sending)
             if any(future.done() for future in waiting):
                 continue
             pause_ms = left if waiting else min(left, RETRY_BACKOFF_MS)
@@ -178,11 +184,28 @@ class Consumer:
             for future in waiting:
                 future.remove_done_callback(wake)
 
+    def _see_to_fetches(self) -> None:
+        """Fetches are sent beside what is read: one broker that is silent, or is to be connected to, holds up nobody's
+        answer and no `poll`. Raises what sending them last time did."""
+        sending = self._sending
+        if sending is not None and sending.done():
+            self._sending = None
+            sending.result()
+        if self._sending is None and self._positions and (self._due or self._stale):
+            self._sending = asyncio.get_running_loop().create_task(self._send_fetches())
+            # A consumer that is given up does not ask how it went.
+            self._sending.add_done_callback(lambda done: done.cancelled() or done.exception())
+
     async def _send_fetches(self) -> None:
         """A fetch to every leader that has none under way."""
-        if self._stale and self._positions:
-            await self.cluster.refresh(list(dict.fromkeys(each.topic for each in self._positions)))
-            self._stale = False
+        self._due = False
+        if self._stale:
+            self._stale = False  # what makes it stale from here on is newer than what is asked for
+            try:
+                await self.cluster.refresh(list(dict.fromkeys(each.topic for each in self._positions)))
+            except BaseException:
+                self._stale = True
+                raise
         metadata = self.cluster.metadata
         under_way = {each for _, asked in self._fetches.values() for each in asked}
         by_leader: dict[int, dict[TopicPartition, int]] = {}
@@ -248,6 +271,7 @@ class Consumer:
             if not future.done():
                 continue
             del self._fetches[leader]
+            self._due = True
             try:
                 answer = future.result()
             except OSError:
