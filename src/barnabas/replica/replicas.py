@@ -258,7 +258,7 @@ class Replicas:
             self.consumer_fetches.check_and_complete(partition.topic_partition)
 
     def log_dir_failed(self, failure: LogDirFailure) -> None:
-        """The disk's own report comes through `_log_dir_went_offline`; this is the fetcher that met it."""
+        """The disk's own report comes through `_log_dir_went_offline`; this is whoever met it."""
         logger.error("%s", failure)
 
     def leader_endpoint(self, broker_id: int) -> Endpoint | None:
@@ -815,12 +815,15 @@ class Replicas:
             return
         offsets: dict[TopicPartition, int] = {}
         for path in self._log_dirs.online_paths:
+            try:
+                checkpointed = self._checkpointed_in(path)
+            except LogDirFailure as failure:
+                self.log_dir_failed(failure)  # nothing is written to it any more; the others go on
+                continue
             # By directory: another may have such a line of a future log, or of one that has left it.
             here = self._log_dirs.logs_in(path)
             offsets.update(
-                (each, offset)
-                for each, offset in self._checkpointed_in(path).items()
-                if each in here and not here[each].is_future
+                (each, offset) for each, offset in checkpointed.items() if each in here and not here[each].is_future
             )
         for topic_partition, partition in self._partitions.items():
             if partition.log is not None:

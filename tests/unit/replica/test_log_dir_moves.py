@@ -11,8 +11,10 @@ import pytest
 from lone_broker import Broker, until
 from replica_worlds import TOPIC_PARTITION
 
+from barnabas.log.checkpoints import HIGH_WATERMARKS, read_offsets
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.partition import FetchIsolation
+from barnabas.runtime.real import RealDisk
 
 
 def play(tmp_path: Path, story: Callable[[Broker], Coroutine[Any, Any, None]], **values: str) -> None:
@@ -179,3 +181,15 @@ def test_a_move_is_no_faster_than_its_quota(tmp_path: Path) -> None:
         await until(lambda: broker.path == broker.b)
 
     play(tmp_path, story, **{"replica.alter.log.dirs.io.max.bytes.per.second": "1"})
+
+
+def test_the_high_watermarks_of_one_directory_are_written_although_the_other_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "b" / HIGH_WATERMARKS).mkdir(parents=True)  # reading it fails, as reading from a bad disk does
+
+    async def story(broker: Broker) -> None:
+        broker.append(b"x")
+        broker.replicas.checkpoint_high_watermarks()
+        assert broker.log_dirs.online_paths == (broker.a,)
+        assert read_offsets(RealDisk(), broker.a, HIGH_WATERMARKS) == {TOPIC_PARTITION: 1}
+
+    play(tmp_path, story)
