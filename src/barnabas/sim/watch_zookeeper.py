@@ -301,10 +301,11 @@ class ZooKeeperWatch:
         world = self.world
         world.check("C11")
         self.left[broker_id] = self.controller_epoch
+        deleted = world.children("/admin/delete_topics")
         for partition, state in self.states.items():
             others = [each for each in state["isr"] if each != broker_id]
-            if not others:
-                continue
+            if not others or partition.rpartition("-")[0] in deleted:
+                continue  # what is about to go need not be led
             if state["leader"] == broker_id and any(
                 each not in self.gone_ns and each not in self.left for each in others
             ):
