@@ -30,7 +30,13 @@ from barnabas.replica.fetch_session import FetchSession, PartitionKey
 from barnabas.replica.fetch_state import Connect, FetchState, Follower, KnownFetch
 from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
 from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
-from barnabas.replica.truncation import epoch_request, truncation, truncation_by_two_ends, truncation_offset
+from barnabas.replica.truncation import (
+    Truncation,
+    epoch_request,
+    truncation,
+    truncation_by_two_ends,
+    truncation_offset,
+)
 from barnabas.runtime import Bytes, Condition, Runtime, Tasks, ended
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response
@@ -626,51 +632,52 @@ class ReplicaFetcher:
                     continue
                 if answer.error_code:
                     self._refused(state, ErrorCode(answer.error_code))
-                elif state.last_epoch_end is not None and answer.end_offset == state.last_epoch_end:
-                    await self._ends_alike(state, answer.end_offset)
+                elif state.last_epoch_end is None:
+                    self._guarded(state, self._take_epoch_end, answer.leader_epoch, answer.end_offset)
                 else:
-                    self._guarded(state, self._truncate, answer.leader_epoch, answer.end_offset)
+                    await self._take_end_before(state, state.last_epoch_end, answer.end_offset)
         for state in asked.values():
             self._pause(state)  # not answered, or not followed any more
 
-    async def _ends_alike(self, state: FetchState, end_offset: int) -> None:
-        """Two epochs end at one offset: the leader has no record of the later one, or begins there, and then what
-        differs before is deleted."""
-        try:
-            start_offset = await self._leader_offset(state, EARLIEST_TIMESTAMP)
-        except (OSError, WireError, KafkaError) as error:
-            logger.info("%s: no start of %s: %s", self._client_id, state.topic_partition, error)
-            self._pause(state)
-            return
-        if self._truncating.get(state.topic_partition) is state and self._follows(state):
-            self._guarded(state, self._truncate, NO_EPOCH, NO_OFFSET if start_offset >= end_offset else end_offset)
-
     def _doubted_epoch(self, state: FetchState) -> int:
-        """The last one of the log, and the number before it when the answer to that has come and named no epoch."""
+        """The log's last one; the number before it when the answer about that one has come and named no epoch."""
         latest_epoch = self._partition(state).local_log().latest_epoch
         return latest_epoch if state.last_epoch_end is None else latest_epoch - 1
 
     def _follows(self, state: FetchState) -> bool:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
-    def _truncate(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
+    def _take_epoch_end(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
         log = self._partition(state).local_log()
-        last_epoch_end, state.last_epoch_end = state.last_epoch_end, None
-        if last_epoch_end is not None:
-            cut = truncation_by_two_ends(log, last_epoch_end, end_offset)
-        elif leader_epoch == NO_EPOCH and end_offset != NO_OFFSET and log.latest_epoch > 0:
-            state.last_epoch_end = end_offset
-            return
+        if leader_epoch == NO_EPOCH and end_offset != NO_OFFSET and log.latest_epoch > 0:
+            state.last_epoch_end = end_offset  # of which epoch, another answer has to tell
         else:
-            cut = truncation(log, leader_epoch, end_offset)
+            self._truncate(state, log, truncation(log, leader_epoch, end_offset))
+
+    async def _take_end_before(self, state: FetchState, last_epoch_end: int, end_before: int) -> None:
+        state.last_epoch_end = None
+        begins_there = False
+        if end_before == last_epoch_end:
+            try:
+                begins_there = await self._leader_offset(state, EARLIEST_TIMESTAMP) >= end_before
+            except (OSError, WireError, KafkaError) as error:
+                logger.info("%s: no start of %s: %s", self._client_id, state.topic_partition, error)
+                self._pause(state)
+                return
+            if self._truncating.get(state.topic_partition) is not state or not self._follows(state):
+                return
+        log = self._partition(state).local_log()
+        cut = truncation_by_two_ends(log, last_epoch_end, end_before, leader_begins_there=begins_there)
+        self._guarded(state, self._truncate, log, cut)
+
+    def _truncate(self, state: FetchState, log: Log, cut: Truncation) -> None:
         if cut.offset < log.log_end_offset:
             logger.info(
-                "truncating %s from %d to %d: the leader's epoch %d ends at %d",
+                "truncating %s from %d to %d, where leader %d parts from it",
                 state.topic_partition,
                 log.log_end_offset,
                 cut.offset,
-                leader_epoch,
-                end_offset,
+                self.leader_id,
             )
         # Also where nothing is cut: an epoch that began here without a record may be the one that differs.
         log.truncate_to(cut.offset, now_ms=self._runtime.clock.now_ms())

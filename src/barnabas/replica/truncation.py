@@ -53,14 +53,14 @@ def truncation(log: Log, leader_epoch: int, leader_end_offset: int) -> Truncatio
     return Truncation(truncation_offset(log, leader_epoch, leader_end_offset), known_epoch in (NO_EPOCH, leader_epoch))
 
 
-def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int) -> Truncation:
+def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int, *, leader_begins_there: bool) -> Truncation:
     """What two answers of version 0 mean, which name no epoch: about the log's last epoch, and about the number before.
 
-    Only a leader that has records of an epoch lets it end elsewhere than the number before; or one that begins there,
-    of which `end_before` is -1: what differs before its start is deleted. Apache's follower asks the first question
-    alone, and keeps what its leader never had (KIP-279).
+    Only a leader that has records of an epoch lets it end elsewhere than the number before; or one whose log begins
+    where both end, and then whatever differs before is deleted there. Apache's follower asks the first question alone,
+    and keeps what its leader never had (KIP-279).
     """
-    if end_before != last_epoch_end:
+    if end_before != last_epoch_end or leader_begins_there:
         return Truncation(min(last_epoch_end, log.log_end_offset), complete=True)
     return Truncation(min(log.leader_epochs.entries[-1].start_offset, last_epoch_end), complete=False)
 

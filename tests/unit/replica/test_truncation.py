@@ -179,8 +179,9 @@ def cut_by_ends_alone(follower: Node, leader: Node) -> None:
         return end_offset
 
     while follower.log.latest_epoch > 0:
+        latest_epoch = follower.log.latest_epoch
         cut = truncation_by_two_ends(
-            follower.log, end_of(follower.log.latest_epoch), end_of(follower.log.latest_epoch - 1)
+            follower.log, end_of(latest_epoch), end_of(latest_epoch - 1), leader_begins_there=False
         )
         follower.log.truncate_to(cut.offset, now_ms=0)
         if cut.complete:
