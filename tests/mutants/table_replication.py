@@ -126,8 +126,8 @@ MUTANTS: Final = (
         "BNC", "R5 R7",
         (
             "replica/replicas.py",
-            "        for path in self._log_dirs.online_paths:\n            # By directory",
-            "        for path in self._log_dirs.online_paths[:0]:\n            # By directory",
+            "        for path in self._log_dirs.online_paths:\n            try:",
+            "        for path in self._log_dirs.online_paths[:0]:\n            try:",
         ),
         (
             "replica/replicas.py",
