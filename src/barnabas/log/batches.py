@@ -27,6 +27,7 @@ from barnabas.wire.records import (
 
 _PREFIX: Final = Struct(">qi")
 _LAST_OFFSET_DELTA: Final = Struct(">i")
+LEADER_EPOCH_AT: Final = LOG_OVERHEAD
 LAST_OFFSET_AT: Final = 23
 LAST_OFFSET_END: Final = 27
 _LEGACY: Final = Struct(">qiIbb")
@@ -41,6 +42,7 @@ __all__ = [
     "HEADER",
     "HEADER_BYTES",
     "LAST_OFFSET_END",
+    "LEADER_EPOCH_AT",
     "LEGACY_MINIMUM",
     "LOG_APPEND_TIME",
     "LOG_OVERHEAD",

@@ -116,6 +116,11 @@ class LeaderEpochCache:
         at = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[at - 1].epoch if at else NO_EPOCH
 
+    def first_after(self, epoch: int) -> EpochEntry | None:
+        """The smallest epoch above `epoch`."""
+        at = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
+        return self._entries[at] if at < len(self._entries) else None
+
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets epochs that begin at `end_offset` or beyond."""
         entries = self._entries

@@ -33,6 +33,7 @@ from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Par
 from barnabas.replica.truncation import (
     Truncation,
     epoch_request,
+    parting_offset,
     truncation,
     truncation_by_two_ends,
     truncation_offset,
@@ -505,6 +506,17 @@ class ReplicaFetcher:
         log = partition.log
         assert log is not None, f"{partition} is followed"
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
+        parts_at = parting_offset(log, records)
+        if parts_at is not None:
+            logger.warning(
+                "truncating %s from %d to %d: the leader goes on in an older epoch",
+                state.topic_partition,
+                log.log_end_offset,
+                parts_at,
+            )
+            log.truncate_to(parts_at, now_ms=self._runtime.clock.now_ms())
+            self._restart(state, log)
+            return
         state.fetch_offset, moved = partition.append_as_follower(
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
         )

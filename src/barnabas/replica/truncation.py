@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from struct import Struct
+from typing import Final
 
+from barnabas.log.batches import HEADER_BYTES, LEADER_EPOCH_AT, MAGIC_AT
 from barnabas.log.log import Log
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.runtime import Bytes
 from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+
+_LEADER_EPOCH: Final = Struct(">i")
 
 Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 AskedPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
@@ -63,6 +69,24 @@ def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int, *, le
     if end_before != last_epoch_end or leader_begins_there:
         return Truncation(min(last_epoch_end, log.log_end_offset), complete=True)
     return Truncation(min(log.leader_epochs.entries[-1].start_offset, last_epoch_end), complete=False)
+
+
+def parting_offset(log: Log, records: Bytes) -> int | None:
+    """Where `log` parts from its leader's, which goes on at this one's end with `records` of an older epoch than is
+    written here already; None where it does not.
+
+    Epochs only rise along a log, so that the leader has nothing of what was written here in a later epoch. It lost that
+    epoch's beginning with the power, or this log did and then went on in it: both have the epoch, and neither a fetch's
+    answer nor OffsetForLeaderEpoch tells. Apache's follower appends, with the epochs falling, and differs for ever.
+    """
+    if len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+        return None
+    (epoch,) = _LEADER_EPOCH.unpack_from(records, LEADER_EPOCH_AT)
+    if epoch >= log.leader_epochs.latest_epoch or epoch == NO_EPOCH:
+        return None
+    later = log.leader_epochs.first_after(epoch)
+    # One that began at the end has no record: it only leaves the cache (`Log.append_as_follower`).
+    return later.start_offset if later is not None and later.start_offset < log.log_end_offset else None
 
 
 def epoch_request(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lone_broker import until
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
 
@@ -90,6 +91,7 @@ class Peer:
     """One broker without its sockets."""
 
     fetch_wait_max_ms = 60_000
+    fetch_max_bytes = 1 << 20
 
     def __init__(self, broker_id: int, directory: Path, peers: dict[int, Peer], **topic_values: str) -> None:
         self.broker_id = broker_id
@@ -100,6 +102,7 @@ class Peer:
                 "log.dirs": str(directory / str(broker_id)),
                 "replica.fetch.backoff.ms": "20",
                 "replica.fetch.wait.max.ms": str(self.fetch_wait_max_ms),
+                "replica.fetch.max.bytes": str(self.fetch_max_bytes),
                 "replica.lag.time.max.ms": "60000",
             }
         )
@@ -216,6 +219,12 @@ class ImpatientPeer(Peer):
     """Its fetches wait for so little that a test sees many which find nothing."""
 
     fetch_wait_max_ms = 20
+
+
+class SippingPeer(Peer):
+    """Its fetches bring one batch each."""
+
+    fetch_max_bytes = 1
 
 
 def play(
@@ -362,6 +371,32 @@ def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> No
         assert one.end == 2
 
     play(tmp_path, story)
+
+
+@pytest.mark.parametrize("kind", [Peer, SippingPeer])
+def test_a_follower_cuts_what_it_wrote_in_a_later_epoch_than_its_leader_goes_on_with(
+    tmp_path: Path, kind: type[Peer]
+) -> None:
+    """It led, lost the beginning of its epoch with the power, and went on in it: both have that epoch."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        two.leads(1, 0, (1,))
+        await one.append(b"both")
+        await until(lambda: two.end == 1)
+        two.leads(2, 3, (2,))
+        await two.append(b"of 3, too early")
+        for epoch, values in ((2, (b"of 2", b"of 2 too")), (3, (b"of 3",)), (4, (b"of 4",))):
+            one.leads(1, epoch, (1,))
+            for value in values:
+                await one.append(value)
+        two.leads(1, 4, (1,))
+        await until(lambda: one.partition.isr_state.isr == {1, 2})
+        logs = [each.partition.local_log() for each in (one, two)]
+        assert logs[0].read(0, 1 << 20).records == logs[1].read(0, 1 << 20).records
+        assert [each.start_offset for each in logs[1].leader_epochs.entries] == [0, 1, 3, 4]
+
+    play(tmp_path, story, kind)
 
 
 def test_a_follower_that_is_behind_the_leaders_first_record_begins_there(tmp_path: Path) -> None:
