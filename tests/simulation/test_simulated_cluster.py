@@ -71,6 +71,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(402645, "all", id="the checkpoint of one failing directory kept a broker from shutting down"),
         pytest.param(402981, "all", id="a broker left that still led a topic which was being deleted"),
         pytest.param(406276, "all", id="a follower had led in an epoch whose beginning it had lost with the power"),
+        pytest.param(
+            528341, "all", id="a leader wrote its ISR after a write that the coordinator did not live to tell"
+        ),
         pytest.param(240051, "all", id="a leader wrote its ISR while its registration was on its way"),
         pytest.param(241452, "all", id="a leader without what it lost with the power took a batch again"),
         pytest.param(231053, "all", id="a producer was forgotten at a restart, since its records were all deleted"),

@@ -33,7 +33,7 @@ class ZooKeeperWatch:
         self.world = world
         self.logs = logs
         self.states: dict[str, dict[str, Any]] = {}
-        """By partition: its state, and its partition epoch under ``partition_epoch``."""
+        """By partition."""
         self.topics: dict[str, TopicSeen] = {}
         self.controller_epoch = 0
         self.controller = -1
@@ -157,7 +157,7 @@ class ZooKeeperWatch:
         writer = self.world.coordinator.session_nodes[session].split("-")  # a twin is another node of the same number
         return (
             writer[:2] == broker_name(leader).split("-")
-            and part.version == before["partition_epoch"]
+            and part.version >= 0  # it was the znode's, then
             and all(written[field] == before[field] for field in ("leader", "leader_epoch"))
             and leader in written["isr"]
         )
@@ -220,8 +220,7 @@ class ZooKeeperWatch:
         topic, _, number = partition.rpartition("-")
         seen = self.topics.get(topic)
         replicas = [] if seen is None else seen.replicas.get(int(number), [])
-        partition_epoch = 0 if before is None else before["partition_epoch"] + 1
-        self.states[partition] = {**read, "partition_epoch": partition_epoch}
+        self.states[partition] = read
         world.check("C8")
         if not isr:
             world.violated("C8", f"the ISR of {partition} is empty", partition)
