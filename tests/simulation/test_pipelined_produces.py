@@ -65,10 +65,7 @@ def test_five_batches_in_flight_wait_for_replication_once() -> None:
     world = World(5)
 
     async def run() -> tuple[list[tuple[int, int]], int, int]:
-        world.start_coordinator()
-        await world.until(lambda: world.coordinator is not None, "the coordinator's start")
-        for name in world.broker_names:
-            world.start_broker(name)
+        await world.start_all()
         await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
         return await world.client(lambda runtime, cluster: story(world, runtime, cluster), "producer")
 

@@ -40,10 +40,7 @@ def test_a_poll_is_over_in_time_although_metadata_does_not_come() -> None:
     world = World(5)
 
     async def run() -> tuple[float, list[bytes | None]]:
-        world.start_coordinator()
-        await world.until(lambda: world.coordinator is not None, "the coordinator's start")
-        for name in world.broker_names:
-            world.start_broker(name)
+        await world.start_all()
         await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
         return await world.client(lambda runtime, cluster: story(world, runtime, cluster), "consumer")
 

@@ -165,10 +165,7 @@ class _Run:
 
     async def _story(self) -> None:
         world = self.world
-        world.start_coordinator()
-        await world.until(lambda: world.coordinator is not None, "the coordinator's start")
-        for name in world.broker_names:
-            world.start(name)
+        await world.start_all()
         await world.until(lambda: self._all_up() and world.controller() is not None, "the brokers' start")
         await world.client(lambda _, cluster: self._create_topics(cluster), "admin")
         for number in range(WRITERS):

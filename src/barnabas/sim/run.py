@@ -96,10 +96,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
 
 
 async def _story(world: World, plan: Plan, workload: Workload, checkers: Checkers) -> None:
-    world.start_coordinator()
-    await world.until(lambda: world.coordinator is not None, "the coordinator's start")
-    for name in world.broker_names:
-        world.start(name)
+    await world.start_all()
     await world.until(lambda: _all_know_all(world), "the brokers' start")
     await world.client(lambda _, cluster: _create_topics(cluster, plan), "admin")
     await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync at first")

@@ -156,6 +156,13 @@ class World:
             **self._config,
         }
 
+    async def start_all(self) -> None:
+        """Starts the coordinator and, once it is up, every broker's process."""
+        self.start_coordinator()
+        await self.until(lambda: self.coordinator is not None, "the coordinator's start")
+        for name in self.broker_names:
+            self.start(name)
+
     def start(self, name: str) -> None:
         """Starts the node's process, unless some action still wants it stopped."""
         if self.held_down.get(name, 0) > 0:
