@@ -102,7 +102,7 @@ class LeaderEpochCache:
             return NO_EPOCH, NO_OFFSET
         if requested_epoch == entries[-1].epoch:
             return requested_epoch, log_end_offset
-        higher = bisect_right(entries, requested_epoch, key=lambda entry: entry.epoch)
+        higher = self._above(requested_epoch)
         if higher == len(entries):
             # An epoch this log never saw: answering with its end would make a follower keep what it must cut.
             return NO_EPOCH, NO_OFFSET
@@ -118,8 +118,11 @@ class LeaderEpochCache:
 
     def first_after(self, epoch: int) -> EpochEntry | None:
         """The smallest epoch above `epoch`."""
-        at = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
+        at = self._above(epoch)
         return self._entries[at] if at < len(self._entries) else None
+
+    def _above(self, epoch: int) -> int:
+        return bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets epochs that begin at `end_offset` or beyond."""
