@@ -508,14 +508,7 @@ class ReplicaFetcher:
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         parts_at = parting_offset(log, records)
         if parts_at is not None:
-            logger.warning(
-                "truncating %s from %d to %d: the leader goes on in an older epoch",
-                state.topic_partition,
-                log.log_end_offset,
-                parts_at,
-            )
-            log.truncate_to(parts_at, now_ms=self._runtime.clock.now_ms())
-            self._restart(state, log)
+            self._cut(state, log, parts_at, "the leader goes on in an older epoch")
             return
         state.fetch_offset, moved = partition.append_as_follower(
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
@@ -571,8 +564,9 @@ class ReplicaFetcher:
             end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)
             if self._current(state, asked) is None:
                 return
-            if end_offset < self._partition(state).local_log().log_end_offset:
-                self._guarded(state, self._cut, end_offset)
+            log = self._partition(state).local_log()
+            if end_offset < log.log_end_offset:
+                self._guarded(state, self._cut, log, end_offset, "the leader's log ends there")
                 return
             start_offset = await self._leader_offset(state, EARLIEST_TIMESTAMP)
         except (OSError, WireError) as error:
@@ -587,11 +581,8 @@ class ReplicaFetcher:
         if self._current(state, asked) is not None:
             self._guarded(state, self._begin_at, start_offset)
 
-    def _cut(self, state: FetchState, offset: int) -> None:
-        log = self._partition(state).local_log()
-        logger.warning(
-            "truncating %s from %d to the leader's end %d", state.topic_partition, log.log_end_offset, offset
-        )
+    def _cut(self, state: FetchState, log: Log, offset: int, why: str) -> None:
+        logger.warning("truncating %s from %d to %d: %s", state.topic_partition, log.log_end_offset, offset, why)
         log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
         self._restart(state, log)
 
