@@ -72,6 +72,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(402981, "all", id="a broker left that still led a topic which was being deleted"),
         pytest.param(406276, "all", id="a follower had led in an epoch whose beginning it had lost with the power"),
         pytest.param(
+            409618, "all", id="a leader that had stood still counted a fetch from before its follower's disk rotted"
+        ),
+        pytest.param(
             528341, "all", id="a leader wrote its ISR after a write that the coordinator did not live to tell"
         ),
         pytest.param(240051, "all", id="a leader wrote its ISR while its registration was on its way"),

@@ -6,6 +6,7 @@ only in its own eyes, believes more of it than it has.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -242,30 +243,34 @@ class RestartWatch:
         logs = self.logs
         log = logs.of.get((name, partition))
         chain = None if log is None else logs.chains.get(log)
-        # A fetch from before the loss may still be under way, and tell the leader of what is lost (KAFKA-15221: only
-        # KRaft has brokers' epochs in fetches).
         healed = (
             log is not None
             and chain is not None
             and name in self.world.brokers
-            and self.world.loop.now_ns > lost_ns + UNDER_WAY_NS
             and logs.holds_committed(chain, log)
-            and self._believed_end(chain) <= chain.end
+            and self._believed_end(chain, lost_ns) <= chain.end
         )
         if healed:
             del self.wiped[name, partition]
         return not healed
 
-    def _believed_end(self, chain: Chain) -> int:
+    def _believed_end(self, chain: Chain, lost_ns: int) -> float:
         """How far a leader believes the copy to reach: it may not have heard yet that the broker was away.
 
         Nor that it is no leader any more: who stood still commits on what it believes when it goes on, until it hears.
+        A fetch from before the loss may be under way as well, or lie in the socket of one who stands still, and tell it
+        of what is lost (KAFKA-15221: only KRaft has brokers' epochs in fetches).
         """
+        if self.world.loop.now_ns <= lost_ns + UNDER_WAY_NS:
+            return math.inf
         topic, _, number = chain.partition.rpartition("-")
-        ends = [-1]
-        for broker in self.world.brokers.values():
+        ends = [-1.0]
+        for name, broker in self.world.brokers.items():
             led = broker.replicas.partition(TopicPartition(topic, int(number)))
             if led is not None and led.is_leader and str(led.topic_id) == chain.topic_id:
+                process = self.world.nodes[name].process
                 progress = led.progress.get(broker_number(chain.node))
+                if name != chain.node and process is not None and process.paused:
+                    return math.inf
                 ends.append(-1 if progress is None else progress.log_end_offset)
         return max(ends)
