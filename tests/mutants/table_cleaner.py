@@ -82,7 +82,7 @@ MUTANTS: Final = (
         "CMP", "R18 L1",
         (
             "log/cleaner.py",
-            "            log.segments_changed != version\n            or log.closed\n            or not log.settings.compact\n",
+            "            log.segments.changed != version\n            or log.closed\n            or not log.settings.compact\n",
             "            log.closed\n",
         ),
     ),

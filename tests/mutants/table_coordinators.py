@@ -140,9 +140,9 @@ MUTANTS: Final = (
         "B85", "KAFKA-5376", "a read of what is committed does not tell which transactions were aborted",
         "TXN", "R9 T3",
         (
-            "log/log.py",
-            "                if segment.collect_aborted(start_offset, end_offset, found):\n                    break\n",
-            "                break\n",
+            "log/log_segments.py",
+            "            if segment.collect_aborted(start_offset, end_offset, found):\n                break\n",
+            "            break\n",
         ),
     ),
 )  # fmt: skip

@@ -170,7 +170,7 @@ class LogCleaner:
 
     async def _clean(self, cleanable: LogToClean) -> None:
         log = cleanable.log
-        version = log.segments_changed
+        version = log.segments.changed
         began_ms = self._clock.monotonic_ms()
         offsets = OffsetMap(self._memory_bytes)
         await self._map(cleanable, version, offsets)
@@ -319,7 +319,7 @@ class LogCleaner:
 
     def _look_again(self, log: Log, version: int) -> None:
         if (
-            log.segments_changed != version
+            log.segments.changed != version
             or log.closed
             or not log.settings.compact
             or self._logs().get(log.topic_partition) is not log

@@ -20,7 +20,6 @@ batch that has to be rewritten (older magic, or a `compression.type` of the topi
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator
 from struct import Struct
 from typing import Any, Final, cast
@@ -46,6 +45,7 @@ from barnabas.log.compaction import LastRecord
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
 from barnabas.log.loading import at_once
 from barnabas.log.log_dir import LogDir, LogDirFailure
+from barnabas.log.log_segments import LogSegments
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
 from barnabas.log.producer_state import NO_PRODUCER_ID, NOT_PLAIN, EndTxnMarker, ProducerState
@@ -77,7 +77,6 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.runtime import Bytes, Disk
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
-from barnabas.wire import records as wire_records
 
 __all__ = [
     "AppendInfo",
@@ -115,7 +114,7 @@ class Log:
         topic_partition: TopicPartition,
         config: Config,
         *,
-        segments: list[Segment],
+        segments: LogSegments,
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
@@ -128,6 +127,7 @@ class Log:
         self._disk = disk
         self.log_dir = log_dir
         self.directory = directory
+        self.segments = segments
         self.topic_partition = topic_partition
         self.config = config
         self.settings = LogSettings.of(config)
@@ -142,23 +142,15 @@ class Log:
         and not flushed are there until retention deletes them, and are to be looked at by a recovery before."""
         self.last_flush_ms = now_ms
         self.closed = False
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
         self._jitter = jitter
         self._roll_ms = self._next_roll_ms()
         self._first_unstable: int | None = None
         self._unflushed_rolls: list[tuple[int, int]] = []
         """Rolled segments that are not flushed: when they were rolled, and the next one's base offset."""
-        self._old_files_open = False
-        self._marked: list[tuple[int | None, list[str]]] = []
-        """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
         self.cleaned_offset = log_start_offset
         """The cleaner has been up to here (its checkpoint)."""
         self.uncleanable: str | None = None
         """Why the cleaner leaves this log alone."""
-        self.segments_changed = 0
-        """Counts every change of the list of segments: whoever works on old ones looks whether they are still so."""
         self.on_cleaned_offset_lowered: Callable[[], None] | None = None
         """Told when a truncation went below what was cleaned: other records will stand there."""
         self.on_log_start_offset_lowered: Callable[[], None] | None = None
@@ -167,7 +159,7 @@ class Log:
         """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
         bytes that are written again and not flushed."""
         self._directory_synced = False
-        self._active.look_whether_full()
+        segments.active.look_whether_full()
         self._note_first_unstable()
 
     @classmethod
@@ -232,7 +224,7 @@ class Log:
             directory,
             topic_partition,
             config,
-            segments=loaded.segments,
+            segments=LogSegments(disk, loaded.segments),
             log_start_offset=loaded.log_start_offset,
             log_end_offset=loaded.log_end_offset,
             recovery_point=loaded.recovery_point,
@@ -264,15 +256,11 @@ class Log:
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        return tuple(self._segments)
+        return self.segments.size
 
     @property
     def active_segment(self) -> Segment:
-        return self._active
+        return self.segments.active
 
     @property
     def name(self) -> str:
@@ -302,10 +290,10 @@ class Log:
     def update_config(self, config: Config) -> None:
         self.config = config
         self.settings = LogSettings.of(config)
-        for segment in self._segments:
+        for segment in self.segments:
             segment.offset_index.set_max_bytes(self.settings.index_bytes)
             segment.time_index.set_max_bytes(self.settings.index_bytes)
-        self._active.look_whether_full()
+        self.segments.active.look_whether_full()
         self._roll_ms = self._next_roll_ms()
 
     def _next_roll_ms(self) -> int:
@@ -454,7 +442,7 @@ class Log:
         try:
             if leader_epoch > self.leader_epochs.written_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
-            segment = self._active
+            segment = self.segments.active
             if segment.size + size > settings.segment_bytes or self._should_roll(
                 segment, last_offset, max_timestamp, now_ms
             ):
@@ -558,7 +546,7 @@ class Log:
             for run in self._runs(batches, now_ms):
                 start = run[0][0]
                 end = run[-1][0] + run[-1][1].size
-                segment = self._active
+                segment = self.segments.active
                 position = segment.size
                 for _, batch in run:
                     # One of an older epoch takes back a later one that began here without a record, while this log led.
@@ -593,7 +581,7 @@ class Log:
 
     def _runs(self, batches: list[tuple[int, StoredBatch]], now_ms: int) -> Iterable[list[tuple[int, StoredBatch]]]:
         """The batches in groups that each go into one segment with one write; rolls between them."""
-        segment = self._active
+        segment = self.segments.active
         first, (start, last) = batches[0][1], batches[-1]
         if (
             segment.size + start + last.size <= self.settings.segment_bytes
@@ -608,15 +596,16 @@ class Log:
     ) -> Iterator[list[tuple[int, StoredBatch]]]:
         run: list[tuple[int, StoredBatch]] = []
         run_size = 0
+        segments = self.segments
         for entry in batches:
             batch = entry[1]
-            full = self._active.size + run_size + batch.size > self.settings.segment_bytes
-            if run and (full or not self._active.fits(batch.last_offset)):
+            full = segments.active.size + run_size + batch.size > self.settings.segment_bytes
+            if run and (full or not segments.active.fits(batch.last_offset)):
                 yield run
                 run, run_size = [], 0
             if not run and (
-                (full and self._active.size)
-                or self._should_roll(self._active, batch.last_offset, batch.max_timestamp, now_ms)
+                (full and segments.active.size)
+                or self._should_roll(segments.active, batch.last_offset, batch.max_timestamp, now_ms)
             ):
                 self._roll(batch.base_offset, now_ms)
             run.append(entry)
@@ -658,7 +647,7 @@ class Log:
 
     def _roll(self, expected_next_offset: int, now_ms: int) -> Segment:
         new_offset = max(expected_next_offset, self.log_end_offset)
-        active = self._active
+        active = self.segments.active
         if active.base_offset == new_offset:
             # Only an empty active segment can begin where the next one would. It may have been found full because its
             # indexes were cut to nothing: they get their room again.
@@ -676,10 +665,7 @@ class Log:
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
         )
-        self._segments.append(segment)
-        self._bases.append(new_offset)
-        self._active = segment
-        self._old_files_open = True
+        self.segments.append(segment)
         self._roll_ms = self._next_roll_ms()
         # The snapshot stands at the new segment's base, so that recovery can begin with the two of them.
         self.producers.map_end_offset = new_offset
@@ -688,12 +674,6 @@ class Log:
         return segment
 
     # Reading
-
-    def _segment_for(self, offset: int) -> int:
-        """Index of the segment in which `offset` lies; -1 before the first one."""
-        if offset >= self._active.base_offset:
-            return len(self._segments) - 1
-        return bisect_right(self._bases, offset) - 1
 
     def read(
         self,
@@ -723,8 +703,8 @@ class Log:
         try:
             if offset >= bound:
                 return LogRead(b"", self.offset_metadata(offset))
-            segments = self._segments
-            index = self._segment_for(offset)
+            segments = self.segments
+            index = segments.index_of(offset)
             while True:
                 segment = segments[index]
                 located = segment.locate(offset)
@@ -734,8 +714,6 @@ class Log:
                 index += 1
                 if index == len(segments):
                     return LogRead(b"", self.offset_metadata(end_offset))
-            if segment is not self._active:
-                self._old_files_open = True
             position, first_size = located
             if bound == end_offset or (index + 1 < len(segments) and segments[index + 1].base_offset <= bound):
                 end_position = segment.size
@@ -763,45 +741,27 @@ class Log:
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Where `offset` stands; the end of the log for the log end offset."""
         if offset == self.log_end_offset:
-            return LogOffsetMetadata(offset, self._active.base_offset, self._active.size)
-        index = self._segment_for(offset)
-        if index < 0:
-            return LogOffsetMetadata(offset, self._segments[0].base_offset, 0)
+            active = self.segments.active
+            return LogOffsetMetadata(offset, active.base_offset, active.size)
         try:
-            for segment in self._segments[index:]:
-                located = segment.locate(offset)
-                if located is not None:
-                    return LogOffsetMetadata(offset, segment.base_offset, located[0])
+            return self.segments.position_of(offset)
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
             raise self._failed(error, "reading the log") from error
-        return LogOffsetMetadata(offset, self._active.base_offset, self._active.size)
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
         """How many bytes of batches lie between two offsets."""
         if end_offset <= start_offset:
             return 0
-        start, end = self.offset_metadata(start_offset), self.offset_metadata(end_offset)
-        if start.segment_base_offset == end.segment_base_offset:
-            return max(0, end.position - start.position)
-        between = sum(
-            segment.size
-            for segment in self._segments
-            if start.segment_base_offset <= segment.base_offset < end.segment_base_offset
-        )
-        return between - start.position + end.position
+        return self.segments.bytes_between(self.offset_metadata(start_offset), self.offset_metadata(end_offset))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
         """The aborted transactions that touch the offsets from `start_offset` to before `end_offset`."""
-        found: list[AbortedTxn] = []
         try:
-            for segment in self._segments[max(0, self._segment_for(start_offset)) :]:
-                if segment.collect_aborted(start_offset, end_offset, found):
-                    break
+            return self.segments.aborted_transactions(start_offset, end_offset)
         except OSError as error:
             raise self._failed(error, "reading the transaction index") from error
-        return found
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is not smaller; ListOffsets' negative timestamps have their meanings."""
@@ -816,41 +776,12 @@ class Log:
             return TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
         try:
             if timestamp == MAX_TIMESTAMP:
-                return self._record_with_max_timestamp()
-            return self._record_not_before(timestamp)
+                return self.segments.record_with_max_timestamp()
+            return self.segments.record_not_before(timestamp, self.log_start_offset)
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
             raise self._failed(error, "searching the log") from error
-
-    def _record_not_before(self, timestamp: int) -> TimestampOffset | None:
-        for segment in self._segments:
-            if segment.largest_timestamp < timestamp:
-                continue
-            for batch in segment.batches_not_before(timestamp, self.log_start_offset):
-                for record in self._records(segment, batch):
-                    if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                        return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
-            return None
-        return None
-
-    def _record_with_max_timestamp(self) -> TimestampOffset | None:
-        largest = max(self._segments, key=lambda segment: segment.max_timestamp_and_offset()[0])
-        timestamp, offset = largest.max_timestamp_and_offset()
-        if timestamp < 0:
-            return None
-        for batch in largest.batches_not_before(timestamp, offset):
-            if batch.max_timestamp == timestamp:
-                for record in self._records(largest, batch):
-                    if record.timestamp == timestamp:
-                        return TimestampOffset(timestamp, record.offset, batch.leader_epoch)
-        return None
-
-    def _records(self, segment: Segment, batch: StoredBatch) -> list[wire_records.Record]:
-        try:
-            return wire_records.records_of(memoryview(segment.read_batch(batch)), 0, batch.size)
-        except ValueError as error:
-            raise CorruptBatch(f"the batch at offset {batch.base_offset} cannot be read: {error}") from None
 
     # High watermark and last stable offset
 
@@ -918,14 +849,11 @@ class Log:
                 # An epoch that began here without a record may contradict what the new leader has.
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 return False
-            if self._bases[0] > target_offset:
+            if self.segments[0].base_offset > target_offset:
                 self._truncate_fully_and_start_at(target_offset, target_offset, now_ms)
                 return True
-            keep = bisect_right(self._bases, target_offset)
-            self._drop_segments(self._segments[keep:])
-            active = self._active = self._segments[-1]
-            target_offset = active.truncate_to(target_offset, now_ms)
-            active.look_whether_full()
+            self._drop_segments(self.segments[self.segments.index_of(target_offset) + 1 :])
+            target_offset = self.segments.truncate_active(target_offset, now_ms)
             lowered = self._spans(
                 min(self.log_start_offset, target_offset), min(self.high_watermark, target_offset), target_offset
             )
@@ -954,13 +882,11 @@ class Log:
             raise self._failed(error, "truncating the log") from error
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
-        self._drop_segments(list(self._segments))
+        self._drop_segments(list(self.segments))
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
         )
-        self._segments.append(segment)
-        self._bases.append(new_offset)
-        self._active = segment
+        self.segments.append(segment)
         self._unflushed_rolls.clear()
         # The high watermark also when it does not move: what it pointed to is gone.
         lowered = self._spans(log_start_offset, new_offset, new_offset)
@@ -985,7 +911,6 @@ class Log:
             self.on_log_start_offset_lowered()
 
     def _lower_recovery_point(self, offset: int) -> None:
-        self.segments_changed += 1
         if offset < self.cleaned_offset:
             self.cleaned_offset = offset
             if self.on_cleaned_offset_lowered is not None:
@@ -1001,7 +926,7 @@ class Log:
         was_empty = producers.is_empty and producers.map_end_offset >= end_offset
         producers.truncate_and_reload(self.log_start_offset, end_offset)
         if producers.map_end_offset < end_offset and not was_empty:
-            replay_producers(self._segments, producers, self.log_start_offset, end_offset, end_txn_marker)
+            replay_producers(self.segments, producers, self.log_start_offset, end_offset, end_txn_marker)
         producers.map_end_offset = end_offset
         producers.take_snapshot(sync=True)
 
@@ -1059,9 +984,10 @@ class Log:
     def _delete_while(self, is_old: Callable[[Segment, int], bool], now_ms: int) -> int:
         """Deletes segments from the first on as long as they are old; the active one too, when it has data."""
         doomed: list[Segment] = []
-        for index, segment in enumerate(self._segments):
-            is_last = index + 1 == len(self._segments)
-            upper_bound = self.log_end_offset if is_last else self._bases[index + 1]
+        segments = self.segments
+        for index, segment in enumerate(segments):
+            is_last = segment is segments.active
+            upper_bound = self.log_end_offset if is_last else segments[index + 1].base_offset
             if is_last and segment.size == 0:
                 break
             # The start offset can never pass the high watermark, and no follower loses what it has still to fetch.
@@ -1072,9 +998,9 @@ class Log:
             doomed.append(segment)
         if not doomed:
             return 0
-        if len(doomed) == len(self._segments):
+        if len(doomed) == len(segments):
             self._roll(self.log_end_offset, now_ms)
-        new_start = self._bases[len(doomed)]
+        new_start = segments[len(doomed)].base_offset
         if new_start > self.log_start_offset:
             self.maybe_increment_log_start_offset(new_start)
         self._drop_segments(doomed)
@@ -1090,12 +1016,7 @@ class Log:
         """
         if not doomed:
             return
-        self.segments_changed += 1
-        for segment in doomed:
-            index = self._bases.index(segment.base_offset)
-            del self._bases[index]
-            del self._segments[index]
-            self._marked.append((None, segment.mark_deleted()))
+        self.segments.take_out(doomed)
         self.producers.delete_snapshots_of([segment.base_offset for segment in doomed])
         self._disk.fsync_dir(self.directory)
 
@@ -1118,38 +1039,23 @@ class Log:
         try:
             cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
             self._disk.fsync_dir(self.directory)
-            first = self._bases.index(replaced[0].base_offset)
-            assert self._segments[first : first + len(replaced)] == replaced, "the cleaner works on old segments"
-            for segment in reversed(replaced):
-                self._marked.append((None, segment.mark_deleted()))
+            self.segments.replace(replaced, cleaned)
             gone = [segment.base_offset for segment in replaced if segment.base_offset != cleaned.base_offset]
             self.producers.delete_snapshots_of(gone)
-            self._segments[first : first + len(replaced)] = [cleaned]
-            self._bases[first : first + len(replaced)] = [cleaned.base_offset]
             cleaned.change_suffix(SWAP_SUFFIX, "")
             self._disk.fsync_dir(self.directory)
         except OSError as error:
             raise self._failed(error, "replacing cleaned segments") from error
-        self._old_files_open = True
 
     def delete_marked_files(self, *, now_ms: int) -> None:
         """Removes files that were marked `file.delete.delay.ms` ago; a reader may have been using them until then."""
-        if not self._marked:
+        if not self.segments.has_marked_files:
             return
         self.log_dir.check_online()
-        waiting: list[tuple[int | None, list[str]]] = []
         try:
-            for due_ms, paths in self._marked:
-                if due_ms is None:
-                    waiting.append((now_ms + self.settings.file_delete_delay_ms, paths))
-                elif due_ms > now_ms:
-                    waiting.append((due_ms, paths))
-                else:
-                    for path in paths:
-                        self._disk.remove(path)
+            self.segments.remove_due_files(now_ms, self.settings.file_delete_delay_ms)
         except OSError as error:
             raise self._failed(error, "removing deleted files") from error
-        self._marked = waiting
 
     # Flushing and closing
 
@@ -1164,8 +1070,8 @@ class Log:
         if target <= self.recovery_point:
             return False
         try:
-            first = max(0, self._segment_for(self.recovery_point))
-            for segment in self._segments[first:]:
+            first = max(0, self.segments.index_of(self.recovery_point))
+            for segment in self.segments[first:]:
                 if segment.base_offset < target:
                     segment.flush()
                     self.producers.flush_snapshot(segment.base_offset)
@@ -1188,10 +1094,7 @@ class Log:
 
     def close_old_files(self) -> None:
         """Lets the descriptors of all but the active segment go; the next reader opens them again."""
-        if self._old_files_open:
-            self._old_files_open = False
-            for segment in self._segments[:-1]:
-                segment.close_files()
+        self.segments.close_old_files()
 
     def close(self, *, now_ms: int) -> None:
         """A clean stop: everything flushed, a producer snapshot at the end, the time index complete."""
@@ -1201,11 +1104,9 @@ class Log:
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot(sync=True)
-            self._active.become_inactive(sync=self.log_end_offset <= self.recovery_point)
+            self.segments.active.become_inactive(sync=self.log_end_offset <= self.recovery_point)
             self.flush(now_ms=now_ms)
-            for path in (path for _, paths in self._marked for path in paths):
-                self._disk.remove(path)
-            self._marked.clear()
+            self.segments.remove_marked_files()
         except OSError as error:
             raise self._failed(error, "closing the log") from error
         self.close_files()
@@ -1213,8 +1114,7 @@ class Log:
     def close_files(self) -> None:
         """Lets all descriptors go and leaves the files as they are."""
         self.closed = True
-        for segment in self._segments:
-            segment.close_files()
+        self.segments.close_files()
 
     def rename_directory(self, name: str) -> None:
         """Renames the partition's directory within its log directory."""
@@ -1225,12 +1125,8 @@ class Log:
             self._disk.fsync_dir(self.log_dir.path)
         except OSError as error:
             raise self._failed(error, "renaming the directory") from error
-        self._marked = [
-            (due_ms, [f"{target}/{path.rpartition('/')[2]}" for path in paths]) for due_ms, paths in self._marked
-        ]
         self.directory = target
-        for segment in self._segments:
-            segment.moved(target)
+        self.segments.moved(target)
         self.leader_epochs.moved(target)
         self.producers.moved(target)
 

@@ -11,7 +11,7 @@ how many bytes it was. Whoever steps it decides what else is done in between; no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -389,7 +389,7 @@ def take_stored(
 
 
 def replay_producers(
-    segments: list[Segment],
+    segments: Sequence[Segment],
     producers: ProducerState,
     log_start_offset: int,
     end_offset: int,
@@ -401,7 +401,7 @@ def replay_producers(
 
 
 def replaying_producers(
-    segments: list[Segment],
+    segments: Sequence[Segment],
     producers: ProducerState,
     log_start_offset: int,
     end_offset: int,
