@@ -125,14 +125,14 @@ MUTANTS: Final = (
         "B40", "KAFKA-769", "the high watermark checkpoint forgets replicas that were not spoken of yet",
         "BNC", "R5 R7",
         (
-            "replica/replicas.py",
+            "replica/high_watermark_checkpoints.py",
             "        for path in self._log_dirs.online_paths:\n            try:",
             "        for path in self._log_dirs.online_paths[:0]:\n            try:",
         ),
         (
             "replica/replicas.py",
-            "        if not self._had_leader_and_isr:\n            return\n        offsets",
-            "        offsets",
+            "        if self._had_leader_and_isr:\n            self._high",
+            "        if True:\n            self._high",
         ),
     ),
     mutant(

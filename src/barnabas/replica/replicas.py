@@ -39,6 +39,7 @@ from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.replica.fetch_session import CachedPartition, FetchSessions, Session, refused
 from barnabas.replica.fetch_state import Connect
 from barnabas.replica.fetchers import ReplicaFetcherManager
+from barnabas.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
@@ -106,7 +107,7 @@ class Replicas:
         self._on_log_dir_failure = on_log_dir_failure
         self._partitions: dict[TopicPartition, Partition] = {}
         self._offline: dict[TopicPartition, None] = {}
-        self._checkpointed: dict[str, dict[TopicPartition, int]] = {}
+        self._high_watermarks = HighWatermarkCheckpoints(log_dirs, self.log_dir_failed)
         self._had_leader_and_isr = False
         self._shutting_down = False
         self.delayed_produce: Purgatory[TopicPartition] = Purgatory()
@@ -196,7 +197,7 @@ class Replicas:
         log = self._log_dirs.get_or_create(
             topic_partition, topic_id=None if topic_id == ZERO_UUID else topic_id, is_new=is_new
         )
-        log.update_high_watermark(self._checkpointed_in(log.log_dir.path).get(topic_partition, log.log_start_offset))
+        log.update_high_watermark(self._high_watermarks.of(log))
         return log
 
     def is_alive(self, broker_id: int) -> bool:
@@ -324,7 +325,7 @@ class Replicas:
             except LogDirFailure as failure:
                 self.log_dir_failed(failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
-            self._forget_high_watermark(topic_partition)
+            self._high_watermarks.forget(topic_partition)
             self._wake_all(topic_partition)
         leader_epoch = NO_EPOCH if partition is None else partition.leader_epoch
         if state.leader_epoch > leader_epoch:
@@ -422,7 +423,7 @@ class Replicas:
         try:
             if delete:
                 self._let_go(topic_partition)
-                self._forget_high_watermark(topic_partition)
+                self._high_watermarks.forget(topic_partition)
                 self._log_dirs.delete_async(topic_partition)
             else:
                 self.fetchers.remove(topic_partition)
@@ -441,11 +442,6 @@ class Replicas:
         if partition is not None:
             self._stir(partition)
             partition.forget()
-
-    def _forget_high_watermark(self, topic_partition: TopicPartition) -> None:
-        """The next log of that name begins with none."""
-        for checkpointed in self._checkpointed.values():
-            checkpointed.pop(topic_partition, None)
 
     def _wake_all(self, topic_partition: TopicPartition) -> None:
         for purgatory in self._purgatories:
@@ -802,33 +798,10 @@ class Replicas:
             await asyncio.sleep(interval_ms / 1000)
             self.checkpoint_high_watermarks()
 
-    def _checkpointed_in(self, path: str) -> dict[TopicPartition, int]:
-        checkpointed = self._checkpointed.get(path)
-        if checkpointed is None:
-            checkpointed = self._checkpointed[path] = dict(self._log_dirs.read_high_watermarks(path))
-        return checkpointed
-
     def checkpoint_high_watermarks(self) -> None:
-        """Writes every replica's high watermark down. What the file says of replicas that the controller has not yet
-        spoken of stays in it: else a crash now would make them begin at 0 (KAFKA-769)."""
-        if not self._had_leader_and_isr:
-            return
-        offsets: dict[TopicPartition, int] = {}
-        for path in self._log_dirs.online_paths:
-            try:
-                checkpointed = self._checkpointed_in(path)
-            except LogDirFailure as failure:
-                self.log_dir_failed(failure)  # nothing is written to it any more; the others go on
-                continue
-            # By directory: another may have such a line of a future log, or of one that has left it.
-            here = self._log_dirs.logs_in(path)
-            offsets.update(
-                (each, offset) for each, offset in checkpointed.items() if each in here and not here[each].is_future
-            )
-        for topic_partition, partition in self._partitions.items():
-            if partition.log is not None:
-                offsets[topic_partition] = partition.log.high_watermark
-        self._log_dirs.checkpoint_high_watermarks(offsets)
+        """Writes every replica's high watermark down."""
+        if self._had_leader_and_isr:
+            self._high_watermarks.write(self._partitions.values())
 
     # A log directory fails
 

@@ -1,0 +1,57 @@
+"""The high watermarks that are written down in each log directory (``replication-offset-checkpoint``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.log.log import Log
+from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.partition import Partition
+
+
+class HighWatermarkCheckpoints:
+    """What a directory's file said is remembered when it is first asked for: a replica that the controller has not yet
+    spoken of keeps its line, else a crash now would make it begin at 0 (KAFKA-769).
+
+    `on_failure` is told of a directory whose file cannot be read: nothing is written to it any more.
+    """
+
+    def __init__(self, log_dirs: LogDirs, on_failure: Callable[[LogDirFailure], None]) -> None:
+        self._log_dirs = log_dirs
+        self._on_failure = on_failure
+        self._said: dict[str, dict[TopicPartition, int]] = {}
+
+    def of(self, log: Log) -> int:
+        """Where the log begins to be a replica; its start where nothing is written. Raises `LogDirFailure`."""
+        return self._said_in(log.log_dir.path).get(log.topic_partition, log.log_start_offset)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The next log of that name begins with none."""
+        for said in self._said.values():
+            said.pop(topic_partition, None)
+
+    def write(self, partitions: Iterable[Partition]) -> None:
+        offsets: dict[TopicPartition, int] = {}
+        for path in self._log_dirs.online_paths:
+            try:
+                said = self._said_in(path)
+            except LogDirFailure as failure:
+                self._on_failure(failure)
+                continue
+            # By directory: another may have such a line of a future log, or of one that has left it.
+            here = self._log_dirs.logs_in(path)
+            offsets.update((each, offset) for each, offset in said.items() if each in here and not here[each].is_future)
+        offsets.update(
+            (partition.topic_partition, partition.log.high_watermark)
+            for partition in partitions
+            if partition.log is not None
+        )
+        self._log_dirs.checkpoint_high_watermarks(offsets)
+
+    def _said_in(self, path: str) -> dict[TopicPartition, int]:
+        said = self._said.get(path)
+        if said is None:
+            said = self._said[path] = dict(self._log_dirs.read_high_watermarks(path))
+        return said
