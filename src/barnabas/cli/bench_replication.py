@@ -158,9 +158,10 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
         for number in range(rounds):
             steps = [partial(_one_by_one, requests=requests)] * _SHORT_PAIRS + [partial(_loaded, megabytes=megabytes)]
             for at, step in enumerate(steps):
-                for subject in subjects:
-                    for name, value in step(subject, f"bench-{number}-{at}").items():
-                        (figures[name].ours if subject is subjects[0] else figures[name].theirs).append(value)
+                ours, theirs = (step(subject, f"bench-{number}-{at}") for subject in subjects)
+                for name in ours:
+                    figures[name].ours.append(ours[name])
+                    figures[name].theirs.append(theirs[name])
             console.print(f"  round {number + 1}/{rounds}", style="dim")
     return list(figures.values())
 
