@@ -1,49 +1,121 @@
-"""A consumer whose broker is silent, on virtual time."""
+"""A consumer one of whose brokers is silent, or one of whose partitions cannot be read, on virtual time."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.world import World, broker_name
 
 TOPIC = "orders"
+FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 POLL_MS = 500
+BEYOND = 1000
+"""Past the end of what is in any partition."""
+Seen = TypeVar("Seen")
 
 
-async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[bytes | None]]:
-    """How long a poll took while the broker that is asked for metadata stood still, and what was read afterwards."""
-    assert await Admin(cluster).create_topics([NewTopic(TOPIC, 1, 1)]) == {TOPIC: None}
-    producer = Producer(cluster, acks=-1)
-    await producer.send(TOPIC, b"value", partition=0)
-    await producer.close()
-    metadata = await cluster.any()
-    nodes = [world.nodes[broker_name(number)] for number in range(3)]
-    (silent,) = [node for node in nodes if node.name == metadata.host]
-    assert silent.process is not None
-    consumer = Consumer(cluster)
-    await consumer.assign({TopicPartition(TOPIC, 0): 0})
-    silent.process.pause()
-    begun_ms = runtime.clock.monotonic_ms()
-    assert await consumer.poll(POLL_MS) == []
-    took_ms = runtime.clock.monotonic_ms() - begun_ms
-    silent.process.resume(world.loop)
-    read = [each.record.value for each in await consumer.poll(60_000)]
-    await consumer.close()
-    return took_ms, read
-
-
-def test_a_poll_is_over_in_time_although_metadata_does_not_come() -> None:
+def seen_in(story: Callable[[World, Runtime, ClusterClient], Coroutine[Any, Any, Seen]]) -> Seen:
+    """What `story` sees in a cluster of three brokers."""
     world = World(5)
 
-    async def run() -> tuple[float, list[bytes | None]]:
+    async def run() -> Seen:
         await world.start_all()
         await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
         return await world.client(lambda runtime, cluster: story(world, runtime, cluster), "consumer")
 
-    took_ms, read = world.loop.run_until_complete(run())
+    return world.loop.run_until_complete(run())
+
+
+async def make_topic(cluster: ClusterClient, assignment: dict[int, list[int]]) -> None:
+    assert await Admin(cluster).create_topics([NewTopic(TOPIC, assignment=assignment)]) == {TOPIC: None}
+
+
+async def produce(cluster: ClusterClient, value: bytes, partition: int) -> None:
+    producer = Producer(cluster, acks=-1)
+    await producer.send(TOPIC, value, partition=partition)
+    await producer.close()
+
+
+async def values(consumer: Consumer, timeout_ms: int) -> list[bytes | None]:
+    return [each.record.value for each in await consumer.poll(timeout_ms)]
+
+
+def test_a_poll_is_over_in_time_although_metadata_does_not_come() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[bytes | None]]:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"value", 0)
+        asked_for_metadata = await cluster.any()
+        nodes = [world.nodes[broker_name(number)] for number in range(3)]
+        (silent,) = [node for node in nodes if node.name == asked_for_metadata.host]
+        assert silent.process is not None
+        consumer = Consumer(cluster)
+        await consumer.assign({FIRST: 0})
+        silent.process.pause()
+        begun_ms = runtime.clock.monotonic_ms()
+        assert await consumer.poll(POLL_MS) == []
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        silent.process.resume(world.loop)
+        read = await values(consumer, 60_000)
+        await consumer.close()
+        return took_ms, read
+
+    took_ms, read = seen_in(story)
     assert POLL_MS <= took_ms <= 2 * POLL_MS
     assert read == [b"value"]
+
+
+def test_a_partition_whose_new_offset_does_not_come_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[list[bytes | None]]]:
+        await make_topic(cluster, {0: [0], 1: [1]})
+        await produce(cluster, b"first", 0)
+        silent = world.nodes[broker_name(0)]
+        assert silent.process is not None
+        list_offsets = cluster.list_offsets
+
+        async def list_from_a_silent_broker(*arguments: Any, **named: Any) -> Any:
+            assert silent.process is not None
+            silent.process.pause()
+            return await list_offsets(*arguments, **named)
+
+        consumer = Consumer(cluster)
+        await consumer.assign({FIRST: BEYOND, SECOND: 0})
+        monkeypatch.setattr(cluster, "list_offsets", list_from_a_silent_broker)
+        begun_ms = runtime.clock.monotonic_ms()
+        read = [await values(consumer, POLL_MS)]
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        assert silent.process.paused, "nobody asked for the new offset"
+        await produce(cluster, b"second", 1)
+        read.append(await values(consumer, 60_000))
+        silent.process.resume(world.loop)
+        read.append(await values(consumer, 60_000))
+        await consumer.close()
+        return took_ms, read
+
+    took_ms, read = seen_in(story)
+    assert POLL_MS <= took_ms <= 2 * POLL_MS
+    assert read == [[], [b"second"], [b"first"]]
+
+
+def test_what_one_partition_has_to_complain_of_takes_no_record_of_another() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[list[bytes | None], ErrorCode]:
+        await make_topic(cluster, {0: [0], 1: [0]})
+        await produce(cluster, b"second", 1)
+        consumer = Consumer(cluster, auto_offset_reset=None)
+        await consumer.assign({FIRST: BEYOND, SECOND: 0})
+        read = await values(consumer, 60_000)
+        with pytest.raises(KafkaError) as caught:
+            await consumer.poll(60_000)
+        await consumer.close()
+        return read, caught.value.code
+
+    assert seen_in(story) == ([b"second"], ErrorCode.OFFSET_OUT_OF_RANGE)

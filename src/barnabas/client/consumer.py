@@ -7,7 +7,8 @@ is under way when partitions are taken away or moved is read only as far as it s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOM
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
 from barnabas.runtime import within
+from barnabas.wire.errors import WireError
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
@@ -55,6 +57,8 @@ class Fetched(NamedTuple):
 class _Position:
     offset: int
     high_watermark: int = -1
+    out_of_range: bool = False
+    """Nothing is fetched until `auto_offset_reset` says from where on."""
 
 
 class Consumer:
@@ -85,16 +89,20 @@ class Consumer:
         self._positions: dict[TopicPartition, _Position] = {}
         self._fetches: dict[int, tuple[asyncio.Future[Any], dict[TopicPartition, int]]] = {}
         self._sending: asyncio.Task[None] | None = None
+        self._resetting: asyncio.Task[None] | None = None
+        self._trouble: BaseException | None = None
+        """What the next `poll` raises: the one before had records to return."""
         self._due = False
         """An answer was taken since fetches were last sent."""
         self._stale = True
+        self._refreshed_ms = -math.inf
         self.member = None if group is None else GroupMember(cluster, group, session_timeout_ms=session_timeout_ms)
 
     async def close(self) -> None:
         """Leaves the group, if there is one. Offsets are committed only by `commit`."""
         self._fetches.clear()
-        if self._sending is not None:
-            self._sending.cancel()
+        for task in self._beside():
+            task.cancel()
         if self.member is not None:
             await self.member.leave()
 
@@ -108,6 +116,7 @@ class Consumer:
             each: _Position(listed[each].offset if offset < 0 else offset) for each, offset in positions.items()
         }
         self._stale = True
+        self._trouble = None
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Joins the group (on the next `poll`) for these topics."""
@@ -154,15 +163,14 @@ class Consumer:
         deadline = clock.monotonic_ms() + timeout_ms
         while True:
             await self._follow_group()
+            records = self._take_answers()
             self._see_to_fetches()
-            records = await self._take_answers()
             left = deadline - clock.monotonic_ms()
             if records or left <= 0:
                 return records
             waiting: list[asyncio.Future[Any]] = [future for future, _ in self._fetches.values()]
-            if self._sending is not None:
-                waiting.append(self._sending)
-            if any(future.done() for future in waiting):
+            waiting += self._beside()
+            if self._trouble is not None or any(future.done() for future in waiting):
                 continue
             pause_ms = left if waiting else min(left, RETRY_BACKOFF_MS)
             if self.member is not None:
@@ -185,21 +193,41 @@ class Consumer:
                 future.remove_done_callback(wake)
 
     def _see_to_fetches(self) -> None:
-        """Fetches are sent beside what is read: one broker that is silent, or is to be connected to, holds up nobody's
-        answer and no `poll`. Raises what sending them last time did."""
-        sending = self._sending
-        if sending is not None and sending.done():
+        """Fetches are sent, and positions looked up, beside what is read: one broker that is silent, or is to be
+        connected to, holds up nobody's answer and no `poll`."""
+        for task in self._beside():
+            if task.done():
+                self._trouble = task.exception() or self._trouble
+        if self._sending is not None and self._sending.done():
             self._sending = None
-            sending.result()
+        if self._resetting is not None and self._resetting.done():
+            self._resetting = None
         if self._sending is None and self._positions and (self._due or self._stale):
-            self._sending = asyncio.get_running_loop().create_task(self._send_fetches())
-            # A consumer that is given up does not ask how it went.
-            self._sending.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._sending = _beside(self._send_fetches())
+        if self._resetting is None and any(each.out_of_range for each in self._positions.values()):
+            self._resetting = _beside(self._reset_offsets())
+
+    def _beside(self) -> list[asyncio.Task[None]]:
+        return [task for task in (self._sending, self._resetting) if task is not None]
+
+    async def _reset_offsets(self) -> None:
+        """Gives positions that are out of range a new offset."""
+        assert self._auto_offset_reset is not None
+        asked = {each: position for each, position in self._positions.items() if position.out_of_range}
+        timestamps = dict.fromkeys(asked, self._auto_offset_reset)
+        listed = await self.cluster.list_offsets(timestamps, isolation_level=self._isolation_level)
+        for each, position in asked.items():
+            position.offset = listed[each].offset
+            position.out_of_range = False
+        self._due = True
 
     async def _send_fetches(self) -> None:
         """A fetch to every leader that has none under way."""
         self._due = False
+        clock = self.cluster.runtime.clock
         if self._stale:
+            await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
+            self._refreshed_ms = clock.monotonic_ms()
             self._stale = False  # what makes it stale from here on is newer than what is asked for
             try:
                 await self.cluster.refresh(list(dict.fromkeys(each.topic for each in self._positions)))
@@ -210,6 +238,8 @@ class Consumer:
         under_way = {each for _, asked in self._fetches.values() for each in asked}
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for each, position in self._positions.items():
+            if position.out_of_range:
+                continue
             leader = metadata.leader(each)
             if leader == NO_BROKER:
                 self._raise_if_hopeless(each)
@@ -264,9 +294,11 @@ class Consumer:
             ],
         )
 
-    async def _take_answers(self) -> list[Fetched]:
+    def _take_answers(self) -> list[Fetched]:
+        """The records of all answers that are there. What one partition, or one broker, has to complain of is raised
+        when there are none, else by the next call: the positions are behind what is returned."""
+        self._raise_trouble()
         records: list[Fetched] = []
-        out_of_range: list[TopicPartition] = []
         for leader, (future, asked) in list(self._fetches.items()):
             if not future.done():
                 continue
@@ -277,62 +309,67 @@ class Consumer:
             except OSError:
                 self._stale = True
                 continue
-            if answer.error_code:
-                code = ErrorCode(answer.error_code)
+            code = ErrorCode(answer.error_code)
+            if code is not ErrorCode.NONE:
                 if not code.retriable:
-                    raise KafkaError(code, f"fetch: {code.name}")
+                    self._trouble = KafkaError(code, f"fetch: {code.name}")
                 self._stale = True
                 continue
             names = {self.cluster.metadata.topic_id(each.topic): each.topic for each in asked}
             for topic in answer.responses:
                 name = topic.topic or names.get(topic.topic_id, "")
                 for part in topic.partitions:
-                    self._take(TopicPartition(name, part.partition_index), part, asked, records, out_of_range)
-        if self._stale and not records:
-            await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
-        if out_of_range:
-            if self._auto_offset_reset is None:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{out_of_range[0]}: the position has no record")
-            listed = await self.cluster.list_offsets(dict.fromkeys(out_of_range, self._auto_offset_reset))
-            for each in out_of_range:
-                self._positions[each].offset = listed[each].offset
+                    try:
+                        records += self._take(TopicPartition(name, part.partition_index), part, asked)
+                    except (KafkaError, WireError) as error:
+                        self._trouble = error
+        if not records:
+            self._raise_trouble()
         return records
 
-    def _take(
-        self,
-        topic_partition: TopicPartition,
-        part: Any,
-        asked: dict[TopicPartition, int],
-        records: list[Fetched],
-        out_of_range: list[TopicPartition],
-    ) -> None:
+    def _raise_trouble(self) -> None:
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+
+    def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, int]) -> Iterable[Fetched]:
         position = self._positions.get(topic_partition)
         if position is None or asked.get(topic_partition) != position.offset:
-            return  # taken away or moved while the fetch was under way
+            return ()  # taken away or moved while the fetch was under way
         code = ErrorCode(part.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            out_of_range.append(topic_partition)
-            return
+            if self._auto_offset_reset is None:
+                raise KafkaError(code, f"{topic_partition}: the position has no record")
+            position.out_of_range = True
+            return ()
         if code in _MOVED:
             self._stale = True
-            return
+            return ()
         if code is not ErrorCode.NONE:
             raise KafkaError(code, f"{topic_partition}: {code.name}")
         committed = self._isolation_level == READ_COMMITTED
         position.high_watermark = part.last_stable_offset if committed else part.high_watermark
-        if part.records:
-            aborted = part.aborted_transactions if committed else None
-            read, position.offset = self._read(part.records, position.offset, aborted)
-            records.extend(Fetched(topic_partition.topic, topic_partition.partition, record) for record in read)
+        if not part.records:
+            return ()
+        read, position.offset = self._read(
+            part.records, position.offset, part.aborted_transactions if committed else None
+        )
+        return (Fetched(topic_partition.topic, topic_partition.partition, record) for record in read)
 
-    def _read(self, data: Any, offset: int, aborted: list[Any] | None) -> tuple[list[Record], int]:
-        """The records from `offset` on that a reader sees, and the offset after the last batch."""
+    def _read(self, data: Any, position: int, aborted: list[Any] | None) -> tuple[list[Record], int]:
+        """The records from `position` on that a reader sees, and the offset after the last batch."""
         found: list[Record] = []
+        offset = position
         beginning = sorted(aborted or (), key=lambda each: int(each.first_offset))
         aborting: dict[int, None] = {}
         for header, start, end in batches(data):
-            if self._check_crcs:
-                check_crc(data, start, end)
+            try:
+                if self._check_crcs:
+                    check_crc(data, start, end)
+            except WireError:
+                if offset > position:
+                    break  # the next fetch begins with it
+                raise
             while beginning and beginning[0].first_offset <= header.last_offset:
                 aborting[beginning.pop(0).producer_id] = None
             if header.is_control:
@@ -342,6 +379,13 @@ class Consumer:
                 found.extend(record for record in records_of(data, start, end) if record.offset >= offset)
             offset = max(offset, header.next_offset)
         return found, offset
+
+
+def _beside(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(work)
+    # A consumer that is given up does not ask how it went.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
 
 
 def is_abort_marker(data: Any, header: BatchHeader, start: int, end: int) -> bool:
