@@ -119,3 +119,34 @@ def test_what_one_partition_has_to_complain_of_takes_no_record_of_another() -> N
         return read, caught.value.code
 
     assert seen_in(story) == ([b"second"], ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def test_a_member_reads_on_while_its_coordinator_is_silent() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[list[bytes | None]]]:
+        coordinator = (await cluster.coordinator("group")).host
+        (silent,) = [node for node in map(world.nodes.__getitem__, world.broker_names) if node.name == coordinator]
+        (leader, *_) = [number for number in range(3) if broker_name(number) != coordinator]
+        await make_topic(cluster, {0: [leader]})
+        await produce(cluster, b"first", 0)
+        consumer = Consumer(cluster, group="group", session_timeout_ms=60_000)
+        await consumer.subscribe([TOPIC])
+        read = [await values(consumer, 60_000)]
+        assert consumer.member is not None
+        assert silent.process is not None
+        silent.process.pause()
+        begun_ms = runtime.clock.monotonic_ms()
+        while consumer.member.heartbeat_in_ms():
+            assert await consumer.poll(POLL_MS) == []
+        assert await consumer.poll(POLL_MS) == []
+        late_ms = consumer.member.heartbeat_in_ms()
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        await produce(cluster, b"second", 0)
+        read.append(await values(consumer, 5_000))
+        silent.process.resume(world.loop)
+        await consumer.close()
+        assert late_ms == 0, "the heartbeat was answered"
+        return took_ms, read
+
+    took_ms, read = seen_in(story)
+    assert took_ms < 6_000
+    assert read == [[b"first"], [b"second"]]

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.group import GroupMember
@@ -43,6 +43,9 @@ _MOVED: Final = frozenset(
     }
 )
 """Errors that new metadata and another attempt will cure."""
+
+
+Outcome = TypeVar("Outcome")
 
 
 class Fetched(NamedTuple):
@@ -90,6 +93,9 @@ class Consumer:
         self._fetches: dict[int, tuple[asyncio.Future[Any], dict[TopicPartition, int]]] = {}
         self._sending: asyncio.Task[None] | None = None
         self._resetting: asyncio.Task[None] | None = None
+        self._heartbeat: asyncio.Task[tuple[int, int]] | None = None
+        self._placed = True
+        """Whether the positions are those of what the group has assigned."""
         self._trouble: BaseException | None = None
         """What the next `poll` raises: the one before had records to return."""
         self._due = False
@@ -101,7 +107,7 @@ class Consumer:
     async def close(self) -> None:
         """Leaves the group, if there is one. Offsets are committed only by `commit`."""
         self._fetches.clear()
-        for task in self._beside():
+        for task in self._under_way():
             task.cancel()
         if self.member is not None:
             await self.member.leave()
@@ -141,14 +147,33 @@ class Consumer:
         await self.member.commit({each: position.offset for each, position in self._positions.items()})
 
     async def _follow_group(self) -> None:
+        """Only here, between what one `poll` returned and what the next one will, the generation changes; heartbeats
+        are sent beside what is read."""
         member = self.member
-        if member is None or not await member.ensure_joined():
+        if member is None:
             return
+        if self._heartbeat is not None and self._heartbeat.done():
+            done, self._heartbeat = self._heartbeat, None
+            member.take_heartbeat(done)
+        if member.has_to_join:
+            if self._heartbeat is not None:
+                self._heartbeat.cancel()
+                self._heartbeat = None
+            await member.join()
+            self._placed = False
+        if not self._placed:
+            await self._take_assignment(member)
+        if self._heartbeat is None and member.heartbeat_in_ms() == 0 and member.generation >= 0:
+            self._heartbeat = _beside(member.heartbeat())
+
+    async def _take_assignment(self, member: GroupMember) -> None:
+        self._positions = {}
         committed = await member.committed(member.assignment, require_stable=self._isolation_level == READ_COMMITTED)
         missing = [each for each in member.assignment if committed[each] < 0]
         if missing and self._auto_offset_reset is None:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")
         await self.assign({each: self._start(committed[each]) for each in member.assignment})
+        self._placed = True
 
     def _start(self, committed: int) -> int:
         if committed >= 0 or self._auto_offset_reset is None:
@@ -158,22 +183,33 @@ class Consumer:
     # reading
 
     async def poll(self, timeout_ms: int) -> list[Fetched]:
-        """The next records, as soon as there are some; empty when `timeout_ms` is over."""
+        """The next records, as soon as there are some; empty when `timeout_ms` is over.
+
+        A member that has to join its group again does so first, however long the others of the group take.
+        """
         clock = self.cluster.runtime.clock
         deadline = clock.monotonic_ms() + timeout_ms
         while True:
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                raise trouble
             await self._follow_group()
-            records = self._take_answers()
-            self._see_to_fetches()
+            reads = self.member is None or self.member.holds_assignment
+            records = self._take_answers() if reads else []
+            self._see_to_requests()
             left = deadline - clock.monotonic_ms()
-            if records or left <= 0:
+            waiting = self._under_way()
+            if reads:
+                waiting += [future for future, _ in self._fetches.values()]
+            if records:
                 return records
-            waiting: list[asyncio.Future[Any]] = [future for future, _ in self._fetches.values()]
-            waiting += self._beside()
             if self._trouble is not None or any(future.done() for future in waiting):
                 continue
+            if left <= 0:
+                await asyncio.sleep(0)  # else nobody would have a turn where a caller polls without waiting
+                return []
             pause_ms = left if waiting else min(left, RETRY_BACKOFF_MS)
-            if self.member is not None:
+            if self.member is not None and self._heartbeat is None:
                 pause_ms = min(pause_ms, self.member.heartbeat_in_ms())
             await self._wait_for_any(waiting, max(pause_ms, 1))
 
@@ -192,23 +228,21 @@ class Consumer:
             for future in waiting:
                 future.remove_done_callback(wake)
 
-    def _see_to_fetches(self) -> None:
-        """Fetches are sent, and positions looked up, beside what is read: one broker that is silent, or is to be
+    def _see_to_requests(self) -> None:
+        """Fetches are sent and positions looked up beside what is read: one broker that is silent, or is to be
         connected to, holds up nobody's answer and no `poll`."""
-        for task in self._beside():
-            if task.done():
+        for task in (self._sending, self._resetting):
+            if task is not None and task.done():
                 self._trouble = task.exception() or self._trouble
-        if self._sending is not None and self._sending.done():
-            self._sending = None
-        if self._resetting is not None and self._resetting.done():
-            self._resetting = None
-        if self._sending is None and self._positions and (self._due or self._stale):
-            self._sending = _beside(self._send_fetches())
-        if self._resetting is None and any(each.out_of_range for each in self._positions.values()):
-            self._resetting = _beside(self._reset_offsets())
+        if self._sending is None or self._sending.done():
+            due = bool(self._positions) and (self._due or self._stale)
+            self._sending = _beside(self._send_fetches()) if due else None
+        if self._resetting is None or self._resetting.done():
+            due = any(each.out_of_range for each in self._positions.values())
+            self._resetting = _beside(self._reset_offsets()) if due else None
 
-    def _beside(self) -> list[asyncio.Task[None]]:
-        return [task for task in (self._sending, self._resetting) if task is not None]
+    def _under_way(self) -> list[asyncio.Future[Any]]:
+        return [task for task in (self._heartbeat, self._sending, self._resetting) if task is not None]
 
     async def _reset_offsets(self) -> None:
         """Gives positions that are out of range a new offset."""
@@ -295,9 +329,8 @@ class Consumer:
         )
 
     def _take_answers(self) -> list[Fetched]:
-        """The records of all answers that are there. What one partition, or one broker, has to complain of is raised
-        when there are none, else by the next call: the positions are behind what is returned."""
-        self._raise_trouble()
+        """The records of all answers that are there. What one partition, or one broker, has to complain of is for
+        `poll` to raise when it has no records to return: the positions are behind them."""
         records: list[Fetched] = []
         for leader, (future, asked) in list(self._fetches.items()):
             if not future.done():
@@ -323,14 +356,7 @@ class Consumer:
                         records += self._take(TopicPartition(name, part.partition_index), part, asked)
                     except (KafkaError, WireError) as error:
                         self._trouble = error
-        if not records:
-            self._raise_trouble()
         return records
-
-    def _raise_trouble(self) -> None:
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            raise trouble
 
     def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, int]) -> Iterable[Fetched]:
         position = self._positions.get(topic_partition)
@@ -381,7 +407,7 @@ class Consumer:
         return found, offset
 
 
-def _beside(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _beside(work: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
     task = asyncio.get_running_loop().create_task(work)
     # A consumer that is given up does not ask how it went.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())

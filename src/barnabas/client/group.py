@@ -1,15 +1,16 @@
 """A member of a classic consumer group (JoinGroup, SyncGroup, Heartbeat), and its committed offsets.
 
-There is no background heartbeat: the owner calls `ensure_joined` at least every `heartbeat_in_ms`, as `Consumer.poll`
-does while it waits. The leader of the group gives partitions away by Kafka's range assignor.
+Nothing goes on in the background: the owner sends a `heartbeat` every `heartbeat_in_ms` and joins again when it has to,
+as `Consumer.poll` does. The leader of the group gives partitions away by Kafka's range assignor.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from barnabas.client.cluster import ClusterClient
+from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.offsets import offset_fetch_request, read_offset_fetch
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -51,10 +52,11 @@ class GroupMember:
         self._topics: list[str] = []
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
-        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._heartbeat_interval_ms = min(heartbeat_interval_ms, session_timeout_ms // 3)
         self._member_id = ""
         self._generation = -1
         self._heartbeat_due_ms = 0
+        self._session_ends_ms = 0
         self._coordinator: Connection | None = None
 
     def subscribe(self, topics: list[str]) -> None:
@@ -72,6 +74,16 @@ class GroupMember:
 
     def heartbeat_in_ms(self) -> int:
         return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
+
+    @property
+    def holds_assignment(self) -> bool:
+        """Whether what was assigned is its own still, as far as it can know: its session may have ended in silence."""
+        return self._generation >= 0 and self.cluster.runtime.clock.monotonic_ms() < self._session_ends_ms
+
+    def _confirmed(self, asked_ms: int) -> None:
+        """The coordinator took what was sent at `asked_ms` as a member's."""
+        self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + self._heartbeat_interval_ms
+        self._session_ends_ms = asked_ms + self._session_timeout_ms
 
     async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
         if self._coordinator is None or not self._coordinator.connected:
@@ -91,30 +103,34 @@ class GroupMember:
                 self._member_id = ""
         raise KafkaError(code, f"group {self.group!r}: {code.name}")
 
-    async def ensure_joined(self) -> bool:
-        """Heartbeats when it is time, joins again when it has to. True when the assignment is a new one."""
-        if not self._topics:
-            return False
-        clock = self.cluster.runtime.clock
-        if self._generation >= 0 and clock.monotonic_ms() < self._heartbeat_due_ms:
-            return False
-        if self._generation >= 0:
-            try:
-                answer = await self._send(
-                    HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id)
-                )
-                self._check(answer.error_code)
-            except OSError:
-                self._coordinator = None
-                return False
-            except KafkaError as error:
-                if error.code in _COORDINATOR_MOVED:
-                    return False
-                if error.code not in _REJOIN:
-                    raise
-            else:
-                self._heartbeat_due_ms = clock.monotonic_ms() + self._heartbeat_interval_ms
-                return False
+    async def heartbeat(self) -> tuple[int, int]:
+        """Sends one; returns when it was sent and what error code came. Nothing of the member changes by it: whoever
+        works with records of this generation is to learn of the next one by `take_heartbeat` only."""
+        asked_ms = self.cluster.runtime.clock.monotonic_ms()
+        request = HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id)
+        answer = await self._send(request)
+        return asked_ms, answer.error_code
+
+    def take_heartbeat(self, heartbeat: asyncio.Task[tuple[int, int]]) -> None:
+        """What a heartbeat came to: the generation may be over. Raises for an error that no other attempt will cure."""
+        self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + RETRY_BACKOFF_MS
+        try:
+            asked_ms, error_code = heartbeat.result()
+            self._check(error_code)
+        except OSError:
+            self._coordinator = None
+        except KafkaError as error:
+            if error.code not in _COORDINATOR_MOVED and error.code not in _REJOIN:
+                raise
+        else:
+            self._confirmed(asked_ms)
+
+    @property
+    def has_to_join(self) -> bool:
+        return bool(self._topics) and self._generation < 0
+
+    async def join(self) -> None:
+        """Waits for the group's next generation, until this is a member of it."""
 
         async def attempt() -> None:
             while True:
@@ -127,8 +143,7 @@ class GroupMember:
                     return
 
         await self.cluster.retrying(attempt)
-        self._heartbeat_due_ms = clock.monotonic_ms() + self._heartbeat_interval_ms
-        return True
+        self._confirmed(self.cluster.runtime.clock.monotonic_ms())
 
     async def _join(self) -> None:
         subscription = ConsumerProtocolSubscription(topics=sorted(self._topics))
