@@ -111,8 +111,8 @@ def test_a_run_that_once_failed_holds(seed: int, profile: str) -> None:
 
 
 def interpreters() -> list[str]:
-    """This Python and the others of 3.11 to 3.13 that the machine has, one of each version."""
-    minors = [minor for minor in (11, 12, 13) if minor != sys.version_info[1]]
+    """This Python and the others of 3.11 to 3.14 that the machine has, one of each version."""
+    minors = [minor for minor in (11, 12, 13, 14) if minor != sys.version_info[1]]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = [sys.executable]
     for minor in minors:

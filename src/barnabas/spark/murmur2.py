@@ -22,7 +22,7 @@ def positive_murmur2(keys: pyarrow.BinaryArray) -> Any:
     lengths = offsets[1:].astype(numpy.int64) - starts
     hashed = numpy.uint32(_SEED) ^ lengths.astype(numpy.uint32)
     words = lengths // 4
-    for word in range(int(words.max(initial=0))):
+    for word in range(int(numpy.max(words, initial=0))):
         has = numpy.flatnonzero(words > word)
         at = starts[has] + 4 * word
         k = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
