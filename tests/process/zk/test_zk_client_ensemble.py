@@ -22,6 +22,7 @@ pytestmark = pytest.mark.apache
 
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.ZooKeeperEnsemble]:
+    apache.require()
     with apache.ZooKeeperEnsemble(tmp_path_factory.mktemp("ensemble"), 3) as started:
         yield started
 
