@@ -243,26 +243,26 @@ class RestartWatch:
         logs = self.logs
         log = logs.of.get((name, partition))
         chain = None if log is None else logs.chains.get(log)
+        # A fetch from before the loss may still be under way, and tell the leader of what is lost (KAFKA-15221: only
+        # KRaft has brokers' epochs in fetches).
         healed = (
             log is not None
             and chain is not None
             and name in self.world.brokers
+            and self.world.loop.now_ns > lost_ns + UNDER_WAY_NS
             and logs.holds_committed(chain, log)
-            and self._believed_end(chain, lost_ns) <= chain.end
+            and self._believed_end(chain) <= chain.end
         )
         if healed:
             del self.wiped[name, partition]
         return not healed
 
-    def _believed_end(self, chain: Chain, lost_ns: int) -> float:
+    def _believed_end(self, chain: Chain) -> float:
         """How far a leader believes the copy to reach: it may not have heard yet that the broker was away.
 
         Nor that it is no leader any more: who stood still commits on what it believes when it goes on, until it hears.
-        A fetch from before the loss may be under way as well, or lie in the socket of one who stands still, and tell it
-        of what is lost (KAFKA-15221: only KRaft has brokers' epochs in fetches).
+        Nobody knows what one believes by then who stands still: a fetch from before the loss may lie in its socket.
         """
-        if self.world.loop.now_ns <= lost_ns + UNDER_WAY_NS:
-            return math.inf
         topic, _, number = chain.partition.rpartition("-")
         ends = [-1.0]
         for name, broker in self.world.brokers.items():
