@@ -197,14 +197,14 @@ class Consumer:
             reads = self.member is None or self.member.holds_assignment
             records = self._take_answers() if reads else []
             self._see_to_requests()
-            left = deadline - clock.monotonic_ms()
+            if records:
+                return records
             waiting = self._under_way()
             if reads:
                 waiting += [future for future, _ in self._fetches.values()]
-            if records:
-                return records
             if self._trouble is not None or any(future.done() for future in waiting):
                 continue
+            left = deadline - clock.monotonic_ms()
             if left <= 0:
                 await asyncio.sleep(0)  # else nobody would have a turn where a caller polls without waiting
                 return []
