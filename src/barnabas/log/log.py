@@ -1092,10 +1092,6 @@ class Log:
         due = [base_offset for rolled_ms, base_offset in self._unflushed_rolls if rolled_ms <= rolled_before_ms]
         return bool(due) and self.flush(now_ms=now_ms, up_to=due[-1])
 
-    def close_old_files(self) -> None:
-        """Lets the descriptors of all but the active segment go; the next reader opens them again."""
-        self.segments.close_old_files()
-
     def close(self, *, now_ms: int) -> None:
         """A clean stop: everything flushed, a producer snapshot at the end, the time index complete."""
         if self.closed:

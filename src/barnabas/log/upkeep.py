@@ -99,7 +99,7 @@ class LogUpkeep:
         now_ms = self._clock.now_ms()
 
         def flush(log: Log) -> bool:
-            log.close_old_files()
+            log.segments.close_old_files()
             if now_ms - log.last_flush_ms >= log.settings.flush_ms:
                 return log.flush(now_ms=now_ms)
             return log.flush_rolled_before(now_ms - ROLLED_SEGMENT_FLUSH_DELAY_MS, now_ms=now_ms)

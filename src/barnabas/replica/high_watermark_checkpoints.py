@@ -53,5 +53,5 @@ class HighWatermarkCheckpoints:
     def _said_in(self, path: str) -> dict[TopicPartition, int]:
         said = self._said.get(path)
         if said is None:
-            said = self._said[path] = dict(self._log_dirs.read_high_watermarks(path))
+            said = self._said[path] = self._log_dirs.read_high_watermarks(path)
         return said
