@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from barnabas.client.producer import Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
+from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.world import World, broker_name
 
 TOPIC = "orders"
@@ -150,3 +152,94 @@ def test_a_member_reads_on_while_its_coordinator_is_silent() -> None:
     took_ms, read = seen_in(story)
     assert took_ms < 6_000
     assert read == [[b"first"], [b"second"]]
+
+
+def test_a_poll_is_over_in_time_while_its_group_waits_for_another_member() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[list[float], list[bytes | None]]:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"value", 0)
+        silent = SilentMember(cluster, "group", TOPIC)
+        until_removed = asyncio.get_running_loop().create_task(silent.stay(lambda: False))
+        admin = Admin(cluster)
+        while not (await admin.describe_group("group")).members:  # noqa: ASYNC110 - the group is a broker's
+            await asyncio.sleep(0.1)
+        consumer = Consumer(cluster, group="group")
+        await consumer.subscribe([TOPIC])
+        took_ms, read = [], list[bytes | None]()
+        while not read:
+            begun_ms = runtime.clock.monotonic_ms()
+            read = await values(consumer, POLL_MS)
+            took_ms.append(runtime.clock.monotonic_ms() - begun_ms)
+        await consumer.close()
+        with pytest.raises(KafkaError):
+            await until_removed
+        return took_ms, read
+
+    took_ms, read = seen_in(story)
+    assert sum(took_ms) > POLL_MS, "nobody was waited for"
+    assert max(took_ms) <= 2 * POLL_MS
+    assert read == [b"value"]
+
+
+def test_who_leaves_while_it_joins_is_not_waited_for() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[TopicPartition]]:
+        await make_topic(cluster, {0: [0], 1: [1]})
+        await produce(cluster, b"first", 0)
+        stays, leaves = (Consumer(cluster, group="group", session_timeout_ms=60_000) for _ in range(2))
+        await stays.subscribe([TOPIC])
+        assert await values(stays, 60_000) == [b"first"]
+        await leaves.subscribe([TOPIC])
+        assert await leaves.poll(POLL_MS) == []
+        assert leaves.assignment == []
+        await leaves.close()
+        begun_ms = runtime.clock.monotonic_ms()
+        await produce(cluster, b"second", 1)
+        read: list[bytes | None] = []
+        while b"second" not in read:
+            read += await values(stays, POLL_MS)
+        took_ms, owned = runtime.clock.monotonic_ms() - begun_ms, stays.assignment
+        await stays.close()
+        return took_ms, owned
+
+    took_ms, owned = seen_in(story)
+    assert took_ms < 6_000
+    assert owned == [FIRST, SECOND]
+
+
+def test_a_commit_does_not_wait_behind_a_fetch() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, int]:
+        coordinator = (await cluster.coordinator("group")).host
+        (leader,) = [number for number in range(3) if broker_name(number) == coordinator]
+        await make_topic(cluster, {0: [leader]})
+        await produce(cluster, b"first", 0)
+        consumer = Consumer(cluster, group="group", max_wait_ms=30_000)
+        await consumer.subscribe([TOPIC])
+        assert await values(consumer, 60_000) == [b"first"]
+        assert await consumer.poll(POLL_MS) == []
+        begun_ms = runtime.clock.monotonic_ms()
+        await consumer.commit()
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        assert consumer.member is not None
+        committed = await consumer.member.committed([FIRST])
+        await consumer.close()
+        return took_ms, committed[FIRST]
+
+    took_ms, committed = seen_in(story)
+    assert took_ms < 1_000
+    assert committed == 1
+
+
+def test_partitions_of_ones_own_choice_are_read_and_committed_for_a_group() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[list[bytes | None], int]:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"value", 0)
+        consumer = Consumer(cluster, group="group")
+        await consumer.assign({FIRST: 0})
+        read = await values(consumer, 60_000)
+        await consumer.commit()
+        assert consumer.member is not None
+        committed = await consumer.member.committed([FIRST])
+        await consumer.close()
+        return read, committed[FIRST]
+
+    assert seen_in(story) == ([b"value"], 1)

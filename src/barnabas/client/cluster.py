@@ -33,6 +33,8 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 T = TypeVar("T")
+_Address = tuple[str, int, object]
+"""Host, port, and the owner of a connection that is not shared, else None."""
 
 
 def cause_of(error: OSError) -> str:
@@ -45,7 +47,11 @@ def cause_of(error: OSError) -> str:
 
 
 class ClusterClient:
-    """Connections are made when they are wanted, shared, and made again after a loss."""
+    """Connections are made when they are wanted, shared, and made again after a loss.
+
+    Answers come in the order of their requests. Whose requests are long to answer, or must not wait behind those of
+    others (a group's member: JoinGroup, and its heartbeats behind a fetch), has connections of its own, as its `owner`.
+    """
 
     def __init__(
         self,
@@ -66,8 +72,8 @@ class ClusterClient:
         self._request_timeout_ms = request_timeout_ms
         self._retry_timeout_ms = retry_timeout_ms
         self._tls = tls
-        self._connections: dict[tuple[str, int], Connection] = {}
-        self._connecting: dict[tuple[str, int], asyncio.Lock] = {}
+        self._connections: dict[_Address, Connection] = {}
+        self._connecting: dict[_Address, asyncio.Lock] = {}
         self._closed = False
 
     async def close(self) -> None:
@@ -93,9 +99,14 @@ class ClusterClient:
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
 
-    async def connection(self, host: str, port: int) -> Connection:
-        """The shared connection to an address, its versions negotiated. Raises ``OSError``."""
-        address = (host, port)
+    async def release(self, owner: object) -> None:
+        """Closes the connections that are `owner`'s alone."""
+        for address in [each for each in self._connections if each[2] is owner]:
+            await self._connections.pop(address).close()
+
+    async def connection(self, host: str, port: int, owner: object = None) -> Connection:
+        """The connection to an address, shared or `owner`'s, its versions negotiated. Raises ``OSError``."""
+        address = (host, port, owner)
         connection = self._connections.get(address)
         if connection is not None and connection.connected and connection.versions:
             return connection
@@ -121,8 +132,8 @@ class ClusterClient:
 
     async def any(self) -> Connection:
         """A connection to whichever broker answers: one that is open already, else the first that can be reached."""
-        for connection in self._connections.values():
-            if connection.connected and connection.versions:
+        for (_, _, owner), connection in self._connections.items():
+            if owner is None and connection.connected and connection.versions:
                 return connection
         trouble: list[str] = []
         last: OSError | None = None
@@ -188,8 +199,8 @@ class ClusterClient:
 
         return await self.retrying(attempt)
 
-    async def coordinator(self, key: str, *, key_type: int = GROUP) -> Connection:
-        """The connection to the coordinator of a group or a transactional id."""
+    async def coordinator(self, key: str, *, key_type: int = GROUP, owner: object = None) -> Connection:
+        """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id."""
 
         async def attempt() -> Connection:
             connection = await self.any()
@@ -204,7 +215,7 @@ class ClusterClient:
             if found.error_code:
                 code = ErrorCode(found.error_code)
                 raise KafkaError(code, f"no coordinator for {key!r}: {found.error_message or code.name}")
-            return await self.connection(found.host, found.port)
+            return await self.connection(found.host, found.port, owner)
 
         return await self.retrying(attempt)
 

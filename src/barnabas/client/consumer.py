@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
-from barnabas.client.group import GroupMember
+from barnabas.client.group import GroupMember, Joined
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
@@ -94,6 +94,8 @@ class Consumer:
         self._sending: asyncio.Task[None] | None = None
         self._resetting: asyncio.Task[None] | None = None
         self._heartbeat: asyncio.Task[tuple[int, int]] | None = None
+        self._joining: asyncio.Task[Joined] | None = None
+        self._placing: asyncio.Task[dict[TopicPartition, _Position]] | None = None
         self._placed = True
         """Whether the positions are those of what the group has assigned."""
         self._trouble: BaseException | None = None
@@ -107,8 +109,7 @@ class Consumer:
     async def close(self) -> None:
         """Leaves the group, if there is one. Offsets are committed only by `commit`."""
         self._fetches.clear()
-        for task in self._under_way():
-            task.cancel()
+        self._let_go()
         if self.member is not None:
             await self.member.leave()
 
@@ -116,18 +117,23 @@ class Consumer:
 
     async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Reads these partitions from these offsets; `EARLIEST` and `LATEST` are looked up."""
-        looked_up = {each: offset for each, offset in positions.items() if offset < 0}
-        listed = await self.cluster.list_offsets(looked_up, isolation_level=self._isolation_level) if looked_up else {}
-        self._positions = {
-            each: _Position(listed[each].offset if offset < 0 else offset) for each, offset in positions.items()
-        }
+        self._begin_at(await self._looked_up(positions))
+
+    async def _looked_up(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Position]:
+        asked = {each: offset for each, offset in positions.items() if offset < 0}
+        listed = await self.cluster.list_offsets(asked, isolation_level=self._isolation_level) if asked else {}
+        return {each: _Position(listed[each].offset if offset < 0 else offset) for each, offset in positions.items()}
+
+    def _begin_at(self, positions: dict[TopicPartition, _Position]) -> None:
+        self._positions = positions
         self._stale = True
         self._trouble = None
 
     async def subscribe(self, topics: Sequence[str]) -> None:
-        """Joins the group (on the next `poll`) for these topics."""
+        """Joins the group (from the next `poll` on) for these topics."""
         assert self.member is not None, "a subscription needs a group"
         self.member.subscribe(list(topics))
+        self._let_go()
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -146,34 +152,48 @@ class Consumer:
         assert self.member is not None, "only a member of a group commits offsets"
         await self.member.commit({each: position.offset for each, position in self._positions.items()})
 
-    async def _follow_group(self) -> None:
-        """Only here, between what one `poll` returned and what the next one will, the generation changes; heartbeats
-        are sent beside what is read."""
+    def _follow_group(self) -> None:
+        """Only here, between what one `poll` returned and what the next one will, the generation changes: heartbeats,
+        joins and the positions to begin at are asked for beside what is read."""
         member = self.member
         if member is None:
             return
         if self._heartbeat is not None and self._heartbeat.done():
-            done, self._heartbeat = self._heartbeat, None
-            member.take_heartbeat(done)
-        if member.has_to_join:
-            if self._heartbeat is not None:
-                self._heartbeat.cancel()
-                self._heartbeat = None
-            await member.join()
+            heartbeat, self._heartbeat = self._heartbeat, None
+            member.take_heartbeat(heartbeat)
+        if self._joining is not None and self._joining.done():
+            joining, self._joining = self._joining, None
+            member.take_join(joining.result())
             self._placed = False
-        if not self._placed:
-            await self._take_assignment(member)
-        if self._heartbeat is None and member.heartbeat_in_ms() == 0 and member.generation >= 0:
-            self._heartbeat = _beside(member.heartbeat())
+        if self._placing is not None and self._placing.done():
+            placing, self._placing = self._placing, None
+            self._begin_at(placing.result())
+            self._placed = True
+        if member.has_to_join:
+            if self._joining is None:
+                self._let_go()
+                self._joining = _beside(member.join())
+        else:
+            if not self._placed and self._placing is None:
+                self._placing = _beside(self._places(member))
+            if self._heartbeat is None and member.heartbeat_in_ms() == 0:
+                self._heartbeat = _beside(member.heartbeat())
 
-    async def _take_assignment(self, member: GroupMember) -> None:
+    def _let_go(self) -> None:
+        """No partition is the consumer's any more, nor is anything asked for one."""
+        for task in self._under_way():
+            task.cancel()
+        self._heartbeat = self._joining = self._placing = self._sending = self._resetting = None
         self._positions = {}
+        self._trouble = None
+
+    async def _places(self, member: GroupMember) -> dict[TopicPartition, _Position]:
+        """Where to read on what the group has assigned."""
         committed = await member.committed(member.assignment, require_stable=self._isolation_level == READ_COMMITTED)
         missing = [each for each in member.assignment if committed[each] < 0]
         if missing and self._auto_offset_reset is None:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")
-        await self.assign({each: self._start(committed[each]) for each in member.assignment})
-        self._placed = True
+        return await self._looked_up({each: self._start(committed[each]) for each in member.assignment})
 
     def _start(self, committed: int) -> int:
         if committed >= 0 or self._auto_offset_reset is None:
@@ -183,17 +203,15 @@ class Consumer:
     # reading
 
     async def poll(self, timeout_ms: int) -> list[Fetched]:
-        """The next records, as soon as there are some; empty when `timeout_ms` is over.
-
-        A member that has to join its group again does so first, however long the others of the group take.
-        """
+        """The next records, as soon as there are some; empty when `timeout_ms` is over, also while its group waits for
+        the others to join."""
         clock = self.cluster.runtime.clock
         deadline = clock.monotonic_ms() + timeout_ms
         while True:
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
                 raise trouble
-            await self._follow_group()
+            self._follow_group()
             reads = self.member is None or self.member.holds_assignment
             records = self._take_answers() if reads else []
             self._see_to_requests()
@@ -208,7 +226,7 @@ class Consumer:
             if left <= 0:
                 await asyncio.sleep(0)  # else nobody would have a turn where a caller polls without waiting
                 return []
-            pause_ms = left if waiting else min(left, RETRY_BACKOFF_MS)
+            pause_ms: float = left if waiting else min(left, RETRY_BACKOFF_MS)
             if self.member is not None and self._heartbeat is None:
                 pause_ms = min(pause_ms, self.member.heartbeat_in_ms())
             await self._wait_for_any(waiting, max(pause_ms, 1))
@@ -242,7 +260,8 @@ class Consumer:
             self._resetting = _beside(self._reset_offsets()) if due else None
 
     def _under_way(self) -> list[asyncio.Future[Any]]:
-        return [task for task in (self._heartbeat, self._sending, self._resetting) if task is not None]
+        tasks = (self._heartbeat, self._joining, self._placing, self._sending, self._resetting)
+        return [task for task in tasks if task is not None]
 
     async def _reset_offsets(self) -> None:
         """Gives positions that are out of range a new offset."""

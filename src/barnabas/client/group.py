@@ -1,14 +1,17 @@
 """A member of a classic consumer group (JoinGroup, SyncGroup, Heartbeat), and its committed offsets.
 
-Nothing goes on in the background: the owner sends a `heartbeat` every `heartbeat_in_ms` and joins again when it has to,
-as `Consumer.poll` does. The leader of the group gives partitions away by Kafka's range assignor.
+Nothing goes on by itself: the owner sends a `heartbeat` every `heartbeat_in_ms` and asks to `join` when it has to, as
+`Consumer.poll` does. Both may run beside other work, since what they came to is the member's only when the owner takes
+it: who works with records of one generation is to learn of the next one at a time of its own. The leader of the group
+gives partitions away by Kafka's range assignor.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.connection import Connection
@@ -32,6 +35,15 @@ _COORDINATOR_MOVED: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class Joined(NamedTuple):
+    """A generation that has let the member in."""
+
+    generation: int
+    assignment: list[TopicPartition]
+    at_ms: int
+    """When the coordinator said so."""
 
 
 class GroupMember:
@@ -72,22 +84,28 @@ class GroupMember:
         """-1 while it is in none."""
         return self._generation
 
-    def heartbeat_in_ms(self) -> int:
+    def heartbeat_in_ms(self) -> float:
+        """Infinite while it is in no generation."""
+        if self._generation < 0:
+            return math.inf
         return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
 
     @property
     def holds_assignment(self) -> bool:
-        """Whether what was assigned is its own still, as far as it can know: its session may have ended in silence."""
+        """Whether what was assigned is its own still, as far as it can know: its session may have ended in silence. Who
+        shares nothing with a group, and only commits for it, loses nothing."""
+        if not self._topics:
+            return True
         return self._generation >= 0 and self.cluster.runtime.clock.monotonic_ms() < self._session_ends_ms
 
     def _confirmed(self, asked_ms: int) -> None:
-        """The coordinator took what was sent at `asked_ms` as a member's."""
-        self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + self._heartbeat_interval_ms
+        """The coordinator took what was sent at `asked_ms`, or later, as a member's."""
+        self._heartbeat_due_ms = asked_ms + self._heartbeat_interval_ms
         self._session_ends_ms = asked_ms + self._session_timeout_ms
 
     async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
         if self._coordinator is None or not self._coordinator.connected:
-            self._coordinator = await self.cluster.coordinator(self.group)
+            self._coordinator = await self.cluster.coordinator(self.group, owner=self)
         return await self._coordinator.send(request, timeout_ms=timeout_ms)
 
     def _check(self, error_code: int) -> None:
@@ -104,8 +122,7 @@ class GroupMember:
         raise KafkaError(code, f"group {self.group!r}: {code.name}")
 
     async def heartbeat(self) -> tuple[int, int]:
-        """Sends one; returns when it was sent and what error code came. Nothing of the member changes by it: whoever
-        works with records of this generation is to learn of the next one by `take_heartbeat` only."""
+        """Sends one; returns when it was sent and what error code came, for `take_heartbeat`."""
         asked_ms = self.cluster.runtime.clock.monotonic_ms()
         request = HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id)
         answer = await self._send(request)
@@ -129,23 +146,24 @@ class GroupMember:
     def has_to_join(self) -> bool:
         return bool(self._topics) and self._generation < 0
 
-    async def join(self) -> None:
-        """Waits for the group's next generation, until this is a member of it."""
+    async def join(self) -> Joined:
+        """Waits for the group's next generation, for `take_join`."""
 
-        async def attempt() -> None:
+        async def attempt() -> Joined:
             while True:
                 try:
-                    await self._join()
+                    return await self._join()
                 except KafkaError as error:
                     if error.code not in _REJOIN:
                         raise
-                else:
-                    return
 
-        await self.cluster.retrying(attempt)
-        self._confirmed(self.cluster.runtime.clock.monotonic_ms())
+        return await self.cluster.retrying(attempt)
 
-    async def _join(self) -> None:
+    def take_join(self, joined: Joined) -> None:
+        self._generation, self.assignment, _ = joined
+        self._confirmed(joined.at_ms)
+
+    async def _join(self) -> Joined:
         subscription = ConsumerProtocolSubscription(topics=sorted(self._topics))
         metadata = _VERSION.to_bytes(2, "big") + subscription.encode(_VERSION)
         request = JoinGroupRequest(
@@ -177,8 +195,7 @@ class GroupMember:
             self._rebalance_timeout_ms + 5_000,
         )
         self._check(sync.error_code)
-        self.assignment = _read_assignment(sync.assignment)
-        self._generation = generation
+        return Joined(generation, _read_assignment(sync.assignment), self.cluster.runtime.clock.monotonic_ms())
 
     async def _assign(self, members: dict[str, Any]) -> list[Any]:
         wanted: dict[str, list[str]] = {}
@@ -208,24 +225,34 @@ class GroupMember:
 
     async def leave(self) -> None:
         """Leaves at once, so that the others need not wait for the session's end. A coordinator gone is no error."""
-        if not self._member_id:
-            return
-        request = LeaveGroupRequest(group_id=self.group)
         try:
-            if self._coordinator is None or not self._coordinator.connected:
-                self._coordinator = await self.cluster.coordinator(self.group)
-            if self._coordinator.best_version(request) >= 3:
-                request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
-            else:
-                request.member_id = self._member_id
-            await self._coordinator.send(request)
+            if self._generation < 0:
+                await self.cluster.release(self)  # where a JoinGroup waits, no request behind it is read
+            if self._member_id:
+                await self._send_leave()
         except OSError:
             pass  # the group's session timeout does what the request would have done
         self._member_id, self._generation = "", -1
+        await self.cluster.release(self)
+
+    async def _send_leave(self) -> None:
+        if self._coordinator is None or not self._coordinator.connected:
+            self._coordinator = await self.cluster.coordinator(self.group, owner=self)
+        request = LeaveGroupRequest(group_id=self.group)
+        if self._coordinator.best_version(request) >= 3:
+            request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
+        else:
+            request.member_id = self._member_id
+        await self._coordinator.send(request)
 
     # offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commits offsets (of the next record to read). Raises ``REBALANCE_IN_PROGRESS`` where what the member had may
+        be another's by now."""
+        if self.has_to_join:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            raise KafkaError(code, f"group {self.group!r}: {code.name}")
         topics: dict[str, list[Any]] = {}
         for each, offset in offsets.items():
             topics.setdefault(each.topic, []).append(

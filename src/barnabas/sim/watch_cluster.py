@@ -9,7 +9,7 @@ from barnabas.broker.handlers import produce
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
-from barnabas.client.group import GroupMember
+from barnabas.client.group import GroupMember, Joined
 from barnabas.controller.controller import KafkaController
 from barnabas.coordinator.groups import DEAD, Group
 from barnabas.log.checkpoints import HIGH_WATERMARKS
@@ -224,9 +224,10 @@ class ClusterWatch:
     # G2, G3
 
     def _around_join(self, original: Any) -> Any:
-        async def join(member: Any) -> None:
-            await original(member)
-            self._joined(member)
+        async def join(member: GroupMember) -> Joined:
+            joined: Joined = await original(member)
+            self._joined(member, joined)
+            return joined
 
         return join
 
@@ -242,19 +243,18 @@ class ClusterWatch:
 
         return maybe_die
 
-    def _joined(self, member: Any) -> None:
-        world, history, group = self.world, self.history, member.group
-        generation = member._generation
+    def _joined(self, member: GroupMember, joined: Joined) -> None:
+        world, history, group, generation = self.world, self.history, member.group, joined.generation
         world.check("G2")
         latest = history.generations.get(group, -1)
         if generation > latest:
             history.generations[group] = generation
-        for each in member.assignment:
+        for each in joined.assignment:
             world.check("G3")
             key = group, generation, str(each)
-            owner = history.owners.setdefault(key, member._member_id)
-            if owner != member._member_id and not self.generations_may_begin_anew():
+            owner = history.owners.setdefault(key, member.member_id)
+            if owner != member.member_id and not self.generations_may_begin_anew():
                 world.violated(
-                    "G3", f"{owner} and {member._member_id} both own {each} in generation {generation} of {group}",
+                    "G3", f"{owner} and {member.member_id} both own {each} in generation {generation} of {group}",
                     str(each),
                 )  # fmt: skip
