@@ -30,12 +30,13 @@ def read(cluster: Cluster, topic: str, count: int, group: str) -> list[Message]:
     try:
         consumer.subscribe([topic])
         found: list[Message] = []
+        complaints: list[str] = []
         while len(found) < count:
             messages = consumer.consume(count - len(found), 30)
-            assert messages, f"{len(found)} of {count} records came"
-            for message in messages:
-                assert message.error() is None, message.error()
-            found += messages
+            # A broker that has yet to be told of a new topic says so, and is asked again.
+            complaints += [str(message.error()) for message in messages if message.error() is not None]
+            assert messages, f"{len(found)} of {count} records came: {complaints}"
+            found += [message for message in messages if message.error() is None]
         consumer.commit(asynchronous=False)
         return found
     finally:

@@ -93,13 +93,16 @@ def test_both_kinds_lead_follow_and_reign_and_nothing_acknowledged_is_lost(tmp_p
             assert sorted(told) == expected
             consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
             consumer.assign([TopicPartition("mixed", number, 0) for number in range(6)])
-            found = []
-            eventually(
-                lambda: (
-                    found.extend(int(m.value()) for m in consumer.consume(5000, 0.5)) or len(found) >= len(expected)
-                ),
-                within=60,
-            )
+            found, complaints = [], []
+
+            def everything_is_read():
+                messages = consumer.consume(5000, 0.5)
+                complaints.extend(str(each.error()) for each in messages if each.error() is not None)
+                found.extend(int(each.value()) for each in messages if each.error() is None)
+                assert len(found) >= len(expected), (len(found), complaints)
+                return True
+
+            eventually(everything_is_read, within=60)
             consumer.close()
             assert sorted(found) == expected
         finally:
