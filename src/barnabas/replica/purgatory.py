@@ -2,33 +2,40 @@
 
 An operation watches keys. Whoever changes what belongs to a key calls `check_and_complete`, and each operation that
 watches it looks whether it is done, at that key alone: nothing polls. All timeouts of a purgatory share one timer.
+
+Few operations live until their time is up, so that a timeout is to cost next to nothing when it is not needed: those
+of one length come due in the order in which they began, and only the lengths are in a heap.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Hashable, Iterable
+from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-_DEAD_MAX: Final = 1000
-"""So many timeouts of completed operations may stay in the heap, or as many as wait, before they are swept out."""
+_UNUSED_MAX: Final = 1000
+"""So many lengths of timeouts that nobody has any more may be remembered, before they are swept out."""
 
 
 class DelayedOperation(Generic[K]):
     """Waits for something. Completes exactly once, in the call of whoever turned its condition: what it does then
     (`on_complete`) is to be short, and to wait for nothing."""
 
-    __slots__ = ("_done", "_number", "_purgatory", "_watched", "completed")
+    __slots__ = ("_done", "_peers", "_purgatory", "_watched", "completed")
+
+    _watched: tuple[K, ...]
+    _peers: dict[DelayedOperation[K], float]
+    """Those whose timeouts are as long, it among them. Both are there while it is in a purgatory."""
 
     def __init__(self) -> None:
         self.completed = False
         self._done: asyncio.Future[None] | None = None
         self._purgatory: Purgatory[K] | None = None
-        self._number = 0
-        self._watched: tuple[K, ...] = ()
 
     def try_complete(self, key: K | None) -> bool:
         """Whether it is time, after something about `key` changed; None asks for all keys."""
@@ -64,13 +71,13 @@ class Purgatory(Generic[K]):
 
     def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
-        self._waiting: dict[int, DelayedOperation[K]] = {}
-        """By their numbers, which count up. Their timeouts name them so, since those outlive them."""
-        self._timeouts: list[tuple[float, int]] = []
-        self._number = 0
+        self._waiting: dict[float, dict[DelayedOperation[K], float]] = {}
+        """By the length of their timeouts: when whose time is up, in that order."""
+        self._lengths: list[tuple[float, float]] = []
+        """A heap of all lengths, each behind a time that is not after the first of its operations'."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer_at = math.inf
         self.delayed = 0
         """How many operations wait now."""
         self._shut_down = False
@@ -94,18 +101,20 @@ class Purgatory(Generic[K]):
             else:
                 at_key[operation] = None
         self.delayed += 1
-        self._number = number = operation._number = self._number + 1
-        self._waiting[number] = operation
         loop = self._loop
         if loop is None:  # kept, since asking for it is a system call before Python 3.12
             loop = self._loop = asyncio.get_running_loop()
         at = loop.time() + timeout_ms / 1000
-        heapq.heappush(self._timeouts, (at, number))
-        if self._timer is None or at < self._timer_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = at
-            self._timer = loop.call_at(at, self._on_timer)
+        peers = self._waiting.get(timeout_ms)
+        if peers is None:
+            if len(self._lengths) > _UNUSED_MAX + self.delayed:
+                self._sweep()
+            peers = self._waiting[timeout_ms] = {}
+            heapq.heappush(self._lengths, (at, timeout_ms))
+            if at < self._timer_at:
+                self._set_timer(loop)
+        peers[operation] = at
+        operation._peers = peers
 
     async def wait(self, operation: DelayedOperation[K], keys: Iterable[K], timeout_ms: float) -> None:
         """Returns when `operation` is complete. A caller that is cancelled takes its operation out."""
@@ -124,7 +133,7 @@ class Purgatory(Generic[K]):
     def forget(self, operation: DelayedOperation[K]) -> None:
         """`operation` is over."""
         operation._purgatory = None
-        del self._waiting[operation._number]
+        del operation._peers[operation]
         self.delayed -= 1
         watchers = self._watchers
         for key in operation._watched:
@@ -132,10 +141,6 @@ class Purgatory(Generic[K]):
             del at_key[operation]
             if not at_key:
                 del watchers[key]
-        dead = len(self._timeouts) - self.delayed
-        if dead > _DEAD_MAX and dead > self.delayed:
-            self._timeouts = [each for each in self._timeouts if each[1] in self._waiting]
-            heapq.heapify(self._timeouts)
 
     def check_and_complete(self, key: K) -> int:
         """Something about `key` changed. Returns how many operations that completed."""
@@ -154,22 +159,44 @@ class Purgatory(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        timeouts, self._timeouts = self._timeouts, []
-        for _, number in sorted(timeouts):
-            self._expire(number)
+        waiting = [(at, operation) for peers in self._waiting.values() for operation, at in peers.items()]
+        for _, operation in sorted(waiting, key=itemgetter(0)):
+            _expire(operation)
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        loop = asyncio.get_running_loop()
+    def _sweep(self) -> None:
+        self._waiting = {timeout_ms: peers for timeout_ms, peers in self._waiting.items() if peers}
+        self._lengths = [each for each in self._lengths if each[1] in self._waiting]
+        heapq.heapify(self._lengths)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = self._lengths[0][0]
+        self._timer = loop.call_at(self._timer_at, self._on_timer, loop)
+
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._timer_at = None, math.inf
         now = loop.time()
-        while self._timeouts and (self._timeouts[0][1] not in self._waiting or self._timeouts[0][0] <= now):
-            self._expire(heapq.heappop(self._timeouts)[1])
-        if self._timeouts and self._timer is None:
-            self._timer_at = self._timeouts[0][0]
-            self._timer = loop.call_at(self._timer_at, self._on_timer)
+        due: list[tuple[float, DelayedOperation[K]]] = []
+        lengths = self._lengths
+        while lengths and lengths[0][0] <= now:
+            timeout_ms = lengths[0][1]
+            peers = self._waiting[timeout_ms]
+            for operation, at in peers.items():
+                if at > now:
+                    heapq.heapreplace(lengths, (at, timeout_ms))
+                    break
+                due.append((at, operation))
+            else:  # nobody is left who waits so long
+                heapq.heappop(lengths)
+                del self._waiting[timeout_ms]
+        if lengths:
+            self._set_timer(loop)
+        for _, operation in sorted(due, key=itemgetter(0)):
+            _expire(operation)
 
-    def _expire(self, number: int) -> None:
-        operation = self._waiting.get(number)
-        if operation is not None:
-            operation.on_expiration()
-            operation.force_complete()
+
+def _expire(operation: DelayedOperation[K]) -> None:
+    if not operation.completed:
+        operation.on_expiration()
+        operation.force_complete()

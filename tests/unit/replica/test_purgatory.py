@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import weakref
 from collections.abc import Coroutine
 from typing import Any
@@ -172,12 +173,56 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
 def test_completed_operations_do_not_pile_up_until_their_timeouts() -> None:
     async def story() -> None:
         purgatory: Purgatory[str] = Purgatory()
-        for _ in range(5000):
-            task = await started(purgatory.wait(Waiting(a=1), ["a"], 3_600_000))
-            purgatory.check_and_complete("a")
-            await task
-        assert len(purgatory._timeouts) <= 1100
+
+        def objects() -> int:
+            gc.collect()
+            return len(gc.get_objects())
+
+        purgatory.watch(Waiting(a=10**6), ("a",), 3_600_000)
+        before = objects()
+        for number in range(10_000):
+            purgatory.watch(Waiting(a=1), ("a",), 3_600_000 + number % 2 * number)
+            assert purgatory.check_and_complete("a") == 1
+        assert objects() - before <= 3_000, "every second one's timeout was of another length"
         purgatory.shutdown()
+
+    run(story())
+
+
+def test_every_timeout_expires_once_and_in_its_time_among_many_of_several_lengths() -> None:
+    async def story() -> None:
+        purgatory: Purgatory[str] = Purgatory()
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+
+        class Timed(Waiting):
+            def __init__(self, timeout_ms: int) -> None:
+                super().__init__(a=10**6)
+                self.timeout_ms = timeout_ms
+                self.due = loop.time() + timeout_ms / 1000
+
+            def on_expiration(self) -> None:
+                assert not self.expired
+                assert loop.time() >= self.due
+                super().on_expiration()
+
+            def on_complete(self) -> None:
+                super().on_complete()
+                if not purgatory.delayed:
+                    over.set()
+
+        operations = [Timed((30, 5, 60)[number % 7 % 3]) for number in range(300)]
+        for number, operation in enumerate(operations):
+            operation.due = loop.time() + operation.timeout_ms / 1000
+            purgatory.watch(operation, ("a",), operation.timeout_ms)
+            if number % 50 == 0:
+                await asyncio.sleep(0.002)
+        for operation in operations[::3]:
+            operation.force_complete()
+        await over.wait()
+        assert all(operation.completions == 1 for operation in operations)
+        assert all(operation.expired for index, operation in enumerate(operations) if index % 3)
+        assert not purgatory.watched("a")
 
     run(story())
 
