@@ -6,7 +6,7 @@ The records inside are opaque here: appending, reading, indexing and recovering 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -180,8 +180,16 @@ def crc_is_valid(buffer: memoryview, start: int, batch: StoredBatch) -> bool:
     return zlib.crc32(buffer[start + MAGIC_AT : start + batch.size]) == batch.crc
 
 
-def batches_in(buffer: Bytes, position: int = 0) -> Iterator[tuple[int, StoredBatch]]:
+def batches_in(buffer: Bytes, position: int = 0) -> Iterable[tuple[int, StoredBatch]]:
     """Every whole batch of `buffer` with its start there; a partial one at the end is left out."""
+    end = len(buffer)
+    # Exactly one is what a follower that keeps up is sent.
+    if end >= HEADER_BYTES and _PREFIX.unpack_from(buffer)[1] + LOG_OVERHEAD == end:
+        return ((0, parse(buffer, 0, position)),)
+    return _batches_in(buffer, position)
+
+
+def _batches_in(buffer: Bytes, position: int) -> Iterator[tuple[int, StoredBatch]]:
     start = 0
     end = len(buffer)
     while end - start >= LEGACY_MINIMUM:

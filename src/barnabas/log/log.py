@@ -583,10 +583,9 @@ class Log:
         """The batches in groups that each go into one segment with one write; rolls between them."""
         segment = self.segments.active
         first, (start, last) = batches[0][1], batches[-1]
-        if (
-            segment.size + start + last.size <= self.settings.segment_bytes
-            and segment.fits(last.last_offset)
-            and not self._should_roll(segment, first.last_offset, first.max_timestamp, now_ms)
+        ends_at = segment.size + start + last.size
+        if ends_at <= self.settings.segment_bytes and not self._should_roll(
+            segment, last.last_offset, first.max_timestamp, now_ms
         ):
             return (batches,)
         return self._runs_between_rolls(batches, now_ms)
@@ -627,7 +626,7 @@ class Log:
     # Rolling
 
     def _should_roll(self, segment: Segment, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether the batch begins a new segment for another reason than size."""
+        """Whether a batch that ends at `last_offset` begins a new segment for another reason than size."""
         began = segment.rolling_timestamp
         if began is not None and began >= 0:
             waited_ms = max_timestamp - began if segment.size else 0

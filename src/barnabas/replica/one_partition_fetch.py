@@ -15,7 +15,7 @@ from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Bytes
 from barnabas.wire.frames import encode_request, encode_response
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
-from barnabas.wire.varint import read_unsigned, write_unsigned
+from barnabas.wire.varint import read_rest, write_unsigned
 
 FIRST_VERSION: Final = 13
 """The first that tells topics by their ids; lengths are varints since 12."""
@@ -134,7 +134,7 @@ class OnePartitionAnswer:
             return None
         size, start = frame[behind], behind + 1
         if size > 0x7F:
-            size, start = read_unsigned(frame, behind)
+            size, start = read_rest(frame, start, size)
         stop = start + size - 1
         if size == 0 or frame[stop:] != self._back:
             return None
