@@ -19,6 +19,7 @@ from barnabas.sim.world import ZOOKEEPER, World
 from barnabas.sim.zookeeper import Ensemble
 from barnabas.zk.client import ConnectionState, StateChangeHandler, ZooKeeperClient
 from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.ops import Create
 
 Play = Callable[[World], Awaitable[None]]
 
@@ -416,3 +417,28 @@ def test_b24_elections_whose_answers_are_lost_are_won_by_one(seed: int) -> None:
             await led(world, "t")
 
     played(seed, play)
+
+
+def test_what_is_written_behind_a_lagging_front_end_outlives_the_coordinator() -> None:
+    """Its answer comes late, and it may be the only one of its turn: it is in the log all the same."""
+
+    async def play(world: World) -> None:
+        client = world.brokers["broker-0"]._client
+        assert client is not None
+        before = coordinator(world)
+        others = set(before.connections)
+        before.fall_behind("broker-0", 100)
+        await world.until(lambda: any(each.session for each in set(before.connections) - others), "it is back")
+        answer = client.submit(Create("/late", b""))
+        for _ in range(1000):
+            if "/late" in coordinator(world).committed.nodes:
+                break
+            await asyncio.sleep(0.001)
+        assert not answer.done()
+        world.kill(ZOOKEEPER)
+        answer.cancel()
+        world.start_coordinator()
+        await world.until(lambda: coordinator(world) is not before, "another coordinator")
+        assert "/late" in coordinator(world).committed.nodes
+
+    played(1, play)

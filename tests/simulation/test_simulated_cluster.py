@@ -71,6 +71,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(402645, "all", id="the checkpoint of one failing directory kept a broker from shutting down"),
         pytest.param(402981, "all", id="a broker left that still led a topic which was being deleted"),
         pytest.param(406276, "all", id="a follower had led in an epoch whose beginning it had lost with the power"),
+        pytest.param(416096, "all", id="a write behind a lagging front end was not in the coordinator's log"),
         pytest.param(
             409618, "all", id="a leader that had stood still counted a fetch from before its follower's disk rotted"
         ),

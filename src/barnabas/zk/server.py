@@ -492,6 +492,7 @@ class CoordinatorServer:
         result, fired = tree.write(operation, session.id, identities, zxid, wall_clock_ms)
         if tree.last_zxid == zxid:
             self._wal.append(zxid, wall_clock_ms, session.id, op_code, logged_record(operation, identities, frame[8:]))
+            self._flush_soon()
             if fired:
                 self._tell(fired, zxid)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
