@@ -181,10 +181,10 @@ MUTANTS: Final = (
         "DLY", "L1 S4",
         (
             "replica/fetchers.py",
-            "            self._pause(state)\n            return\n        self._failed(state, error)\n",
-            "            for each in list(self.states.values()):\n"
-            "                self._failed(each, error)\n"
-            "            return\n        self._failed(state, error)\n",
+            "                self._pause(state)\n            else:\n                self._failed(state, error)\n",
+            "                for each in list(self.states.values()):\n"
+            "                    self._failed(each, error)\n"
+            "            else:\n                self._failed(state, error)\n",
         ),
     ),
 )  # fmt: skip

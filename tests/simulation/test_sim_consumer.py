@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -243,3 +245,20 @@ def test_partitions_of_ones_own_choice_are_read_and_committed_for_a_group() -> N
         return read, committed[FIRST]
 
     assert seen_in(story) == ([b"value"], 1)
+
+
+def test_a_member_that_left_is_not_remembered() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> bool:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"value", 0)
+        consumer = Consumer(cluster, group="group")
+        await consumer.subscribe([TOPIC])
+        assert await values(consumer, 60_000) == [b"value"]
+        await consumer.close()
+        member = weakref.ref(consumer.member)
+        del consumer
+        await asyncio.sleep(0)
+        gc.collect()
+        return member() is None
+
+    assert seen_in(story)

@@ -100,7 +100,9 @@ class ClusterClient:
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
 
     async def release(self, owner: object) -> None:
-        """Closes the connections that are `owner`'s alone."""
+        """Closes the connections that are `owner`'s alone, and forgets it."""
+        for address in [each for each in self._connecting if each[2] is owner]:
+            del self._connecting[address]
         for address in [each for each in self._connections if each[2] is owner]:
             await self._connections.pop(address).close()
 

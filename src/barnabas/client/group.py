@@ -103,10 +103,13 @@ class GroupMember:
         self._heartbeat_due_ms = asked_ms + self._heartbeat_interval_ms
         self._session_ends_ms = asked_ms + self._session_timeout_ms
 
-    async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
+    async def _connected(self) -> Connection:
         if self._coordinator is None or not self._coordinator.connected:
             self._coordinator = await self.cluster.coordinator(self.group, owner=self)
-        return await self._coordinator.send(request, timeout_ms=timeout_ms)
+        return self._coordinator
+
+    async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
+        return await (await self._connected()).send(request, timeout_ms=timeout_ms)
 
     def _check(self, error_code: int) -> None:
         """Raises for an error; one that only means "join again" or "ask another" is remembered first."""
@@ -236,14 +239,13 @@ class GroupMember:
         await self.cluster.release(self)
 
     async def _send_leave(self) -> None:
-        if self._coordinator is None or not self._coordinator.connected:
-            self._coordinator = await self.cluster.coordinator(self.group, owner=self)
+        coordinator = await self._connected()
         request = LeaveGroupRequest(group_id=self.group)
-        if self._coordinator.best_version(request) >= 3:
+        if coordinator.best_version(request) >= 3:
             request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
         else:
             request.member_id = self._member_id
-        await self._coordinator.send(request)
+        await coordinator.send(request)
 
     # offsets
 
@@ -251,8 +253,7 @@ class GroupMember:
         """Commits offsets (of the next record to read). Raises ``REBALANCE_IN_PROGRESS`` where what the member had may
         be another's by now."""
         if self.has_to_join:
-            code = ErrorCode.REBALANCE_IN_PROGRESS
-            raise KafkaError(code, f"group {self.group!r}: {code.name}")
+            self._check(ErrorCode.REBALANCE_IN_PROGRESS)
         topics: dict[str, list[Any]] = {}
         for each, offset in offsets.items():
             topics.setdefault(each.topic, []).append(

@@ -348,10 +348,7 @@ class ReplicaFetcher:
             partition = self._current(state, self._session.handle_one(state.key))
             if partition is None:
                 return None
-            try:
-                self._append(state, partition, *found)
-            except Exception as error:
-                self._went_wrong(state, error)
+            self._guarded(state, self._append, partition, *found)
             if self._paused or self._truncating or self._session.only_change() != state.key:
                 return None
             return self._frame(state)
@@ -451,17 +448,17 @@ class ReplicaFetcher:
         """One step for one partition, whose failure is that partition's alone."""
         try:
             step(state, *arguments)
+        except LogDirFailure as failure:
+            self._failed(state, failure)
+            self._follower.log_dir_failed(failure)
+        except KafkaError as error:
+            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
+                logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
+                self._pause(state)
+            else:
+                self._failed(state, error)
         except Exception as error:
-            self._went_wrong(state, error)
-
-    def _went_wrong(self, state: FetchState, error: Exception) -> None:
-        if isinstance(error, KafkaError) and error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
-            logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
-            self._pause(state)
-            return
-        self._failed(state, error)
-        if isinstance(error, LogDirFailure):
-            self._follower.log_dir_failed(error)
+            self._failed(state, error)
 
     def _failed(self, state: FetchState, error: Exception) -> None:
         logger.error(
