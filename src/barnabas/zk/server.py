@@ -288,6 +288,11 @@ class CoordinatorServer:
             except OSError as error:
                 self._fail(error)
 
+    def _log(self, zxid: int, wall_clock_ms: int, session_id: int, op_code: int, record: bytes) -> None:
+        """A transaction was done: it is committed at the end of this turn, whoever is to be answered."""
+        self._wal.append(zxid, wall_clock_ms, session_id, op_code, record)
+        self._flush_soon()
+
     def _save_snapshot(self) -> None:
         self._wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
 
@@ -376,8 +381,7 @@ class CoordinatorServer:
         zxid = self.tree.last_zxid + 1
         self.tree.last_zxid = zxid
         record = INT.pack(session.timeout_ms) + encode_buffer(session.password)
-        self._wal.append(zxid, wall_clock_ms, session.id, OpCode.CREATE_SESSION, record)
-        self._flush_soon()
+        self._log(zxid, wall_clock_ms, session.id, OpCode.CREATE_SESSION, record)
         return session
 
     def _end_session(self, session: Session[Connection]) -> int:
@@ -386,8 +390,7 @@ class CoordinatorServer:
         zxid = self.tree.last_zxid + 1
         wall_clock_ms = self.runtime.clock.now_ms()
         _, fired = self.tree.write(CloseSession(), session.id, (), zxid, wall_clock_ms)
-        self._wal.append(zxid, wall_clock_ms, session.id, OpCode.CLOSE_SESSION, b"")
-        self._flush_soon()
+        self._log(zxid, wall_clock_ms, session.id, OpCode.CLOSE_SESSION, b"")
         if session.connection is not None:
             self.tree.watches.forget(session.connection)
         self._tell(fired, zxid)
@@ -433,8 +436,7 @@ class CoordinatorServer:
         zxid = self.tree.last_zxid + 1
         wall_clock_ms = self.runtime.clock.now_ms()
         _, fired = self.tree.write(operation, 0, (), zxid, wall_clock_ms)
-        self._wal.append(zxid, wall_clock_ms, 0, OpCode.DELETE_CONTAINER, operation.encode())
-        self._flush_soon()
+        self._log(zxid, wall_clock_ms, 0, OpCode.DELETE_CONTAINER, operation.encode())
         self._tell(fired, zxid)
 
     # -- Requests ------------------------------------------------------------------------------------------------------
@@ -491,8 +493,7 @@ class CoordinatorServer:
         identities = connection.identities
         result, fired = tree.write(operation, session.id, identities, zxid, wall_clock_ms)
         if tree.last_zxid == zxid:
-            self._wal.append(zxid, wall_clock_ms, session.id, op_code, logged_record(operation, identities, frame[8:]))
-            self._flush_soon()
+            self._log(zxid, wall_clock_ms, session.id, op_code, logged_record(operation, identities, frame[8:]))
             if fired:
                 self._tell(fired, zxid)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
