@@ -160,8 +160,7 @@ class Purgatory(Generic[K]):
             self._timer.cancel()
             self._timer = None
         waiting = [(at, operation) for peers in self._waiting.values() for operation, at in peers.items()]
-        for _, operation in sorted(waiting, key=itemgetter(0)):
-            _expire(operation)
+        _expire(waiting)
 
     def _sweep(self) -> None:
         self._waiting = {timeout_ms: peers for timeout_ms, peers in self._waiting.items() if peers}
@@ -192,11 +191,12 @@ class Purgatory(Generic[K]):
                 del self._waiting[timeout_ms]
         if lengths:
             self._set_timer(loop)
-        for _, operation in sorted(due, key=itemgetter(0)):
-            _expire(operation)
+        _expire(due)
 
 
-def _expire(operation: DelayedOperation[K]) -> None:
-    if not operation.completed:
-        operation.on_expiration()
-        operation.force_complete()
+def _expire(due: list[tuple[float, DelayedOperation[K]]]) -> None:
+    """Those whose time is up, in the order of their times."""
+    for _, operation in sorted(due, key=itemgetter(0)):
+        if not operation.completed:
+            operation.on_expiration()
+            operation.force_complete()

@@ -199,7 +199,7 @@ def test_every_timeout_expires_once_and_in_its_time_among_many_of_several_length
             def __init__(self, timeout_ms: int) -> None:
                 super().__init__(a=10**6)
                 self.timeout_ms = timeout_ms
-                self.due = loop.time() + timeout_ms / 1000
+                self.due = 0.0
 
             def on_expiration(self) -> None:
                 assert not self.expired
