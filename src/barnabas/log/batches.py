@@ -180,25 +180,25 @@ def crc_is_valid(buffer: memoryview, start: int, batch: StoredBatch) -> bool:
     return zlib.crc32(buffer[start + MAGIC_AT : start + batch.size]) == batch.crc
 
 
-def batches_in(buffer: Bytes, position: int = 0) -> Iterable[tuple[int, StoredBatch]]:
+def batches_in(buffer: Bytes) -> Iterable[tuple[int, StoredBatch]]:
     """Every whole batch of `buffer` with its start there; a partial one at the end is left out."""
     end = len(buffer)
     # Exactly one is what a follower that keeps up is sent.
     if end >= HEADER_BYTES and _PREFIX.unpack_from(buffer)[1] + LOG_OVERHEAD == end:
-        return ((0, parse(buffer, 0, position)),)
-    return _batches_in(buffer, position)
+        return ((0, parse(buffer, 0, 0)),)
+    return _batches_in(buffer)
 
 
-def _batches_in(buffer: Bytes, position: int) -> Iterator[tuple[int, StoredBatch]]:
+def _batches_in(buffer: Bytes) -> Iterator[tuple[int, StoredBatch]]:
     start = 0
     end = len(buffer)
     while end - start >= LEGACY_MINIMUM:
         size = _PREFIX.unpack_from(buffer, start)[1] + LOG_OVERHEAD
         if size < LEGACY_MINIMUM:
-            raise CorruptBatch(f"the batch at position {position + start} has length {size - LOG_OVERHEAD}")
+            raise CorruptBatch(f"the batch at position {start} has length {size - LOG_OVERHEAD}")
         if size > end - start:
             return
         if size < HEADER_BYTES and size < header_bytes(buffer, start):
-            raise CorruptBatch(f"the batch at position {position + start} is shorter than its header")
-        yield start, parse(buffer, start, position + start)
+            raise CorruptBatch(f"the batch at position {start} is shorter than its header")
+        yield start, parse(buffer, start, start)
         start += size
