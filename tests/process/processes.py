@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from barnabas.cli.apache import free_port
 
@@ -34,6 +34,14 @@ def eventually(fact: Callable[[], T], *, within: float = 60.0, what: str = "") -
             last = value
         time.sleep(0.05)
     raise AssertionError(f"{what or fact} did not come true within {within} s; last: {last!r}")
+
+
+def read(consumer: Any, complaints: list[str]) -> list[Any]:
+    """The messages of a librdkafka consumer that are records. Errors, which come among them, are `complaints`: a broker
+    may yet have to be told of a new topic."""
+    messages = consumer.consume(10_000, 0.2)
+    complaints += [str(message.error()) for message in messages if message.error() is not None]
+    return [message for message in messages if message.error() is None]
 
 
 def answers(port: int) -> bool:

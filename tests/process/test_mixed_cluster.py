@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from processes import Process, answers, eventually
+from processes import Process, answers, eventually, read
 
 from barnabas.cli.apache import ApacheCluster, free_port
 
@@ -96,9 +96,7 @@ def test_both_kinds_lead_follow_and_reign_and_nothing_acknowledged_is_lost(tmp_p
             found, complaints = [], []
 
             def everything_is_read():
-                messages = consumer.consume(5000, 0.5)
-                complaints.extend(str(each.error()) for each in messages if each.error() is not None)
-                found.extend(int(each.value()) for each in messages if each.error() is None)
+                found.extend(int(message.value()) for message in read(consumer, complaints))
                 assert len(found) >= len(expected), (len(found), complaints)
                 return True
 

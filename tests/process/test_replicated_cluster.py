@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
-from processes import Cluster, eventually
+from processes import Cluster, eventually, read
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +59,6 @@ class Acknowledged:
     def flush(self):
         assert self.producer.flush(120) == 0
         assert not self.errors
-
-
-def read(consumer, complaints):
-    """The records that are there. Errors come among them: a broker may yet have to be told of a new topic."""
-    messages = consumer.consume(10_000, 0.2)
-    complaints += [str(message.error()) for message in messages if message.error() is not None]
-    return [message for message in messages if message.error() is None]
 
 
 def read_all(cluster, topic, expected, partitions=6):
