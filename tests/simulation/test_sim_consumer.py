@@ -262,3 +262,21 @@ def test_a_member_that_left_is_not_remembered() -> None:
         return member() is None
 
     assert seen_in(story)
+
+
+def test_where_to_read_on_is_told_while_a_fetch_waits() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> float:
+        coordinator = (await cluster.coordinator("group")).host
+        (leader,) = [number for number in range(3) if broker_name(number) == coordinator]
+        await make_topic(cluster, {0: [leader]})
+        consumer = Consumer(cluster, group="group", max_wait_ms=30_000)
+        await consumer.assign({FIRST: 0})
+        assert await consumer.poll(POLL_MS) == []
+        begun_ms = runtime.clock.monotonic_ms()
+        assert consumer.member is not None
+        assert await consumer.member.committed([FIRST]) == {FIRST: -1}
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        await consumer.close()
+        return took_ms
+
+    assert seen_in(story) < 1_000

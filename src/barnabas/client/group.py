@@ -283,20 +283,25 @@ class GroupMember:
         self, partitions: Sequence[TopicPartition], *, require_stable: bool = False
     ) -> dict[TopicPartition, int]:
         """The committed offset of each partition, -1 where there is none."""
-        return await committed_offsets(self.cluster, self.group, partitions, require_stable=require_stable)
+        return await committed_offsets(self.cluster, self.group, partitions, require_stable=require_stable, owner=self)
 
 
 async def committed_offsets(
-    cluster: ClusterClient, group: str, partitions: Sequence[TopicPartition], *, require_stable: bool = False
+    cluster: ClusterClient,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    *,
+    require_stable: bool = False,
+    owner: object = None,
 ) -> dict[TopicPartition, int]:
     """What `group` has committed for each partition, -1 where nothing.
 
     With `require_stable` it waits for open transactions that commit other offsets to end (KIP-447): else what they
-    have read would be read again.
+    have read would be read again. It is asked for over the shared connection, or `owner`'s.
     """
 
     async def attempt() -> dict[TopicPartition, int]:
-        coordinator = await cluster.coordinator(group)
+        coordinator = await cluster.coordinator(group, owner=owner)
         version = coordinator.best_version(offset_fetch_request(group, version=0))
         request = offset_fetch_request(group, version=version, partitions=partitions, require_stable=require_stable)
         found = read_offset_fetch(await coordinator.send(request, version), group)
