@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.cluster import ClusterClient
+from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.world import World, broker_name
@@ -262,6 +262,56 @@ def test_a_member_that_left_is_not_remembered() -> None:
         return member() is None
 
     assert seen_in(story)
+
+
+def test_a_leader_that_cannot_be_connected_to_holds_up_no_other() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[list[bytes | None]]]:
+        await make_topic(cluster, {0: [2], 1: [1]})
+        await produce(cluster, b"first", 0)
+        await produce(cluster, b"second", 1)
+        fresh = ClusterClient(runtime, cluster.bootstrap)
+        consumer = Consumer(fresh)
+        await consumer.assign({FIRST: 0, SECOND: 0})
+        silent = world.nodes[broker_name(2)]
+        assert silent.process is not None
+        silent.process.pause()
+        begun_ms = runtime.clock.monotonic_ms()
+        read = [await values(consumer, 60_000)]
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        silent.process.resume(world.loop)
+        read.append(await values(consumer, 60_000))
+        await consumer.close()
+        await fresh.close()
+        return took_ms, read
+
+    took_ms, read = seen_in(story)
+    assert took_ms < POLL_MS
+    assert read == [[b"second"], [b"first"]]
+
+
+def test_a_partition_without_a_leader_delays_no_record_of_another() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[list[float], list[bytes | None]]:
+        await make_topic(cluster, {0: [2], 1: [1]})
+        await produce(cluster, b"first", 0)
+        consumer = Consumer(cluster)
+        await consumer.assign({FIRST: 0, SECOND: 0})
+        read = await values(consumer, 60_000)
+        leader = world.nodes[broker_name(2)]
+        leader.kill()
+        while cluster.metadata.leader(FIRST) != NO_BROKER:
+            assert await consumer.poll(POLL_MS) == []
+        took_ms = []
+        for number in range(10):
+            await produce(cluster, b"%d" % number, 1)
+            begun_ms = runtime.clock.monotonic_ms()
+            read += await values(consumer, POLL_MS)
+            took_ms.append(runtime.clock.monotonic_ms() - begun_ms)
+        await consumer.close()
+        return took_ms, read
+
+    took_ms, read = seen_in(story)
+    assert read == [b"first", *(b"%d" % number for number in range(10))]
+    assert max(took_ms) < RETRY_BACKOFF_MS
 
 
 def test_where_to_read_on_is_told_while_a_fetch_waits() -> None:

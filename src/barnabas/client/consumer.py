@@ -2,6 +2,10 @@
 
 `poll` returns what came, by partition and in offset order. Positions are the next offset to be returned. A fetch that
 is under way when partitions are taken away or moved is read only as far as it still fits a partition's position.
+
+Whatever is asked of a broker is asked beside what is read, by a task of its own: one that is silent, or is to be
+connected to, holds up no `poll` and nobody else's records. A partition whose leader refuses, or is gone, is in doubt:
+it is fetched again when newer metadata have come.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
 from barnabas.runtime import within
 from barnabas.wire.errors import WireError
-from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
 FETCH_MAX_WAIT_MS: Final = 500
@@ -90,8 +94,8 @@ class Consumer:
         self._partition_max_bytes = partition_max_bytes
         self._check_crcs = check_crcs
         self._positions: dict[TopicPartition, _Position] = {}
-        self._fetches: dict[int, tuple[asyncio.Future[Any], dict[TopicPartition, int]]] = {}
-        self._sending: asyncio.Task[None] | None = None
+        self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, int]]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
         self._resetting: asyncio.Task[None] | None = None
         self._heartbeat: asyncio.Task[tuple[int, int]] | None = None
         self._joining: asyncio.Task[Joined] | None = None
@@ -101,13 +105,16 @@ class Consumer:
         self._trouble: BaseException | None = None
         """What the next `poll` raises: the one before had records to return."""
         self._due = False
-        """An answer was taken since fetches were last sent."""
-        self._stale = True
+        """There may be a fetch to send: an answer was taken, or is no longer waited for."""
+        self._in_doubt: set[TopicPartition] = set()
+        """Who leads these is asked for before they are fetched."""
         self._refreshed_ms = -math.inf
         self.member = None if group is None else GroupMember(cluster, group, session_timeout_ms=session_timeout_ms)
 
     async def close(self) -> None:
         """Leaves the group, if there is one. Offsets are committed only by `commit`."""
+        for fetch, _ in self._fetches.values():
+            fetch.cancel()
         self._fetches.clear()
         self._let_go()
         if self.member is not None:
@@ -126,7 +133,7 @@ class Consumer:
 
     def _begin_at(self, positions: dict[TopicPartition, _Position]) -> None:
         self._positions = positions
-        self._stale = True
+        self._in_doubt = set(positions)
         self._trouble = None
 
     async def subscribe(self, topics: Sequence[str]) -> None:
@@ -183,8 +190,9 @@ class Consumer:
         """No partition is the consumer's any more, nor is anything asked for one."""
         for task in self._under_way():
             task.cancel()
-        self._heartbeat = self._joining = self._placing = self._sending = self._resetting = None
+        self._heartbeat = self._joining = self._placing = self._refreshing = self._resetting = None
         self._positions = {}
+        self._in_doubt = set()
         self._trouble = None
 
     async def _places(self, member: GroupMember) -> dict[TopicPartition, _Position]:
@@ -219,7 +227,7 @@ class Consumer:
                 return records
             waiting = self._under_way()
             if reads:
-                waiting += [future for future, _ in self._fetches.values()]
+                waiting += [fetch for fetch, _ in self._fetches.values()]
             if self._trouble is not None or any(future.done() for future in waiting):
                 continue
             left = deadline - clock.monotonic_ms()
@@ -247,20 +255,19 @@ class Consumer:
                 future.remove_done_callback(wake)
 
     def _see_to_requests(self) -> None:
-        """Fetches are sent and positions looked up beside what is read: one broker that is silent, or is to be
-        connected to, holds up nobody's answer and no `poll`."""
-        for task in (self._sending, self._resetting):
+        for task in (self._refreshing, self._resetting):
             if task is not None and task.done():
                 self._trouble = task.exception() or self._trouble
-        if self._sending is None or self._sending.done():
-            due = bool(self._positions) and (self._due or self._stale)
-            self._sending = _beside(self._send_fetches()) if due else None
+        if self._due:
+            self._send_fetches()
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = _beside(self._ask_who_leads()) if self._in_doubt else None
         if self._resetting is None or self._resetting.done():
             due = any(each.out_of_range for each in self._positions.values())
             self._resetting = _beside(self._reset_offsets()) if due else None
 
     def _under_way(self) -> list[asyncio.Future[Any]]:
-        tasks = (self._heartbeat, self._joining, self._placing, self._sending, self._resetting)
+        tasks = (self._heartbeat, self._joining, self._placing, self._refreshing, self._resetting)
         return [task for task in tasks if task is not None]
 
     async def _reset_offsets(self) -> None:
@@ -274,53 +281,48 @@ class Consumer:
             position.out_of_range = False
         self._due = True
 
-    async def _send_fetches(self) -> None:
+    async def _ask_who_leads(self) -> None:
+        """Ends the doubt. Raises `KafkaError` for a topic that no other attempt will make readable."""
+        clock = self.cluster.runtime.clock
+        await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
+        self._refreshed_ms = clock.monotonic_ms()
+        asked = set(self._in_doubt)
+        metadata = await self.cluster.refresh(sorted({each.topic for each in asked}))
+        self._in_doubt -= asked
+        self._due = True
+        for each in sorted(asked):
+            topic = metadata.topics.get(each.topic)
+            if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:
+                raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+
+    def _send_fetches(self) -> None:
         """A fetch to every leader that has none under way."""
         self._due = False
-        clock = self.cluster.runtime.clock
-        if self._stale:
-            await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
-            self._refreshed_ms = clock.monotonic_ms()
-            self._stale = False  # what makes it stale from here on is newer than what is asked for
-            try:
-                await self.cluster.refresh(list(dict.fromkeys(each.topic for each in self._positions)))
-            except BaseException:
-                self._stale = True
-                raise
         metadata = self.cluster.metadata
-        under_way = {each for _, asked in self._fetches.values() for each in asked}
+        not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for each, position in self._positions.items():
-            if position.out_of_range:
+            if position.out_of_range or each in not_now:
                 continue
             leader = metadata.leader(each)
             if leader == NO_BROKER:
-                self._raise_if_hopeless(each)
-                self._stale = True
-            elif leader not in self._fetches and each not in under_way:
+                self._in_doubt.add(each)
+            elif leader not in self._fetches:
                 by_leader.setdefault(leader, {})[each] = position.offset
         for leader, asked in by_leader.items():
-            try:
-                connection = await self.cluster.broker(leader)
-            except OSError:
-                self._stale = True
-                continue
-            except KafkaError as error:
-                if not error.code.retriable and error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
-                    raise
-                self._stale = True
-                continue
-            request = self._request(asked)
-            version = connection.best_version(request)
-            if any(metadata.topic_id(each.topic) == ZERO_UUID for each in asked):
-                version = min(version, _LAST_NAMED_FETCH_VERSION)
-            future = connection.send_nowait(request, version, self._max_wait_ms + 30_000)
-            self._fetches[leader] = (future, asked)
+            self._fetches[leader] = _beside(self._fetch(leader, asked)), asked
 
-    def _raise_if_hopeless(self, topic_partition: TopicPartition) -> None:
-        topic = self.cluster.metadata.topics.get(topic_partition.topic)
-        if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:
-            raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+    async def _fetch(self, leader: int, asked: dict[TopicPartition, int]) -> FetchResponse:
+        connection = await self.cluster.broker(leader)
+        request = self._request(asked)
+        version = connection.best_version(request)
+        if any(self.cluster.metadata.topic_id(each.topic) == ZERO_UUID for each in asked):
+            version = min(version, _LAST_NAMED_FETCH_VERSION)
+        response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
+        if response.error_code:
+            code = ErrorCode(response.error_code)
+            raise KafkaError(code, f"fetch: {code.name}")
+        return response
 
     def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:
         metadata = self.cluster.metadata
@@ -351,21 +353,17 @@ class Consumer:
         """The records of all answers that are there. What one partition, or one broker, has to complain of is for
         `poll` to raise when it has no records to return: the positions are behind them."""
         records: list[Fetched] = []
-        for leader, (future, asked) in list(self._fetches.items()):
-            if not future.done():
+        for leader, (fetch, asked) in list(self._fetches.items()):
+            if not fetch.done():
                 continue
             del self._fetches[leader]
             self._due = True
             try:
-                answer = future.result()
-            except OSError:
-                self._stale = True
-                continue
-            code = ErrorCode(answer.error_code)
-            if code is not ErrorCode.NONE:
-                if not code.retriable:
-                    self._trouble = KafkaError(code, f"fetch: {code.name}")
-                self._stale = True
+                answer = fetch.result()
+            except (OSError, KafkaError, WireError) as error:
+                self._in_doubt.update(self._positions.keys() & asked)
+                if not _is_cured_by_another_attempt(error):
+                    self._trouble = error
                 continue
             names = {self.cluster.metadata.topic_id(each.topic): each.topic for each in asked}
             for topic in answer.responses:
@@ -388,7 +386,7 @@ class Consumer:
             position.out_of_range = True
             return ()
         if code in _MOVED:
-            self._stale = True
+            self._in_doubt.add(topic_partition)
             return ()
         if code is not ErrorCode.NONE:
             raise KafkaError(code, f"{topic_partition}: {code.name}")
@@ -424,6 +422,12 @@ class Consumer:
                 found.extend(record for record in records_of(data, start, end) if record.offset >= offset)
             offset = max(offset, header.next_offset)
         return found, offset
+
+
+def _is_cured_by_another_attempt(error: Exception) -> bool:
+    if isinstance(error, KafkaError):
+        return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+    return isinstance(error, OSError)
 
 
 def _beside(work: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
