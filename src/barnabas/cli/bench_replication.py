@@ -166,9 +166,14 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
     return list(figures.values())
 
 
-def _take_memory_back(megabytes: int) -> None:
-    """The host of a virtual machine takes memory that is free away within seconds, and whoever writes files next pays
-    for each page that comes back, three times the CPU of the write itself: that shall be neither of those measured."""
+def _make_room(megabytes: int) -> None:
+    """Before so much is written: the disk has nothing else to do, and the memory is there.
+
+    What was written before keeps the disk busy for seconds, and whoever writes next waits for it. The host of a virtual
+    machine takes memory that is free away within seconds, and each page that comes back costs three times the CPU of
+    the write itself. Neither shall be in what is measured.
+    """
+    os.sync()
     chunk = bytes(1_000_000)
     with tempfile.TemporaryFile() as file:
         for _ in range(megabytes):
@@ -191,16 +196,16 @@ def _one_by_one(subject: Subject, topic: str, requests: int) -> dict[str, float]
 
 def _loaded(subject: Subject, topic: str, megabytes: int) -> dict[str, float]:
     values: dict[str, float] = {}
-    os.sync()
     for size in (1000, 100):
         # Of small records half of the bytes: the client is what they cost most.
         records = megabytes * 1_000_000 // size // (1 if size == 1000 else 2)
         make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
-        _take_memory_back(BROKERS * (megabytes + BYTES_MAX // 1_000_000))
+        _make_room(BROKERS * (megabytes + BYTES_MAX // 1_000_000))
         before = cpu_s(subject)
         took = _produce(subject, f"{topic}-{size}", records, size)
         values[f"{size}/librdkafka/cpu"] = (cpu_s(subject) - before) / (records * size) * _GB
         values[f"{size}/librdkafka/rate"] = records / took
+        _make_room(BROKERS * BYTES_MAX // 1_000_000)
         load = Load(4, 5, record_bytes=size, batch_bytes=100_000, replicas=BROKERS, acks=-1)
         sent, used = measured(subject.ports[0], f"{topic}-{size}", load, _READY_MADE_S, partial(cpu_s, subject))
         values[f"{size}/ready-made/cpu"] = used / (sent.requests * load.value_bytes) * _GB
