@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -62,12 +62,13 @@ class Subject(Protocol):
 class BarnabasSubject:
     name = "Barnabas"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, config: Mapping[str, str]) -> None:
         self._directory = directory
+        self._config = config
         self._up()
 
     def _up(self) -> None:
-        options = [word for key, value in CONFIG.items() for word in ("--config", f"{key}={value}")]
+        options = [word for key, value in self._config.items() for word in ("--config", f"{key}={value}")]
         command = [sys.executable, "-m", "barnabas", "up", "-n", str(BROKERS), "--dir", str(self._directory)]
         up = subprocess.run([*command, *options, "--format", "json"], capture_output=True, text=True)
         if up.returncode != 0:
@@ -130,8 +131,8 @@ class ApacheSubject:
 
 
 @contextlib.contextmanager
-def running_barnabas(directory: Path) -> Iterator[Subject]:
-    subject = BarnabasSubject(directory)
+def running_barnabas(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[Subject]:
+    subject = BarnabasSubject(directory, config)
     try:
         yield subject
     finally:
@@ -139,8 +140,8 @@ def running_barnabas(directory: Path) -> Iterator[Subject]:
 
 
 @contextlib.contextmanager
-def running_apache(directory: Path) -> Iterator[Subject]:
-    with ApacheCluster(directory, BROKERS, config=CONFIG, heap="1g", timeout=_PATIENCE_S) as cluster:
+def running_apache(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[Subject]:
+    with ApacheCluster(directory, BROKERS, config=config, heap="1g", timeout=_PATIENCE_S) as cluster:
         yield ApacheSubject(cluster)
 
 

@@ -1,11 +1,12 @@
 """``barnabas bench replication | catch-up | recovery | idle``: three brokers each, beside Apache Kafka 3.9.1.
 
-Both clusters stand at the same time with their logs on the same disk and are loaded in turn, A B A B, by the same
+Both clusters are there at the same time with their logs on the same disk and are loaded in turn, A B A B, by the same
 client; each figure is taken pair by pair. CPU is that of all three brokers together, memory that of one.
 
 - ``replication``: one partition with three replicas, acks=all, two of them in sync at least: batches of 1 KB and of
   100 B, as an idempotent librdkafka makes them and made before the clock starts (small records keep a client busier
-  than any broker); requests of one record, alone and five in flight.
+  than any broker); requests of one record, alone and five in flight. The brokers of the other cluster stand still
+  meanwhile: what they do when nobody uses them is a figure of its own, ``idle``.
 - ``catch-up``: a broker becomes a replica of a full partition (a reassignment), and follows until it is in sync.
 - ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
   of a log lies behind it is chance.
@@ -17,9 +18,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.cli.bench import Figure, Running, console
 from barnabas.cli.bench_controller import (
     BROKERS,
+    CONFIG,
     Subject,
     running_apache,
     running_barnabas,
@@ -48,14 +51,32 @@ _FIVE: Final = Shape("five in flight", 1, 5, True)
 _READY_MADE_S: Final = 3.0
 _SHORT_PAIRS: Final = 5
 """Small requests are measured so often in a round: what a virtual machine's cores can do changes within seconds."""
+_PATIENT: Final = {**CONFIG, "zookeeper.session.timeout.ms": "40000"}
+"""Brokers that stand still keep their sessions."""
 _IDLE_SETTLE_S: Final = 20.0
 _TOPICS: Final = 20
 
 
 @contextlib.contextmanager
-def both(directory: Path) -> Iterator[tuple[Subject, Subject]]:
-    with running_barnabas(directory / "barnabas") as ours, running_apache(directory / "apache") as theirs:
+def both(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[tuple[Subject, Subject]]:
+    with (
+        running_barnabas(directory / "barnabas", config) as ours,
+        running_apache(directory / "apache", config) as theirs,
+    ):
         yield ours, theirs
+
+
+@contextlib.contextmanager
+def standing_still(subject: Subject) -> Iterator[None]:
+    """Its brokers have no share of the cores. For less than their sessions last."""
+    pids = [subject.pid(broker) for broker in subject.ports]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def _brokers(subject: Subject) -> list[Running]:
@@ -147,18 +168,19 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
     figures["p50"] = Figure("acks=all, one record: p50", "ms", "<= 0.5")
     figures["p99"] = Figure("acks=all, one record: p99", "ms", "<= 0.5")
     figures["five"] = Figure("acks=all, idempotent, 5 in flight: per second", "1/s", ">= 1.3")
-    with both(directory) as subjects:
-        for subject in subjects:
+    with both(directory, _PATIENT) as (barnabas, apache):
+        pairs = (barnabas, apache), (apache, barnabas)
+        for subject, other in pairs:
             deadline = time.monotonic() + warm_up_s
             console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
             while time.monotonic() < deadline:
                 name = f"warm-{time.monotonic_ns()}"
-                _one_by_one(subject, name, requests)
-                _loaded(subject, name, megabytes)
+                _one_by_one(subject, other, name, requests)
+                _loaded(subject, other, name, megabytes)
         for number in range(rounds):
             steps = [partial(_one_by_one, requests=requests)] * _SHORT_PAIRS + [partial(_loaded, megabytes=megabytes)]
             for at, step in enumerate(steps):
-                ours, theirs = (step(subject, f"bench-{number}-{at}") for subject in subjects)
+                ours, theirs = (step(subject, other, f"bench-{number}-{at}") for subject, other in pairs)
                 for name in ours:
                     figures[name].ours.append(ours[name])
                     figures[name].theirs.append(theirs[name])
@@ -180,21 +202,21 @@ def _make_room(megabytes: int) -> None:
             file.write(chunk)
 
 
-def _one_by_one(subject: Subject, topic: str, requests: int) -> dict[str, float]:
+def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> dict[str, float]:
     values: dict[str, float] = {}
     os.sync()  # a large load leaves the disk busy for seconds
     make_topic(subject, topic, [list(range(BROKERS))])
-    with SmallRequests(subject.ports[0], topic, _ALONE, requests) as alone:
+    with SmallRequests(subject.ports[0], topic, _ALONE, requests) as alone, standing_still(other):
         latencies = sorted(alone.latencies_ms())
     values["p50"] = latencies[len(latencies) // 2]
     values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
-    with SmallRequests(subject.ports[0], topic, _FIVE, requests) as five:
+    with SmallRequests(subject.ports[0], topic, _FIVE, requests) as five, standing_still(other):
         values["five"] = five.requests / five.run()
     drop_topic(subject, topic)
     return values
 
 
-def _loaded(subject: Subject, topic: str, megabytes: int) -> dict[str, float]:
+def _loaded(subject: Subject, other: Subject, topic: str, megabytes: int) -> dict[str, float]:
     values: dict[str, float] = {}
     for size in (1000, 100):
         # Of small records half of the bytes: the client is what they cost most.
@@ -202,12 +224,14 @@ def _loaded(subject: Subject, topic: str, megabytes: int) -> dict[str, float]:
         make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
         _make_room(BROKERS * (megabytes + BYTES_MAX // 1_000_000))
         before = cpu_s(subject)
-        took = _produce(subject, f"{topic}-{size}", records, size)
+        with standing_still(other):
+            took = _produce(subject, f"{topic}-{size}", records, size)
         values[f"{size}/librdkafka/cpu"] = (cpu_s(subject) - before) / (records * size) * _GB
         values[f"{size}/librdkafka/rate"] = records / took
         _make_room(BROKERS * BYTES_MAX // 1_000_000)
         load = Load(4, 5, record_bytes=size, batch_bytes=100_000, replicas=BROKERS, acks=-1)
-        sent, used = measured(subject.ports[0], f"{topic}-{size}", load, _READY_MADE_S, partial(cpu_s, subject))
+        with standing_still(other):
+            sent, used = measured(subject.ports[0], f"{topic}-{size}", load, _READY_MADE_S, partial(cpu_s, subject))
         values[f"{size}/ready-made/cpu"] = used / (sent.requests * load.value_bytes) * _GB
         values[f"{size}/ready-made/rate"] = sent.requests * load.records / sent.seconds
         drop_topic(subject, f"{topic}-{size}")
