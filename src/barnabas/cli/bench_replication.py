@@ -6,7 +6,8 @@ client; each figure is taken pair by pair. CPU is that of all three brokers toge
 - ``replication``: one partition with three replicas, acks=all, two of them in sync at least: batches of 1 KB and of
   100 B, as an idempotent librdkafka makes them and made before the clock starts (small records keep a client busier
   than any broker); requests of one record, alone and five in flight. The brokers of the other cluster stand still
-  meanwhile: what they do when nobody uses them is a figure of its own, ``idle``.
+  meanwhile: what they do when nobody uses them is a figure of its own, ``idle``. Small requests during which the host
+  of a virtual machine took its cores away are measured again (`undisturbed`).
 - ``catch-up``: a broker becomes a replica of a full partition (a reassignment), and follows until it is in sync.
 - ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
   of a log lies behind it is chance.
@@ -38,6 +39,7 @@ from barnabas.cli.bench_controller import (
 )
 from barnabas.cli.produce_load import BYTES_MAX, Load, measured
 from barnabas.cli.small_requests import Shape, SmallRequests
+from barnabas.cli.undisturbed import stolen_s, undisturbed
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -178,13 +180,15 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
                 _one_by_one(subject, other, name, requests)
                 _loaded(subject, other, name, megabytes)
         for number in range(rounds):
+            stolen, begun = stolen_s(), time.monotonic()
             steps = [partial(_one_by_one, requests=requests)] * _SHORT_PAIRS + [partial(_loaded, megabytes=megabytes)]
             for at, step in enumerate(steps):
                 ours, theirs = (step(subject, other, f"bench-{number}-{at}") for subject, other in pairs)
                 for name in ours:
                     figures[name].ours.append(ours[name])
                     figures[name].theirs.append(theirs[name])
-            console.print(f"  round {number + 1}/{rounds}", style="dim")
+            share = (stolen_s() - stolen) / (time.monotonic() - begun)
+            console.print(f"  round {number + 1}/{rounds}; the host took {share:.0%} of a core", style="dim")
     return list(figures.values())
 
 
@@ -206,12 +210,20 @@ def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> 
     values: dict[str, float] = {}
     os.sync()  # a large load leaves the disk busy for seconds
     make_topic(subject, topic, [list(range(BROKERS))])
-    with SmallRequests(subject.ports[0], topic, _ALONE, requests) as alone, standing_still(other):
-        latencies = sorted(alone.latencies_ms())
+
+    def alone() -> list[float]:
+        with SmallRequests(subject.ports[0], topic, _ALONE, requests) as client, standing_still(other):
+            return sorted(client.latencies_ms())
+
+    latencies = undisturbed(alone)
     values["p50"] = latencies[len(latencies) // 2]
     values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
-    with SmallRequests(subject.ports[0], topic, _FIVE, requests) as five, standing_still(other):
-        values["five"] = five.requests / five.run()
+
+    def five() -> float:
+        with SmallRequests(subject.ports[0], topic, _FIVE, requests) as client, standing_still(other):
+            return client.requests / client.run()
+
+    values["five"] = undisturbed(five)
     drop_topic(subject, topic)
     return values
 
