@@ -287,13 +287,14 @@ class Consumer:
         await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
         self._refreshed_ms = clock.monotonic_ms()
         asked = set(self._in_doubt)
-        metadata = await self.cluster.refresh(sorted({each.topic for each in asked}))
+        names = sorted({each.topic for each in asked})
+        metadata = await self.cluster.refresh(names)
         self._in_doubt -= asked
         self._due = True
-        for each in sorted(asked):
-            topic = metadata.topics.get(each.topic)
+        for name in names:
+            topic = metadata.topics.get(name)
             if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:
-                raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+                raise KafkaError(topic.error, f"topic {name}: {topic.error.name}")
 
     def _send_fetches(self) -> None:
         """A fetch to every leader that has none under way."""
