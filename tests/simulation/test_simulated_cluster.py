@@ -29,7 +29,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         f"barnabas sim replay {each['seed']}: {each['wrong'][:2]}" for each in summary["runs"] if not each["good"]
     ]
     struck = [name for name in FAULTS if summary["faults"][name]]
-    assert len(struck) >= 33, sorted(set(FAULTS) - set(struck))
+    assert len(struck) >= 35, sorted(set(FAULTS) - set(struck))
     assert [name for name in INVARIANTS if not summary["invariants"][name]] == []
     assert summary["planned_faults"] >= 100 * FAULTS_MIN
     assert summary["acknowledged"] > 10_000

@@ -171,6 +171,8 @@ def draw(seed: int, profile: str = "all") -> Plan:
     faults = max(FAULTS_MIN, round(length_ns / SECOND))
     actions += maker.faults(weights, faults, len(actions))
     actions += maker.operations(operations, base.stream("operations").whole(2, 6) if operations else 0, len(actions))
+    if profile == "all":
+        actions += maker.bit_flips(base.stream("bit flips"), len(actions))
     return Plan(seed, chosen, brokers, length_ns, topics, tuple(sorted(actions, key=lambda each: each.at_ns)), config)
 
 
@@ -250,6 +252,14 @@ class _Maker:
             actions.append(self.fault(drawn, number, at_ns, name))
         return actions
 
+    def bit_flips(self, chance: Chance, first: int) -> list[Action]:
+        """Now and then records arrive with another bit, and TCP does not see it. Such batches are refused and sent
+        again, so that these come on top of a plan's other faults, which they leave as they were."""
+        return [
+            self.fault(chance, number, chance.whole(200 * MS, self.length_ns - 1_000 * MS), "bit-flip")
+            for number in range(first, first + (chance.whole(1, 3) if chance.happens(0.1) else 0))
+        ]
+
     def node(self, chance: Chance, *, coordinator: bool = False) -> str:
         if self.profile.focus and chance.happens(0.5):
             return chance.one_of(self.profile.focus)
@@ -272,7 +282,7 @@ class _Maker:
     def fault(self, chance: Chance, number: int, at_ns: int, name: str) -> Action:
         said: dict[str, Any] = {}
         lasts_ms = chance.whole(30, 3_000) if chance.happens(0.6) else chance.whole(3_000, 9_000)
-        if name in ("delay", "jitter", "fragment", "clog", "reset", "half-open", "refuse"):
+        if name in ("delay", "jitter", "fragment", "clog", "reset", "half-open", "refuse", "bit-flip"):
             said["links"] = self.links(chance, both=name in ("reset", "half-open") or chance.happens(0.5))
             if name == "delay":
                 said["delay_ns"] = chance.exponential_ns(150 * MS) if chance.happens(0.8) else 4_000 * MS
@@ -280,6 +290,8 @@ class _Maker:
                 said["jitter_ns"] = chance.exponential_ns(40 * MS)
             elif name == "clog":
                 said["wave_ns"] = chance.whole(20, 1_000) * MS
+            elif name == "bit-flip":
+                said["count"] = chance.whole(1, 5)
             elif name in ("reset", "half-open"):
                 lasts_ms = 0
         elif name in ("partition", "one-way"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ class LinkQuality:
     piece: float = 0.05
 
 
-VALUES_BEGIN: Final = b"producer"
-"""So do the values of the simulated producers."""
+A_VALUE_BEGINS: Final = re.compile(rb"producer(-\d+)? \d")
+"""So do the values of the simulated producers, and nothing else that is sent: no client id, no configuration."""
 
 
 class Link:
@@ -478,11 +479,12 @@ class SimulatedNetwork:
 
     def _flipped(self, data: bytes, link: tuple[str, str]) -> bytes:
         """Another bit in the value of a record, of all that passes: what its batch's checksum is there for."""
-        at = data.find(VALUES_BEGIN)
-        if at < 0 or self.flips.get(link, 0) <= 0:
+        value = A_VALUE_BEGINS.search(data)
+        if value is None or self.flips.get(link, 0) <= 0:
             return data
         self.flips[link] -= 1
         self.flipped += 1
+        at = value.start()
         return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
     def _carry_piece(self, sender: SimTransport, data: bytes | None, then: Callable[[], None] | None = None) -> None:

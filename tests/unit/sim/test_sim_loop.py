@@ -219,6 +219,21 @@ def test_a_cut_link_holds_bytes_until_it_is_healed_and_keeps_their_order() -> No
     assert server.data == bytes(range(50)) + b"!"
 
 
+def test_another_bit_is_in_the_value_of_a_record_and_in_nothing_that_has_no_checksum() -> None:
+    world = World()
+    server, client = connected(world, world.node("s"), world.node("c"))
+    world.network.flips["c", "s"] = 1
+    for told in (
+        b"client id: producer-1 ",
+        b'{"compression.type":"producer"} ',
+        b"\0producer-1 17",
+        b"\0producer-1 18",
+    ):
+        client.transport.write(told)
+        world.run(asyncio.sleep(1))
+    assert server.data == b'client id: producer-1 {"compression.type":"producer"} \0qroducer-1 17\0producer-1 18'
+
+
 def test_a_dying_process_resets_its_connections_and_one_without_power_says_nothing() -> None:
     for silently, expected in ((False, ConnectionResetError), (True, str)):
         world = World()
