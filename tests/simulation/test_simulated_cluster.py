@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from barnabas.sim import scenarios
 from barnabas.sim.actions import CLIENTS, FAULTS, INVARIANTS
 from barnabas.sim.draw import FAULTS_MIN, PROFILES, draw
-from barnabas.sim.plan import Plan
-from barnabas.sim.run import run_seed
+from barnabas.sim.plan import Plan, TopicPlan
+from barnabas.sim.run import run_plan, run_seed
+from barnabas.sim.scenarios import at
 
 SOURCES = Path(__file__).parents[2] / "src"
 
@@ -155,6 +158,22 @@ def test_a_seed_is_the_same_run_under_any_hash_seed_and_on_every_python_there_is
         for hash_seed in (("0", "4242") if number == 0 else ("77",))
     }  # fmt: skip
     assert len(set(hashes.values())) == 1, hashes
+
+
+def test_a_controller_may_elect_who_is_gone_until_it_can_hear_what_it_missed_behind_a_lagging_front_end() -> None:
+    """The checker's own mistake once: it counted from when the broker had gone, not from when that could be heard."""
+    plan = scenarios.plan(
+        at(11.0, "zk-expire", node="broker-1"),
+        at(14.0, "zk-expire", node="broker-0"),
+        at(17.0, "zk-stale", 6, node="controller", lag_ns=1_386_000_000),
+        at(17.5, "zk-expire", node="broker-1"),
+        at(19.0, "zk-auth-fail", 5, node="broker-0"),
+        length=20,
+        more_topics=(TopicPlan("payments", 1, 3, {"min.insync.replicas": "1"}),),
+        configs={"min.insync.replicas": "2"},
+    )
+    outcome = run_plan(replace(plan, seed=3))
+    assert outcome.good, list(map(str, outcome.violations))
 
 
 def test_different_seeds_are_different_runs() -> None:

@@ -537,6 +537,8 @@ class Nemesis:
         coordinator.fall_behind(node, _number(action, "lag_ns", 500 * MS) // MS)
 
         def undo() -> None:
+            for link in self.world.links_to_zookeeper(node):
+                link.clear_ns = max(link.clear_ns, self.world.loop.now_ns)  # only now can it hear what it missed
             coordinator.catch_up(node)
             self.world.struck("zk-stale", min(1, coordinator.struck["zk-stale"] - before))
 
