@@ -6,8 +6,8 @@ client; each figure is taken pair by pair. CPU is that of all three brokers toge
 - ``replication``: one partition with three replicas, acks=all, two of them in sync at least: batches of 1 KB and of
   100 B, as an idempotent librdkafka makes them and made before the clock starts (small records keep a client busier
   than any broker); requests of one record, alone and five in flight. The brokers of the other cluster stand still
-  meanwhile: what they do when nobody uses them is a figure of its own, ``idle``. Small requests during which the host
-  of a virtual machine took its cores away are measured again (`undisturbed`).
+  meanwhile: what they do when nobody uses them is a figure of its own, ``idle``. What was measured while the host of
+  a virtual machine took its cores away is measured again (`undisturbed`).
 - ``catch-up``: a broker becomes a replica of a full partition (a reassignment), and follows until it is in sync.
 - ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
   of a log lies behind it is chance.
@@ -193,7 +193,8 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
 
 
 def _make_room(megabytes: int) -> None:
-    """Before so much is written: the disk has nothing else to do, and the memory is there.
+    """Before `megabytes` are produced, or what is made before the clock starts: the disk has nothing else to do, and
+    the memory is there, more of it than either load writes.
 
     What was written before keeps the disk busy for seconds, and whoever writes next waits for it. The host of a virtual
     machine takes memory that is free away within seconds, and each page that comes back costs three times the CPU of
@@ -202,7 +203,7 @@ def _make_room(megabytes: int) -> None:
     os.sync()
     chunk = bytes(1_000_000)
     with tempfile.TemporaryFile() as file:
-        for _ in range(megabytes):
+        for _ in range(BROKERS * (megabytes + BYTES_MAX // len(chunk))):
             file.write(chunk)
 
 
@@ -229,24 +230,35 @@ def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> 
 
 
 def _loaded(subject: Subject, other: Subject, topic: str, megabytes: int) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for size in (1000, 100):
+    return {
+        **_loaded_with(subject, other, f"{topic}-1000", 1000, megabytes),
         # Of small records half of the bytes: the client is what they cost most.
-        records = megabytes * 1_000_000 // size // (1 if size == 1000 else 2)
-        make_topic(subject, f"{topic}-{size}", [list(range(BROKERS))])
-        _make_room(BROKERS * (megabytes + BYTES_MAX // 1_000_000))
+        **_loaded_with(subject, other, f"{topic}-100", 100, megabytes // 2),
+    }
+
+
+def _loaded_with(subject: Subject, other: Subject, topic: str, size: int, megabytes: int) -> dict[str, float]:
+    """Records of `size` bytes."""
+    records = megabytes * 1_000_000 // size
+    load = Load(4, 5, record_bytes=size, batch_bytes=100_000, replicas=BROKERS, acks=-1)
+
+    def librdkafka() -> tuple[float, float]:
         before = cpu_s(subject)
         with standing_still(other):
-            took = _produce(subject, f"{topic}-{size}", records, size)
-        values[f"{size}/librdkafka/cpu"] = (cpu_s(subject) - before) / (records * size) * _GB
-        values[f"{size}/librdkafka/rate"] = records / took
-        _make_room(BROKERS * BYTES_MAX // 1_000_000)
-        load = Load(4, 5, record_bytes=size, batch_bytes=100_000, replicas=BROKERS, acks=-1)
+            took = _produce(subject, topic, records, size)
+        return records / took, (cpu_s(subject) - before) / (records * size) * _GB
+
+    def ready_made() -> tuple[float, float]:
         with standing_still(other):
-            sent, used = measured(subject.ports[0], f"{topic}-{size}", load, _READY_MADE_S, partial(cpu_s, subject))
-        values[f"{size}/ready-made/cpu"] = used / (sent.requests * load.value_bytes) * _GB
-        values[f"{size}/ready-made/rate"] = sent.requests * load.records / sent.seconds
-        drop_topic(subject, f"{topic}-{size}")
+            sent, used = measured(subject.ports[0], topic, load, _READY_MADE_S, partial(cpu_s, subject))
+        return sent.requests * load.records / sent.seconds, used / (sent.requests * load.value_bytes) * _GB
+
+    make_topic(subject, topic, [list(range(BROKERS))])
+    values: dict[str, float] = {}
+    for name, measure in (("librdkafka", librdkafka), ("ready-made", ready_made)):
+        rate, cpu = undisturbed(measure, partial(_make_room, megabytes))
+        values[f"{size}/{name}/rate"], values[f"{size}/{name}/cpu"] = rate, cpu
+    drop_topic(subject, topic)
     return values
 
 

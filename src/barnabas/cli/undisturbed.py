@@ -28,11 +28,20 @@ def stolen_s() -> float:
     return int(Path("/proc/stat").read_text().split(maxsplit=_STEAL + 1)[_STEAL]) / _TICKS
 
 
-def undisturbed(measure: Callable[[], Outcome], stolen_s: Callable[[], float] = stolen_s) -> Outcome:
+def _nothing() -> None:
+    """There is nothing to prepare."""
+
+
+def undisturbed(
+    measure: Callable[[], Outcome],
+    prepare: Callable[[], None] = _nothing,
+    stolen_s: Callable[[], float] = stolen_s,
+) -> Outcome:
     """What `measure` returns when the host took no more than `STOLEN_MAX` of the cores meanwhile, or the least of
-    `ATTEMPTS`."""
+    `ATTEMPTS`. Each begins with `prepare`, of which nothing counts."""
     attempts: list[tuple[float, Outcome]] = []
     while len(attempts) < ATTEMPTS:
+        prepare()
         stolen, begun = stolen_s(), time.monotonic()
         outcome = measure()
         share = (stolen_s() - stolen) / (time.monotonic() - begun) / (os.cpu_count() or 1)

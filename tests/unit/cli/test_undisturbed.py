@@ -16,7 +16,7 @@ def measured(stolen_s: list[float]) -> tuple[int, int]:
         made += 1
         return made
 
-    counts = undisturbed(measure, lambda: sum(stolen_s[:made]))
+    counts = undisturbed(measure, stolen_s=lambda: sum(stolen_s[:made]))
     return counts, made
 
 
@@ -32,6 +32,18 @@ def test_the_least_disturbed_counts_where_all_were() -> None:
     stolen = [3 * HOUR_S] * ATTEMPTS
     stolen[1] = HOUR_S
     assert measured(stolen) == (2, ATTEMPTS)
+
+
+def test_what_the_preparation_costs_does_not_disturb_the_measurement() -> None:
+    stolen = prepared = 0.0
+
+    def prepare() -> None:
+        nonlocal stolen, prepared
+        stolen += HOUR_S
+        prepared += 1
+
+    assert undisturbed(lambda: "measured", prepare, lambda: stolen) == "measured"
+    assert prepared == 1
 
 
 def test_what_this_machine_lost_only_grows() -> None:
