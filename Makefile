@@ -11,6 +11,7 @@ STAMP := $(VENV)/.complete
 PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
+PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
 .PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test controller-scale disks
 
@@ -99,7 +100,7 @@ power-loss: setup
 
 # A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through.
 mixed: setup
-	MIXED_PROTOCOLS=$(or $(PROTOCOLS),2.6,2.7,2.8,3.9) $(PYTEST) --timeout 0 tests/process/test_mixed_cluster.py
+	MIXED_PROTOCOLS=$(PROTOCOLS) $(PYTEST) --timeout 0 tests/process/test_mixed_cluster.py
 
 # A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both kinds.
 transactions: setup
