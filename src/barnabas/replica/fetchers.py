@@ -41,6 +41,7 @@ from barnabas.replica.truncation import (
 from barnabas.runtime import Bytes, Condition, Runtime, Tasks, ended
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response
+from barnabas.wire.message import Records
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 
@@ -347,6 +348,7 @@ class ReplicaFetcher:
                 return None
             partition = self._current(state, self._session.handle_one(state.key))
             if partition is None:
+                self._not_taken(found[2])
                 return None
             self._guarded(state, self._append, partition, *found)
             if self._paused or self._truncating or self._session.only_change() != state.key:
@@ -426,8 +428,11 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 state = self._by_key.get((topic.topic if self._by_name else topic.topic_id, data.partition_index))
-                partition = None if state is None else self._current(state, self._session.asked(state.key))
-                if state is None or partition is None:
+                if state is None:
+                    continue
+                partition = self._current(state, self._session.asked(state.key))
+                if partition is None:
+                    self._not_taken(data.records)
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     out_of_range.append((state, state.wanted))
@@ -443,6 +448,14 @@ class ReplicaFetcher:
         if asked is None or state.wanted is not asked or self.states.get(state.topic_partition) is not state:
             return None
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
+
+    def _not_taken(self, records: Records) -> None:
+        """An answer came for what is wanted otherwise by now (in another epoch, from another log start).
+
+        Records come again. A high watermark does not, which a session tells once: one begins anew to hear it.
+        """
+        if not records:
+            self._session.lost()
 
     def _guarded(self, state: FetchState, step: Callable[..., None], *arguments: Any) -> None:
         """One step for one partition, whose failure is that partition's alone."""

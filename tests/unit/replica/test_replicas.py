@@ -25,7 +25,7 @@ from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Bytes, Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.frames import decode_request_header, encode_response
-from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
@@ -280,6 +280,52 @@ def test_a_partition_that_a_follower_has_all_of_rests_until_it_moves(tmp_path: P
         assert one.partition.progress[2].last_caught_up_ms > rested_ms, "it was caught up all the while"
 
     play(tmp_path, story, ImpatientPeer)
+
+
+class SlowTeller(ImpatientPeer):
+    """Its first answer that has a high watermark to tell, and no records, is a while on its way."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.told = asyncio.Event()
+        self.arrives = asyncio.Event()
+
+    async def answer(self, request: Any, version: int) -> Any:
+        answer = await super().answer(request, version)
+        if isinstance(answer, FetchResponse) and any(
+            each.high_watermark > 0 and not each.records for topic in answer.responses for each in topic.partitions
+        ):
+            self.told.set()
+            await self.arrives.wait()
+        return answer
+
+
+def a_new_epoch(one: Peer, two: Peer) -> None:
+    for peer in (one, two):
+        peer.leads(1, 1, (1, 2))
+
+
+def another_log_start(one: Peer, two: Peer) -> None:
+    two.replicas.fetchers.log_start_moved(TOPIC_PARTITION)
+
+
+@pytest.mark.parametrize("comes", [a_new_epoch, another_log_start])
+def test_a_high_watermark_that_is_told_while_something_else_is_wanted_is_told_again(
+    tmp_path: Path, comes: Callable[[Peer, Peer], None]
+) -> None:
+    """A session tells it once: a follower that did not take the answer stayed behind until the next record."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert isinstance(one, SlowTeller)
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        await one.append(b"x")
+        await one.told.wait()
+        comes(one, two)
+        one.arrives.set()
+        await until(lambda: two.partition.local_log().high_watermark == 1)
+
+    play(tmp_path, story, SlowTeller)
 
 
 def test_a_leader_that_lets_a_follower_rest_hears_of_its_new_registration(tmp_path: Path) -> None:
