@@ -47,6 +47,8 @@ GROUP: Final = "readers"
 WRITERS: Final = 3
 TELLERS: Final = 2
 RECOVERY_S: Final = 120.0
+BATCH_BYTES: Final = 400
+"""A batch has fewer keys than the cleaner's map has room for: else its log could not be cleaned, and rightly so."""
 PIECE_BYTES: Final = 4_096
 """A pass pauses as often as over a log thirty times as large."""
 CONFIG: Final = {
@@ -203,7 +205,9 @@ class _Run:
         """Values and tombstones of keys. One writer does not wait for followers: logs grow where nothing is stable."""
         loop, chance = self.world.loop, Chance(self.seed, name)
         acks = 1 if name == "writer-0" else -1
-        producer = Producer(cluster, acks=acks, idempotent=acks == -1, linger_ms=2, delivery_timeout_ms=300_000)
+        producer = Producer(
+            cluster, acks=acks, idempotent=acks == -1, linger_ms=2, batch_bytes=BATCH_BYTES, delivery_timeout_ms=300_000
+        )
         ends_ns = loop.now_ns + round(self.length_s * NS)
         number = 0
         while loop.now_ns < ends_ns:

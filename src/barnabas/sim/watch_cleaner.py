@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from barnabas.log.log import Log
 from barnabas.log.segment import Segment
+from barnabas.replica.partition import Partition
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World
 from barnabas.wire.records import Record, batches, records_of
@@ -46,7 +47,8 @@ class CleanerWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self.written: dict[str, dict[int, Written]] = {}
-        """By partition and offset; of what was written twice, what the later leader wrote."""
+        """By partition and offset; of what was written twice, what the later leader wrote, or had when it began to
+        lead: it may not have been told of anything by the one before it, and hold what an earlier one wrote."""
         self.swaps = 0
         self.taken = 0
         """Records that a swap took out of a log."""
@@ -56,6 +58,7 @@ class CleanerWatch:
         """When a pass on any node first went by a tombstone and left it."""
         probes.around(Log, "opening", self._around_opening)
         probes.around(Log, "append_as_leader", self._around_append)
+        probes.around(Partition, "make_leader", self._around_make_leader)
         probes.around(Log, "replace_segments", self._around_replace)
 
     # The model
@@ -71,6 +74,20 @@ class CleanerWatch:
             return info
 
         return append_as_leader
+
+    def _around_make_leader(self, original: Any) -> Any:
+        def make_leader(partition: Partition, *arguments: Any) -> Any:
+            before = partition.leader_epoch
+            new_leader = original(partition, *arguments)
+            if new_leader or partition.leader_epoch != before:
+                log = partition.local_log()
+                for segment in log.segments:
+                    for batch in segment.batches():
+                        if batch.last_offset >= log.high_watermark:
+                            self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
+            return new_leader
+
+        return make_leader
 
     def _note(self, partition: str, epoch: int, data: bytes) -> None:
         written = self.written.setdefault(partition, {})
