@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.sim.compaction import run_compaction
 
-SEEDS = range(int(os.environ.get("COMPACTION_SEEDS", "1")))
+SEEDS = range(int(os.environ.get("COMPACTION_SEEDS", "10")))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

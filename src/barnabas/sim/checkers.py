@@ -148,9 +148,22 @@ class Checkers:
                     return False
         return True
 
+    def high_watermarks_told(self) -> bool:
+        """Every replica has the high watermark of its leader: a follower answers consumers of its rack up to there."""
+        known: dict[TopicPartition, int] = {}
+        for broker in self.world.brokers.values():
+            for partition in broker.replicas.partitions:
+                if partition.log is None:
+                    return False
+                high_watermark = partition.log.high_watermark
+                if known.setdefault(partition.topic_partition, high_watermark) != high_watermark:
+                    return False
+        return True
+
     # At the end
 
     async def judge(self, world: World, workload: Workload) -> None:
+        await world.until(self.high_watermarks_told, "every follower's high watermark before anything is new")
         await self._everything_works(world)
         workload.stopping = True
         for each in workload.consumers:
