@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import apache
 import pytest
-from cluster import BARNABAS, until
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from in_apaches_place import our_broker
 
 pytestmark = [
     pytest.mark.apache,
@@ -28,31 +26,6 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "zookeeper.session.timeout.ms": "3000",
 }
-
-
-@contextlib.contextmanager
-def our_broker(kafka: apache.ApacheCluster) -> Iterator[None]:
-    """Ours in the place of Apache's: its configuration file, its log directory, its port."""
-    directory = kafka.directory / "broker-0"
-    with open(directory / "ours.log", "ab") as out:
-        broker = subprocess.Popen([*BARNABAS, "broker", str(directory / "server.properties")], stdout=out, stderr=out)
-    try:
-        until(lambda: answers(kafka), "our broker answers")
-        yield
-        broker.terminate()
-        assert broker.wait(30) == 0
-    finally:
-        if broker.poll() is None:
-            broker.kill()
-            broker.wait()
-
-
-def answers(kafka: apache.ApacheCluster) -> bool:
-    try:
-        brokers, controller = apache.cluster_view("127.0.0.1", kafka.ports[0])
-    except OSError:
-        return False
-    return 0 in brokers and controller == 0
 
 
 def producer(bootstrap: str) -> Producer:

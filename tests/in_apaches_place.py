@@ -1,0 +1,36 @@
+"""Our broker in the place of one of Apache Kafka: its configuration file, its log directory, its port."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+
+import apache
+from cluster import BARNABAS, until
+
+
+@contextlib.contextmanager
+def our_broker(kafka: apache.ApacheCluster, *, clean: bool = True) -> Iterator[None]:
+    """In the place of broker 0, which is down; leaves it by SIGTERM, or by kill -9 where it is not `clean`."""
+    directory = kafka.directory / "broker-0"
+    with open(directory / "ours.log", "ab") as out:
+        broker = subprocess.Popen([*BARNABAS, "broker", str(directory / "server.properties")], stdout=out, stderr=out)
+    try:
+        until(lambda: _answers(kafka), "our broker answers")
+        yield
+        if clean:
+            broker.terminate()
+            assert broker.wait(30) == 0
+    finally:
+        if broker.poll() is None:
+            broker.kill()
+            broker.wait()
+
+
+def _answers(kafka: apache.ApacheCluster) -> bool:
+    try:
+        brokers, controller = apache.cluster_view("127.0.0.1", kafka.ports[0])
+    except OSError:
+        return False
+    return 0 in brokers and controller == 0
