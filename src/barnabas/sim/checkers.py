@@ -12,7 +12,7 @@ from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
@@ -149,14 +149,17 @@ class Checkers:
         return True
 
     def high_watermarks_told(self) -> bool:
-        """Every replica has the high watermark of its leader: a follower answers consumers of its rack up to there."""
-        known: dict[TopicPartition, int] = {}
+        """Every replica has the high watermark of its leader: a follower answers consumers of its rack up to there.
+
+        A replica of an earlier topic of that name, of which nobody relieved its broker, has no leader any more.
+        """
+        known: dict[tuple[TopicPartition, Uuid], int] = {}
         for broker in self.world.brokers.values():
             for partition in broker.replicas.partitions:
                 if partition.log is None:
                     return False
                 high_watermark = partition.log.high_watermark
-                if known.setdefault(partition.topic_partition, high_watermark) != high_watermark:
+                if known.setdefault((partition.topic_partition, partition.topic_id), high_watermark) != high_watermark:
                     return False
         return True
 
