@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import threading
 from collections.abc import Iterator
 
 import apache
 from cluster import BARNABAS, until
+from kazoo.client import KazooClient
 
 
 @contextlib.contextmanager
@@ -34,3 +36,16 @@ def _answers(kafka: apache.ApacheCluster) -> bool:
     except OSError:
         return False
     return 0 in brokers and controller == 0
+
+
+def wait_until_unregistered(zookeeper: str, broker: int) -> None:
+    """A killed broker's registration lasts as long as its session."""
+    gone = threading.Event()
+    client = KazooClient(zookeeper)
+    client.start()
+    try:
+        if client.exists(f"/brokers/ids/{broker}", watch=lambda event: gone.set()) is not None:
+            assert gone.wait(30)
+    finally:
+        client.stop()
+        client.close()

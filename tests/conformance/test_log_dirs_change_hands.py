@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,8 +11,7 @@ import apache
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from in_apaches_place import our_broker
-from kazoo.client import KazooClient
+from in_apaches_place import our_broker, wait_until_unregistered
 
 pytestmark = pytest.mark.apache
 
@@ -118,19 +116,6 @@ class Told:
         return found
 
 
-def until_unregistered(zookeeper: str) -> None:
-    """Apache's broker does not start while the registration of one that was killed is there."""
-    gone = threading.Event()
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
-        if client.exists("/brokers/ids/0", watch=lambda event: gone.set()) is not None:
-            assert gone.wait(30)
-    finally:
-        client.stop()
-        client.close()
-
-
 @pytest.mark.parametrize("clean", [True, False], ids=["clean-stop", "kill-9"])
 def test_a_hundred_partitions_change_hands_and_every_record_is_there(tmp_path: Path, clean: bool) -> None:
     with apache.ApacheCluster(tmp_path, 1, config=CONFIG) as kafka:
@@ -151,7 +136,7 @@ def test_a_hundred_partitions_change_hands_and_every_record_is_there(tmp_path: P
                 told.read()
                 told.write(f"Barnabas after {owner}")
                 told.read()
-            until_unregistered(kafka.zookeeper)
+            wait_until_unregistered(kafka.zookeeper, 0)
             kafka.start(0)
             told.read()
         assert len(told._messages(SETTINGS, 1)) < told.settings_written, "nothing was compacted"

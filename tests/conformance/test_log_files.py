@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 from pathlib import Path
 
 import apache
 import pytest
-from kazoo.client import KazooClient
+from in_apaches_place import wait_until_unregistered
 
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.log_dirs import LogDirs
@@ -143,19 +142,6 @@ def our_log_dirs(directory: Path) -> LogDirs:
     log_dirs = LogDirs(RUNTIME, broker_config({"log.dirs": str(directory), "broker.id": "0"}))
     asyncio.run(log_dirs.load())
     return log_dirs
-
-
-def wait_until_unregistered(zookeeper: str, broker: int) -> None:
-    """A killed broker's registration lasts as long as its session."""
-    gone = threading.Event()
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
-        if client.exists(f"/brokers/ids/{broker}", watch=lambda event: gone.set()) is not None:
-            assert gone.wait(30)
-    finally:
-        client.stop()
-        client.close()
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean-stop", "kill-9"])
