@@ -12,7 +12,7 @@ from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
@@ -22,7 +22,7 @@ from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History, Workload
-from barnabas.sim.world import World
+from barnabas.sim.world import World, broker_name
 from barnabas.zk.errors import NoNode
 
 Place = tuple[str, int]
@@ -151,17 +151,19 @@ class Checkers:
     def high_watermarks_told(self) -> bool:
         """Every replica has the high watermark of its leader: a follower answers consumers of its rack up to there.
 
-        A replica of an earlier topic of that name, of which nobody relieved its broker, has no leader any more.
+        Only of those assigned: where a StopReplica was lost with its controller, a broker keeps its replica.
         """
-        known: dict[tuple[TopicPartition, Uuid], int] = {}
-        for broker in self.world.brokers.values():
-            for partition in broker.replicas.partitions:
-                if partition.log is None:
-                    return False
-                high_watermark = partition.log.high_watermark
-                if known.setdefault((partition.topic_partition, partition.topic_id), high_watermark) != high_watermark:
+        for topic, partitions in self.topics().items():
+            for number, replicas in partitions.items():
+                told = {self._high_watermark(broker_id, TopicPartition(topic, number)) for broker_id in replicas}
+                if len(told) > 1 or None in told:
                     return False
         return True
+
+    def _high_watermark(self, broker_id: int, topic_partition: TopicPartition) -> int | None:
+        broker = self.world.brokers.get(broker_name(broker_id))  # not there while it starts again
+        partition = broker and broker.replicas.partition(topic_partition)
+        return partition.log.high_watermark if partition and partition.log else None
 
     # At the end
 
