@@ -71,6 +71,9 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(260480, "all", id="a topic that was made anew found the high watermark of the one before"),
         pytest.param(310433, "all", id="a leader took a replica back that was taken out of its ISR"),
         pytest.param(401019, "all", id="a consumer kept what it had read while it waited for metadata"),
+        pytest.param(
+            421805, "all", id="a follower was told the high watermark with what it had to cut, and never again"
+        ),
         pytest.param(402645, "all", id="the checkpoint of one failing directory kept a broker from shutting down"),
         pytest.param(402981, "all", id="a broker left that still led a topic which was being deleted"),
         pytest.param(406276, "all", id="a follower had led in an epoch whose beginning it had lost with the power"),

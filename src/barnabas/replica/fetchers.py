@@ -428,10 +428,8 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 state = self._by_key.get((topic.topic if self._by_name else topic.topic_id, data.partition_index))
-                if state is None:
-                    continue
-                partition = self._current(state, self._session.asked(state.key))
-                if partition is None:
+                partition = None if state is None else self._current(state, self._session.asked(state.key))
+                if state is None or partition is None:
                     self._not_taken(data.records)
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -450,7 +448,7 @@ class ReplicaFetcher:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
 
     def _not_taken(self, records: Records) -> None:
-        """An answer came for what is wanted otherwise by now (in another epoch, from another log start).
+        """An answer came for what is wanted otherwise by now (in another epoch, from another log start) or not at all.
 
         Records come again. A high watermark does not, which a session tells once: one begins anew to hear it.
         """
@@ -507,6 +505,7 @@ class ReplicaFetcher:
             else:
                 log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
             self._restart(state, log)
+            self._session.lost()  # what this answer told of the high watermark did not hold for what was cut
             return
         records = data.records
         if isinstance(records, list):

@@ -328,6 +328,46 @@ def test_a_high_watermark_that_is_told_while_something_else_is_wanted_is_told_ag
     play(tmp_path, story, SlowTeller)
 
 
+def test_a_high_watermark_that_is_told_while_nothing_is_wanted_is_told_again(tmp_path: Path) -> None:
+    """With nothing else to follow, no request tells the leader to forget the partition before it is wanted again."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert isinstance(one, SlowTeller)
+        for peer in (one, two):
+            peer.leads(1, 0, (1, 2, 3), (1, 2, 3))
+        await one.append(b"x", acks=1)
+        await until(lambda: two.end == 1 and one.requests[-1].topics == [])
+        third = FetchParams(3, -1, 0, 0, 1 << 20, FetchIsolation.LOG_END)
+        await one.replicas.fetch(third, [(KEY, FetchRequest.FetchPartition(0, 0, 1, 0, 0, 1 << 20))])
+        await one.told.wait()
+        two.replicas.fetchers.remove(TOPIC_PARTITION)
+        one.arrives.set()
+        for _ in range(100):  # the answer is looked at, and the fetcher has nothing to do
+            await asyncio.sleep(0)
+        two.replicas.fetchers.add(two.partition)
+        await until(lambda: two.partition.local_log().high_watermark == 1)
+
+    play(tmp_path, story, SlowTeller)
+
+
+def test_a_high_watermark_that_is_told_with_the_diverging_epoch_is_told_again(tmp_path: Path) -> None:
+    """Before the follower has cut its log it cannot take it, and afterwards there may be nothing left to fetch."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        await one.append(b"both")
+        two.leads(2, 0, (1, 2))
+        await two.append(b"both", acks=1)
+        two.leads(2, 1, (1, 2))
+        await two.append(b"only", acks=1)
+        one.leads(1, 2, (1,))
+        two.leads(1, 2, (1,))
+        await until(lambda: two.end == 1)
+        await until(lambda: two.partition.local_log().high_watermark == 1)
+
+    play(tmp_path, story, ImpatientPeer)
+
+
 def test_a_leader_that_lets_a_follower_rest_hears_of_its_new_registration(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
