@@ -74,6 +74,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
         pytest.param(
             421805, "all", id="a follower was told the high watermark with what it had to cut, and never again"
         ),
+        pytest.param(422638, "all", id="a coordinator that was killed wrote what its lagging front end had postponed"),
         pytest.param(402645, "all", id="the checkpoint of one failing directory kept a broker from shutting down"),
         pytest.param(402981, "all", id="a broker left that still led a topic which was being deleted"),
         pytest.param(406276, "all", id="a follower had led in an epoch whose beginning it had lost with the power"),

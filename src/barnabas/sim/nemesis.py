@@ -531,7 +531,8 @@ class Nemesis:
 
     def _zk_stale(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         coordinator, node = self.world.coordinator, self._node(action)
-        if coordinator is None or not node or not self.world.nodes[ZOOKEEPER].alive:
+        process = self.world.nodes[ZOOKEEPER].process
+        if coordinator is None or not node or process is None or not process.alive:
             return None
         before = coordinator.struck["zk-stale"]
         coordinator.fall_behind(node, _number(action, "lag_ns", 500 * MS) // MS)
@@ -539,7 +540,8 @@ class Nemesis:
         def undo() -> None:
             for link in self.world.links_to_zookeeper(node):
                 link.clear_ns = max(link.clear_ns, self.world.loop.now_ns)  # only now can it hear what it missed
-            coordinator.catch_up(node)
+            if process.alive:  # else its front end, and what that had yet to do, ended with it
+                coordinator.catch_up(node)
             self.world.struck("zk-stale", min(1, coordinator.struck["zk-stale"] - before))
 
         return undo
