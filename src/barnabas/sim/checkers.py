@@ -151,7 +151,8 @@ class Checkers:
     def high_watermarks_told(self) -> bool:
         """Every replica has the high watermark of its leader: a follower answers consumers of its rack up to there.
 
-        Only of those assigned: where a StopReplica was lost with its controller, a broker keeps its replica.
+        Only of those assigned: a broker that had no session when its replica was moved away, or whose StopReplica was
+        lost with the controller, keeps it.
         """
         for topic, partitions in self.topics().items():
             for number, replicas in partitions.items():
