@@ -221,6 +221,25 @@ class ImpatientPeer(Peer):
     fetch_wait_max_ms = 20
 
 
+class Hesitant(Peer):
+    """Keeps the answers before which it `hesitates` to itself until it is told to give them."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    def hesitates(self, answer: Any) -> bool:
+        raise NotImplementedError
+
+    async def answer(self, request: Any, version: int) -> Any:
+        answer = await super().answer(request, version)
+        if self.hesitates(answer):
+            self.asked.set()
+            await self.answers.wait()
+        return answer
+
+
 class SippingPeer(Peer):
     """Its fetches bring one batch each."""
 
@@ -282,22 +301,13 @@ def test_a_partition_that_a_follower_has_all_of_rests_until_it_moves(tmp_path: P
     play(tmp_path, story, ImpatientPeer)
 
 
-class SlowTeller(ImpatientPeer):
-    """Its first answer that has a high watermark to tell, and no records, is a while on its way."""
+class SlowTeller(Hesitant, ImpatientPeer):
+    """Hesitates to tell a high watermark without records."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.told = asyncio.Event()
-        self.arrives = asyncio.Event()
-
-    async def answer(self, request: Any, version: int) -> Any:
-        answer = await super().answer(request, version)
-        if isinstance(answer, FetchResponse) and any(
+    def hesitates(self, answer: Any) -> bool:
+        return isinstance(answer, FetchResponse) and any(
             each.high_watermark > 0 and not each.records for topic in answer.responses for each in topic.partitions
-        ):
-            self.told.set()
-            await self.arrives.wait()
-        return answer
+        )
 
 
 def a_new_epoch(one: Peer, two: Peer) -> None:
@@ -320,9 +330,9 @@ def test_a_high_watermark_that_is_told_while_something_else_is_wanted_is_told_ag
         one.leads(1, 0, (1, 2))
         two.leads(1, 0, (1, 2))
         await one.append(b"x")
-        await one.told.wait()
+        await one.asked.wait()
         comes(one, two)
-        one.arrives.set()
+        one.answers.set()
         await until(lambda: two.partition.local_log().high_watermark == 1)
 
     play(tmp_path, story, SlowTeller)
@@ -339,9 +349,9 @@ def test_a_high_watermark_that_is_told_while_nothing_is_wanted_is_told_again(tmp
         await until(lambda: two.end == 1 and one.requests[-1].topics == [])
         third = FetchParams(3, -1, 0, 0, 1 << 20, FetchIsolation.LOG_END)
         await one.replicas.fetch(third, [(KEY, FetchRequest.FetchPartition(0, 0, 1, 0, 0, 1 << 20))])
-        await one.told.wait()
+        await one.asked.wait()
         two.replicas.fetchers.remove(TOPIC_PARTITION)
-        one.arrives.set()
+        one.answers.set()
         for _ in range(100):  # the answer is looked at, and the fetcher has nothing to do
             await asyncio.sleep(0)
         two.replicas.fetchers.add(two.partition)

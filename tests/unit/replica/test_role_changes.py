@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from lone_broker import Broker
 from replica_worlds import TOPIC_ID, Node, state
-from test_replicas import TOPIC_PARTITION, Peer, play
+from test_replicas import TOPIC_PARTITION, Hesitant, Peer, play
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import LEADER_DURING_DELETE, Uuid
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from barnabas.wire.messages.list_offsets import ListOffsetsRequest
+from barnabas.wire.messages.list_offsets import ListOffsetsResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 
@@ -53,20 +53,9 @@ def test_b20_a_replica_that_is_assigned_no_more_counts_no_more(tmp_path: Path) -
     assert node.log.high_watermark == 1
 
 
-class Hesitant(Peer):
-    """Keeps the first question for offsets to itself until it is told to answer."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.asked = asyncio.Event()
-        self.answers = asyncio.Event()
-
-    async def answer(self, request: Any, version: int) -> Any:
-        answered = await super().answer(request, version)
-        if isinstance(request, ListOffsetsRequest):
-            self.asked.set()
-            await self.answers.wait()
-        return answered
+class HesitantAboutOffsets(Hesitant):
+    def hesitates(self, answer: Any) -> bool:
+        return isinstance(answer, ListOffsetsResponse)
 
 
 def follows_another_partition(peer: Peer) -> None:
@@ -98,7 +87,7 @@ def test_b21_a_late_answer_cuts_nothing_of_what_this_broker_leads_by_now(tmp_pat
         log = two.partition.local_log()
         assert (log.log_start_offset, log.log_end_offset) == (0, 2)
 
-    play(tmp_path, story, Hesitant)
+    play(tmp_path, story, HesitantAboutOffsets)
 
 
 def test_a_log_whose_topic_was_made_anew_while_its_broker_was_away_is_set_aside(tmp_path: Path) -> None:
