@@ -494,7 +494,8 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """No answer came. Whether the leader took the request is unknown: the next one closes and begins anew."""
+        """No answer came, or what one told could not be used, which the leader does not know: the next request closes
+        the session and begins anew."""
         self._epoch = INITIAL_EPOCH
 
     def reset(self) -> None:
