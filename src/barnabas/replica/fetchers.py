@@ -530,9 +530,11 @@ class ReplicaFetcher:
         state.lag = high_watermark - state.fetch_offset if high_watermark > state.fetch_offset else 0
         if moved or records:
             self._follower.follower_advanced(partition, moved)
-        if records and self._follower.is_held_back(partition, len(records), state.lag):
-            self._pause(state)
-            return
+        if records:
+            if self._follower.is_held_back(partition, len(records), state.lag):
+                self._pause(state)
+                return
+            self._runtime.network.expect_soon()
         asked = state.wanted
         assert asked is not None, f"{state} was checked"
         if state.last_fetched_epoch != asked.last_fetched_epoch or log.log_start_offset != asked.log_start_offset:

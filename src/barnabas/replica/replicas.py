@@ -43,7 +43,7 @@ from barnabas.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
-from barnabas.replica.purgatory import Purgatory
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Bytes, Runtime, Tasks
@@ -524,7 +524,15 @@ class Replicas:
         pending = [each for each in results if each.pending]
         if pending:
             operation = DelayedProduce(pending, self.partition_or_error)
+            self._runtime.network.expect_soon()
             await self.delayed_produce.wait(operation, operation.keys, timeout_ms)
+
+    def await_followers(
+        self, operation: DelayedOperation[TopicPartition], keys: tuple[TopicPartition, ...], timeout_ms: int
+    ) -> None:
+        """Keeps a produce that is appended until the followers have it too: they ask for more as soon as they do."""
+        self.delayed_produce.watch(operation, keys, timeout_ms)
+        self._runtime.network.expect_soon()
 
     async def append_records(
         self,

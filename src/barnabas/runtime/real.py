@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Bytes, Runtime
+from barnabas.runtime.polling import Polling
 from barnabas.runtime.story import within
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -213,7 +214,10 @@ class RealListener:
 
 
 class RealNetwork:
-    __slots__ = ()
+    __slots__ = ("_polling",)
+
+    def __init__(self) -> None:
+        self._polling = Polling()
 
     async def listen(
         self,
@@ -247,6 +251,9 @@ class RealNetwork:
             return connecting.result()[1]
         finally:
             connecting.cancel()
+
+    def expect_soon(self) -> None:
+        self._polling.expect()
 
 
 class RealEntropy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Bytes, Tasks
-from barnabas.runtime.real import real_runtime
+from barnabas.runtime.real import RealNetwork, real_runtime
 from barnabas.wire.frames import decode_request_header, encode_response
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -87,6 +88,15 @@ class Controller:
             asyncio.get_running_loop().call_soon(answered, granted)
 
 
+class CountingNetwork(RealNetwork):
+    def __init__(self) -> None:
+        super().__init__()
+        self.expectations = 0
+
+    def expect_soon(self) -> None:
+        self.expectations += 1
+
+
 class Peer:
     """One broker without its sockets."""
 
@@ -108,7 +118,9 @@ class Peer:
         )
         self.failures: list[BaseException] = []
         self.tasks = Tasks(lambda name, error: self.failures.append(error))
-        self.log_dirs = LogDirs(real_runtime(), config)
+        self.network = CountingNetwork()
+        runtime = replace(real_runtime(), network=self.network)
+        self.log_dirs = LogDirs(runtime, config)
         self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic_values))
         self.metadata = MetadataCache()
         self.metadata.update(
@@ -124,7 +136,7 @@ class Peer:
         self.controller = Controller()
         self.broker_epoch = 100 + broker_id
         self.replicas = Replicas(
-            real_runtime(),
+            runtime,
             broker_id,
             config,
             self.log_dirs,
@@ -280,6 +292,22 @@ def test_acks_all_is_answered_when_the_follower_has_the_records(tmp_path: Path) 
         assert len(one.requests) == 2, "one long poll that the append answered, one that commits and waits"
 
     play(tmp_path, story)
+
+
+def test_whoever_waits_for_a_record_to_be_handed_on_expects_it_soon(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        for peer in (one, two):
+            peer.leads(1, 0, (1, 2))
+        await one.append(b"x", acks=1)
+        await until(lambda: two.end == 1)
+        assert (one.network.expectations, two.network.expectations) == (0, 1)
+        await one.append(b"y")
+        assert (one.network.expectations, two.network.expectations) == (1, 2)
+        asked = len(one.requests)
+        await until(lambda: len(one.requests) > asked + 3)
+        assert (one.network.expectations, two.network.expectations) == (1, 2), "nobody does where nothing moves"
+
+    play(tmp_path, story, ImpatientPeer)
 
 
 def test_a_partition_that_a_follower_has_all_of_rests_until_it_moves(tmp_path: Path) -> None:
