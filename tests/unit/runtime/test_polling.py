@@ -90,13 +90,19 @@ def test_a_process_that_stood_still_looks_again_soon() -> None:
 
 
 def test_the_loop_does_whatever_else_is_to_be_done_while_it_looks() -> None:
-    async def run() -> int:
+    async def run() -> list[int]:
         core = Core()
-        done = []
-        core.polling.expect()
-        for at in range(5):
-            asyncio.get_running_loop().call_soon(done.append, at)
-        await core.looks()
-        return len(done)
+        loop = asyncio.get_running_loop()
+        looks_before: list[int] = []
 
-    assert asyncio.run(run()) == 5
+        def something_else() -> None:
+            looks_before.append(core.given_away)
+            if len(looks_before) < 5:
+                loop.call_soon(something_else)
+
+        core.polling.expect()
+        loop.call_soon(something_else)
+        await core.looks()
+        return looks_before
+
+    assert asyncio.run(run()) == [1, 2, 3, 4, 5]
