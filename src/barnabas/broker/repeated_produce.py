@@ -217,7 +217,7 @@ class RepeatedProduces:
                 appended = Appended(topic_partition).at(partition, info, pending=True)
                 waiting = _Replicated(broker, connection, envelope, version, correlation_id, appended)
                 waiting.unanswered = connection.wait_for(waiting, settled=True)
-                broker.replicas.await_followers(waiting, (topic_partition,), envelope.request.timeout_ms)
+                broker.replicas.delayed_produce.watch(waiting, (topic_partition,), envelope.request.timeout_ms)
                 return b""
         elif acks == 0:
             return b""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
@@ -67,9 +67,10 @@ class DelayedOperation(Generic[K]):
 
 
 class Purgatory(Generic[K]):
-    """Holds the operations of one kind."""
+    """Holds the operations of one kind. `on_wait` is called whenever one begins to wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_wait: Callable[[], None] | None = None) -> None:
+        self._on_wait = on_wait
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
         self._waiting: dict[float, dict[DelayedOperation[K], float]] = {}
         """By the length of their timeouts: when whose time is up, in that order."""
@@ -115,6 +116,8 @@ class Purgatory(Generic[K]):
                 self._set_timer(loop)
         peers[operation] = at
         operation._peers = peers
+        if self._on_wait is not None:
+            self._on_wait()
 
     async def wait(self, operation: DelayedOperation[K], keys: Iterable[K], timeout_ms: float) -> None:
         """Returns when `operation` is complete. A caller that is cancelled takes its operation out."""

@@ -43,7 +43,7 @@ from barnabas.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition, PartitionState, ProposedIsr
-from barnabas.replica.purgatory import DelayedOperation, Purgatory
+from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Bytes, Runtime, Tasks
@@ -110,7 +110,8 @@ class Replicas:
         self._high_watermarks = HighWatermarkCheckpoints(log_dirs, self.log_dir_failed)
         self._had_leader_and_isr = False
         self._shutting_down = False
-        self.delayed_produce: Purgatory[TopicPartition] = Purgatory()
+        # The followers ask for more as soon as they have what a produce waits for.
+        self.delayed_produce: Purgatory[TopicPartition] = Purgatory(on_wait=runtime.network.expect_soon)
         self.follower_fetches: Purgatory[FetchKey] = Purgatory()
         self.consumer_fetches: Purgatory[FetchKey] = Purgatory()
         self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
@@ -524,15 +525,7 @@ class Replicas:
         pending = [each for each in results if each.pending]
         if pending:
             operation = DelayedProduce(pending, self.partition_or_error)
-            self._runtime.network.expect_soon()
             await self.delayed_produce.wait(operation, operation.keys, timeout_ms)
-
-    def await_followers(
-        self, operation: DelayedOperation[TopicPartition], keys: tuple[TopicPartition, ...], timeout_ms: int
-    ) -> None:
-        """Keeps a produce that is appended until the followers have it too: they ask for more as soon as they do."""
-        self.delayed_produce.watch(operation, keys, timeout_ms)
-        self._runtime.network.expect_soon()
 
     async def append_records(
         self,
