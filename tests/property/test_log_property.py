@@ -112,12 +112,15 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(self.batches) - 1))
         offset, values, _ = self.batches[at]
-        self.log.truncate_to(data.draw(st.integers(offset, offset + len(values) - 1)), now_ms=NOW)
+        target = data.draw(st.integers(offset, offset + len(values) - 1))
+        # Where a batch began that is deleted with its segment, the log does not know any more.
+        end = target if target < self.log.segments[0].base_offset else offset
+        self.log.truncate_to(target, now_ms=NOW)
         self.batches = [each for each in self.batches if each[0] < offset]
-        self.end = offset
-        self.start = min(self.start, offset)
-        self.high_watermark = min(self.high_watermark, offset)
-        self.flushed = min(self.flushed, offset)
+        self.end = end
+        self.start = min(self.start, end)
+        self.high_watermark = min(self.high_watermark, end)
+        self.flushed = min(self.flushed, end)
         self.sequence = self.log.producers.entries[9].last_sequence + 1 if 9 in self.log.producers.entries else 0
 
     @rule(part=st.floats(0, 1))
