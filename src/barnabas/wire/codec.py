@@ -17,6 +17,9 @@ inlined where they are used; fields that the version does not have become their 
 No decoder reads behind `end`, which is the buffer's own: fixed widths are checked by ``struct``, every length before
 it is used, and an array's by the least number of bytes that many elements take. What is malformed raises WireError,
 or one of ``message.BAD_INPUT`` that becomes it.
+
+Each has a second form, for messages that may be long: a generator that yields behind every `TURN` elements, so that its
+caller can let others go on, and that decodes no more elements than its last argument allows.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from typing import Any, Final, NoReturn
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire import varint
 from barnabas.wire.errors import UnsupportedVersionError, WireError
-from barnabas.wire.message import Decoder, Encoder, Message, TaggedFields
+from barnabas.wire.message import Decoder, DecoderInTurns, Encoder, EncoderInTurns, Message, TaggedFields
 from barnabas.wire.schema import Field, MessageSchema, Struct, message_schema
 
 FORMATS: Final = {
@@ -44,6 +47,14 @@ FORMATS: Final = {
     "uuid": "16s",
 }
 STRING_LENGTH_MAX: Final = 0x7FFF
+TAGGED_FIELDS_MAX: Final = 1000
+"""Of one struct; no schema has ten."""
+TURN: Final = 256
+"""How many elements of arrays the generators read or write between two yields."""
+TURN_BYTES: Final = 256 * 1024
+"""And how many bytes of an answer, where its elements are long."""
+NUMBERS_IN_AN_ELEMENT: Final = 4
+"""So many numbers of an array of numbers cost the memory and the time of one other element."""
 SMALL_ARRAY: Final = 16
 """Arrays of numbers up to this long have a ready ``struct.Struct``."""
 
@@ -96,6 +107,10 @@ def _bad_tag(field: str, size: int, used: int) -> NoReturn:
     raise WireError(f"tagged field {field} says it has {size} bytes and has {used}")
 
 
+def _too_many(field: str, count: int) -> NoReturn:
+    raise WireError(f"{field} has {count} elements, more than are left of those that a request of its size may have")
+
+
 def _unsupported(message: str, field: str, version: int) -> NoReturn:
     raise UnsupportedVersionError(f"{message} v{version} cannot carry {field}, which is set")
 
@@ -109,6 +124,8 @@ def _unknown_tagged(buffer: bytes | bytearray, offset: int, first: int) -> tuple
     count, end = first, len(buffer)
     if first > 127:
         count, offset = varint.read_rest(buffer, offset, first)
+    if count > TAGGED_FIELDS_MAX:
+        _too_many("tagged fields", count)
     if count * 2 > end - offset:
         _bad_length("tagged fields", count * 2, end - offset)
     fields = []
@@ -137,9 +154,10 @@ def _write_tagged(buffer: bytearray, known: list[tuple[int, bytearray]], unknown
 class _Source:
     """A function being written."""
 
-    def __init__(self, schema: MessageSchema, cls: type[Message], version: int) -> None:
+    def __init__(self, schema: MessageSchema, cls: type[Message], version: int, *, in_turns: bool = False) -> None:
         self.schema = schema
         self.version = version
+        self.in_turns = in_turns
         self.flexible = version in schema.flexible
         self.lines: list[str] = []
         self.depth = 1
@@ -153,6 +171,7 @@ class _Source:
             "Uuid": Uuid,
             "ZERO_UUID": ZERO_UUID,
             "bad_length": _bad_length,
+            "too_many": _too_many,
             "bad_tag": _bad_tag,
             "unknown_tagged": _unknown_tagged,
             "unsupported": _unsupported,
@@ -169,6 +188,19 @@ class _Source:
 
     def add(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
+
+    def take_turns(self, *, written: bool = False) -> None:
+        """At the beginning of a loop's body."""
+        if self.in_turns:
+            self.add("t += 1")
+            if written:
+                self.add(f"if t >= {TURN} or len(w) >= turn:")
+                self.add(f"    t, turn = 0, len(w) + {TURN_BYTES}")
+                self.add("    yield len(w)")
+            else:
+                self.add(f"if t >= {TURN}:")
+                self.add("    t = 0")
+                self.add("    yield")
 
     def name(self, prefix: str) -> str:
         self.names += 1
@@ -267,6 +299,11 @@ class _DecoderSource(_Source):
             self.flush()
         return name
 
+    def spend(self, count: str, field: str) -> None:
+        if self.in_turns:
+            self.add(f"left -= {count}")
+            self.add(f'if left < 0: too_many("{field}", {count})')
+
     def value(self, field: Field, target: str, nullable: bool) -> None:
         """Reads one value, an element if the field is an array, into `target`."""
         match field.type:
@@ -328,6 +365,8 @@ class _DecoderSource(_Source):
         needed = count if size == 1 else f"{count} * {size}"
         limits = ([] if nullable else [f"{count} < 0"]) + [f"{needed} > end - o"]
         self.add(f'if {" or ".join(limits)}: bad_length("{field.attribute}", {needed}, end - o)')
+        numbers = field.type in FORMATS and field.type != "uuid"
+        self.spend(f"{count} // {NUMBERS_IN_AN_ELEMENT}" if numbers else count, field.attribute)
         if field.type in FORMATS:
             self.add(f"{target} = read_{field.type}(b, o, {count})")
             self.add(f"o += {needed}")
@@ -337,6 +376,7 @@ class _DecoderSource(_Source):
             self.add(f"{target} = {elements} = []")
             self.add(f"for _ in range({count}):")
             self.depth += 1
+            self.take_turns()
             self.value(field, element, nullable=False)
             self.flush()
             self.add(f"{elements}.append({element})")
@@ -375,11 +415,17 @@ class _DecoderSource(_Source):
         self.run.append(("B", count))
         self.flush()
         if not known:
-            self.add(f"if {count}: {target}.unknown_tagged_fields, o = unknown_tagged(b, o, {count})")
+            self.add(f"if {count}:")
+            self.depth += 1
+            self.add(f"{target}.unknown_tagged_fields, o = unknown_tagged(b, o, {count})")
+            self.spend(f"len({target}.unknown_tagged_fields)", "tagged fields")
+            self.depth -= 1
             return
         self.add(f"if {count}:")
         self.depth += 1
         self.add(f"if {count} > 127: {count}, o = rest(b, o, {count})")
+        self.add(f'if {count} > {TAGGED_FIELDS_MAX}: too_many("tagged fields", {count})')
+        self.spend(count, "tagged fields")
         self.add(f'if {count} * 2 > end - o: bad_length("tagged fields", {count} * 2, end - o)')
         self.add(f"{unknown} = []")
         self.add(f"for _ in range({count}):")
@@ -491,6 +537,7 @@ class _EncoderSource(_Source):
         element = self.name("e")
         self.add(f"for {element} in {values}{' or ()' if nullable else ''}:")
         self.depth += 1
+        self.take_turns(written=True)
         self.value(field, element, nullable=False)
         self.flush()
         self.depth -= 1
@@ -558,18 +605,22 @@ class _EncoderSource(_Source):
         self.add("else: " + (f"w += {self.packed([*run, ('B', '0')])}" if run else "w.append(0)"))
 
 
-def decoder_source(cls: type[Message], version: int) -> _Source:
+def decoder_source(cls: type[Message], version: int, *, in_turns: bool = False) -> _Source:
     schema = message_schema(cls.name)
-    source = _DecoderSource(schema, cls, version)
-    source.lines.append("def decode(b, o, end):")
+    source = _DecoderSource(schema, cls, version, in_turns=in_turns)
+    source.lines.append("def decode(b, o, end, left):" if in_turns else "def decode(b, o, end):")
+    if in_turns:
+        source.add("t = 0")
     source.add(f"return {source.fields(schema.root)}, o")
     return source
 
 
-def encoder_source(cls: type[Message], version: int) -> _Source:
+def encoder_source(cls: type[Message], version: int, *, in_turns: bool = False) -> _Source:
     schema = message_schema(cls.name)
-    source = _EncoderSource(schema, cls, version)
+    source = _EncoderSource(schema, cls, version, in_turns=in_turns)
     source.lines.append("def encode(x, w, parts):")
+    if in_turns:
+        source.add(f"t, turn = 0, {TURN_BYTES}")
     source.fields(schema.root, "x")
     source.flush()
     source.add("return w")
@@ -581,6 +632,20 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
     return decoder
 
 
+def compile_decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
+    source = decoder_source(cls, version, in_turns=True)
+    source.add("yield")  # never reached: a message without an array has a generator all the same
+    decoder: DecoderInTurns = source.compile("decode")
+    return decoder
+
+
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
     encoder: Encoder = encoder_source(cls, version).compile("encode")
+    return encoder
+
+
+def compile_encoder_in_turns(cls: type[Message], version: int) -> EncoderInTurns:
+    source = encoder_source(cls, version, in_turns=True)
+    source.add("yield")
+    encoder: EncoderInTurns = source.compile("encode")
     return encoder

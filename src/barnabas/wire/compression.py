@@ -1,15 +1,19 @@
 """The compression codecs of record batches, each with a bound on what comes out.
 
-What a batch unpacks to is not said in it, and a few bytes may unpack to gigabytes: output buffers grow by doubling, up
-to `DECOMPRESSED_BYTES_MAX` and never beyond. Snappy comes in two forms: plain, and in the blocks of xerial's Java
-library, which is what Kafka's own clients write. LZ4 frames are written with independent blocks, since Kafka's Java
-reader knows no others (``Lz4BlockInputStream``).
+What a batch unpacks to is not said in it, and a few bytes may unpack to gigabytes. `decompress` gives the whole, up to
+a limit and never beyond; `decompressed_pieces` gives it piece by piece, so that a reader who looks at each piece once
+holds a piece and no more, whatever the whole comes to.
+
+Snappy comes in two forms: plain, and in the blocks of xerial's Java library, which is what Kafka's own clients write.
+LZ4 frames are written with independent blocks, since Kafka's Java reader knows no others (``Lz4BlockInputStream``).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+import sys
+import zlib
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final
 
@@ -17,17 +21,36 @@ import cramjam
 
 from barnabas.wire.errors import WireError
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+PIECE_BYTES: Final = 64 * 1024
 _OUTPUT_BYTES_MIN: Final = 4096
+_INPUT_BYTES: Final = 16 * 1024
+"""A decoder is fed so much at a time: what it did not consume is copied at each call."""
+_GZIP_WINDOW: Final = 31
+"""``zlib``'s word for a gzip header and the largest window."""
+_GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_SNAPPY_RATIO_MAX: Final = 64
+"""A copy of 64 bytes takes two at least."""
 _LENGTH: Final = struct.Struct(">i")
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 """Magic; version 1 with independent blocks and no checksums; blocks of 64 KiB; the checksum of these two bytes."""
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_STORED: Final = 0x80000000
 _LZ4_LENGTH: Final = struct.Struct("<I")
+_LZ4_MAGIC: Final = _LZ4_HEADER[:4]
+_LZ4_PLAIN_FLAGS: Final = 0x60
+"""Version 1, independent blocks, no checksum but the header's, no dictionary; with or without the content's size."""
+_LZ4_CONTENT_SIZE: Final = 0x08
+_LZ4_BLOCK_SIZES: Final = {code: 1 << (8 + 2 * code) for code in (4, 5, 6, 7)}
+"""64 KiB to 4 MiB."""
 
 
 class Codec(IntEnum):
@@ -103,53 +126,185 @@ def _xxh32(data: bytes) -> int:
     return hashed ^ hashed >> 16
 
 
+class TooLargeError(WireError):
+    """A batch unpacks to more bytes than its reader allows."""
+
+    def __init__(self, codec: Codec, limit: int) -> None:
+        super().__init__(f"a {codec.name.lower()} batch unpacks to more than {limit} bytes")
+
+
 def decompress(codec: Codec, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
-    """At most `limit` bytes; more, or bytes that the codec did not make, are a `WireError`."""
+    """All of it, at most `limit` bytes. More is a `TooLargeError`, bytes that the codec did not make are a `WireError`;
+    neither has asked for more memory than about `limit`."""
     if codec is Codec.NONE:
         return data
     if codec is Codec.SNAPPY:
-        return _unsnap(bytes(data), limit)
+        return memoryview(b"".join(_snappy_pieces(bytes(data), limit)))
     module = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec]
-    return _grown(module.decompress_into, bytes(data), limit, codec)
+    # In one go where the output is at most four times the input, as it mostly is.
+    output = bytearray(min(max(_OUTPUT_BYTES_MIN, 4 * len(data)), limit))
+    try:
+        return memoryview(output)[: module.decompress_into(data, output)]
+    except cramjam.DecompressionError:
+        output.clear()  # more than that, or odd, or wrong: the pieces tell
+    for piece in decompressed_pieces(codec, data, limit=limit):
+        output += piece
+    return memoryview(output)
 
 
-def _grown(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit: int, codec: Codec) -> memoryview:
+def decompressed_pieces(
+    codec: Codec, data: memoryview, piece_size: int = PIECE_BYTES, *, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[bytes | memoryview]:
+    """The same bytes as `decompress`, one piece after the other; errors come when their piece does.
+
+    A piece of gzip and zstd has at most `piece_size` bytes; a member or frame of nothing is an empty one, for it costs
+    time as well. Snappy and LZ4 come in blocks, which are not cut: those of Kafka's clients have 32 or 64 KiB. LZ4 with
+    blocks that build on each other, or with checksums of the content, which Kafka's clients do not write, comes in one
+    piece; so does plain snappy, with some twenty times its input at most.
+    """
+    if codec is Codec.NONE:
+        if len(data) > limit:
+            raise TooLargeError(codec, limit)
+        yield from (data[start : start + piece_size] for start in range(0, len(data), piece_size))
+        return
+    if codec is Codec.SNAPPY:
+        yield from _snappy_pieces(bytes(data), limit)
+        return
+    if codec is Codec.LZ4:
+        pieces = _lz4_pieces(data, limit)
+    else:
+        pieces = _gzip_pieces(data, piece_size) if codec is Codec.GZIP else _zstd_pieces(data, piece_size)
+    total = 0
+    try:
+        for piece in pieces:
+            total += len(piece)
+            if total > limit:
+                raise TooLargeError(codec, limit)
+            yield piece
+    except (zlib.error, zstd.ZstdError, cramjam.DecompressionError) as error:
+        raise WireError(f"a batch is not {codec.name.lower()}: {error}") from None
+
+
+def _inputs(data: memoryview) -> Iterator[memoryview]:
+    return (data[start : start + _INPUT_BYTES] for start in range(0, len(data), _INPUT_BYTES))
+
+
+def _gzip_pieces(data: memoryview, piece_size: int) -> Iterator[bytes]:
+    """One gzip member or several. Behind one, what begins no other is passed over, as by Java's ``GZIPInputStream``."""
+    decoder = zlib.decompressobj(_GZIP_WINDOW)
+    position = 0
+    for chunk in _inputs(data):
+        position += len(chunk)
+        rest: bytes | memoryview = chunk
+        while True:
+            if decoder.eof:
+                if not rest:
+                    break
+                start = position - len(rest)
+                if bytes(data[start : start + len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
+                    return
+                decoder = zlib.decompressobj(_GZIP_WINDOW)
+            piece = decoder.decompress(rest, piece_size)
+            if piece or decoder.eof:
+                yield piece
+            rest = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
+            if not rest and not decoder.eof and len(piece) < piece_size:
+                break
+    if not decoder.eof:
+        raise WireError("a gzip batch ends in its middle")
+
+
+def _zstd_pieces(data: memoryview, piece_size: int) -> Iterator[bytes]:
+    """One frame or several. A frame's window is bounded by the library: 128 MiB, as in Kafka's."""
+    decoder = zstd.ZstdDecompressor()
+    for chunk in _inputs(data):
+        rest: bytes | memoryview = chunk
+        while True:
+            if decoder.eof:
+                if not rest:
+                    break
+                decoder = zstd.ZstdDecompressor()
+            piece = decoder.decompress(rest, piece_size)
+            if piece or decoder.eof:
+                yield piece
+            rest = decoder.unused_data if decoder.eof else b""
+            if not decoder.eof and decoder.needs_input:
+                break
+    if not decoder.eof:
+        raise WireError("a zstd batch ends in its middle")
+
+
+def _lz4_pieces(data: memoryview, limit: int) -> Iterator[bytes | memoryview]:
+    flags = data[4] if len(data) > len(_LZ4_HEADER) and data[:4] == _LZ4_MAGIC else 0
+    if flags & ~_LZ4_CONTENT_SIZE != _LZ4_PLAIN_FLAGS or data[5] >> 4 not in _LZ4_BLOCK_SIZES:
+        yield _lz4_whole(data, limit)
+        return
+    block_bytes = _LZ4_BLOCK_SIZES[data[5] >> 4]
+    position = 6 + (8 if flags & _LZ4_CONTENT_SIZE else 0)
+    if position >= len(data) or _xxh32(bytes(data[4:position])) >> 8 & 0xFF != data[position]:
+        raise WireError("an lz4 batch has a header that differs from its checksum")
+    position += 1
+    output = bytearray(block_bytes)
+    view = memoryview(output)
+    while True:
+        if position + 4 > len(data):
+            raise WireError("an lz4 batch ends in its middle")
+        (length,) = _LZ4_LENGTH.unpack_from(data, position)
+        position += 4
+        if length == 0:
+            break
+        stored, length = length & _LZ4_STORED, length & ~_LZ4_STORED
+        if length > block_bytes or position + length > len(data):
+            raise WireError(f"an lz4 block of {length} bytes reaches beyond its batch or its frame's block size")
+        block = data[position : position + length]
+        if stored:
+            yield block
+        else:
+            yield bytes(view[: cramjam.lz4.decompress_block_into(block, output, output_len=block_bytes)])
+        position += length
+
+
+def _lz4_whole(data: memoryview, limit: int) -> memoryview:
     size = max(_OUTPUT_BYTES_MIN, 4 * len(data))
     while True:
         output = bytearray(min(size, limit))
         try:
-            return memoryview(output)[: decompress_into(data, output)]
+            return memoryview(output)[: cramjam.lz4.decompress_into(data, output)]
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
-                raise WireError(f"a batch is not {codec.name.lower()}: {error}") from None
+                raise
             if size >= limit:
-                raise WireError(f"a {codec.name.lower()} batch unpacks to more than {limit} bytes") from None
+                raise TooLargeError(Codec.LZ4, limit) from None
+        output.clear()
         size *= 2
 
 
-def _unsnap(data: bytes, limit: int) -> memoryview:
+def _snappy_pieces(data: bytes, limit: int) -> Iterator[bytes]:
     if not data.startswith(_XERIAL_MAGIC):
-        return memoryview(_unsnap_block(data, limit))
-    position, parts, total = len(_XERIAL_HEADER), [], 0
-    while position < len(data):
-        if position + 4 > len(data):
-            raise WireError("a snappy batch ends inside a block's length")
+        yield _unsnap_block(data, limit, limit)
+        return
+    position, left = len(_XERIAL_HEADER), limit
+    while position + _LENGTH.size <= len(data):
+        if data.startswith(_XERIAL_MAGIC, position):  # another stream behind the first
+            position += len(_XERIAL_HEADER)
+            continue
         (length,) = _LENGTH.unpack_from(data, position)
         position += 4
         if length < 0 or position + length > len(data):
             raise WireError(f"a snappy block of {length} bytes reaches beyond its batch")
-        block = _unsnap_block(data[position : position + length], limit - total)
-        parts.append(block)
-        total += len(block)
+        block = _unsnap_block(data[position : position + length], left, limit)
+        left -= len(block)
         position += length
-    return memoryview(b"".join(parts))
+        yield block
 
 
-def _unsnap_block(data: bytes, limit: int) -> bytes:
+def _unsnap_block(data: bytes, left: int, limit: int) -> bytes:
     try:
         size: Any = cramjam.snappy.decompress_raw_len(data)
-        if size > limit:
-            raise WireError(f"a snappy batch unpacks to more than {limit} bytes")
+        if size > _SNAPPY_RATIO_MAX * len(data):
+            raise WireError(f"a snappy block of {len(data)} bytes says that it unpacks to {size}")
+        if size > left:
+            raise TooLargeError(Codec.SNAPPY, limit)
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise WireError(f"a batch is not snappy: {error}") from None

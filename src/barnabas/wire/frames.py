@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Generator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,8 @@ _SIZE: Final = struct.Struct(">i")
 _RESPONSE_START: Final = struct.Struct(">ii")
 _CORRELATION_BYTES: Final = 4
 _HEADER_BYTES: Final = _HEADER.size
+TAGGED_FIELDS_MAX: Final = 1000
+"""Of a header; Kafka's have none at all."""
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
 
@@ -101,6 +104,8 @@ def _skip_tagged_fields(frame: Bytes, position: int) -> int:
         if frame[position] == 0:
             return position + 1
         count, position = read_unsigned(frame, position)
+        if count > TAGGED_FIELDS_MAX:
+            raise WireError(f"a header says it has {count} tagged fields")
         for _ in range(count):
             _, position = read_unsigned(frame, position)
             size, position = read_unsigned(frame, position)
@@ -136,9 +141,23 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
     return _framed(head, message, version)
 
 
+def encode_response_in_turns(message: Message, version: int, correlation_id: int) -> Generator[int, None, list[Bytes]]:
+    """Like `encode_response`, yielding now and then how many bytes there are, without those of records."""
+    head = bytearray(_RESPONSE_START.pack(0, correlation_id))
+    if version >= message.flexible_since and message.api_key != _API_VERSIONS:
+        head.append(0)
+    parts: list[Bytes] = []
+    last = yield from message.encode_into_in_turns(version, head, parts)
+    return _sized(head, last, parts)
+
+
 def _framed(head: bytearray, message: Message, version: int) -> list[Bytes]:
     parts: list[Bytes] = []
     last = message.encode_into(version, head, parts)
+    return _sized(head, last, parts)
+
+
+def _sized(head: bytearray, last: bytearray, parts: list[Bytes]) -> list[Bytes]:
     if not parts:
         _SIZE.pack_into(last, 0, len(last) - 4)
         return [last]

@@ -7,7 +7,7 @@ A class holds one message in every version. Its codec for one version is compile
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from barnabas.wire.errors import UnsupportedVersionError, WireError
@@ -22,6 +22,10 @@ Decoder: TypeAlias = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 """``(frame, offset, end) -> (message, offset after it)``."""
 Encoder: TypeAlias = Callable[[Any, bytearray, list[Bytes]], bytearray]
 """``(message, open buffer, finished parts) -> open buffer``: records go to the parts as they are, no byte copied."""
+DecoderInTurns: TypeAlias = Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
+"""A `Decoder` that yields now and then; its last argument is how many elements of arrays it may decode."""
+EncoderInTurns: TypeAlias = Callable[[Any, bytearray, list[Bytes]], Generator[int, None, bytearray]]
+"""An `Encoder` that yields now and then, each time the length of its open buffer."""
 
 EMPTY: Final[Any] = ()
 """In a signature: the field's own new empty list or struct."""
@@ -72,10 +76,14 @@ class Message(Struct):
     """The first version with compact lengths and tagged fields; beyond every version where there is none."""
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
+    _decoders_in_turns: ClassVar[dict[int, DecoderInTurns]]
+    _encoders_in_turns: ClassVar[dict[int, EncoderInTurns]]
 
     def __init_subclass__(cls) -> None:
         cls._decoders = {}
         cls._encoders = {}
+        cls._decoders_in_turns = {}
+        cls._encoders_in_turns = {}
 
     @classmethod
     def decode(cls, buffer: Bytes, version: int, offset: int = 0) -> tuple[Self, int]:
@@ -83,6 +91,23 @@ class Message(Struct):
         decoder = cls._decoders.get(version) or cls._compile_decoder(version)
         try:
             return decoder(whole(buffer) if isinstance(buffer, memoryview) else buffer, offset, len(buffer))
+        except BAD_INPUT as error:
+            raise WireError(f"{cls.name} v{version} ends too early or holds a bad value: {error}") from None
+
+    @classmethod
+    def decode_in_turns(
+        cls, buffer: bytes | bytearray, version: int, offset: int, elements: int
+    ) -> Generator[None, None, tuple[Self, int]]:
+        """Like ``decode``, yielding behind every 256 elements of arrays, so that others may go on. More than `elements`
+        of them are a `WireError` before they are decoded."""
+        decoder = cls._decoders_in_turns.get(version)
+        if decoder is None:
+            from barnabas.wire.codec import compile_decoder_in_turns
+
+            cls._check_version(version)
+            decoder = cls._decoders_in_turns[version] = compile_decoder_in_turns(cls, version)
+        try:
+            return (yield from decoder(buffer, offset, len(buffer), elements))
         except BAD_INPUT as error:
             raise WireError(f"{cls.name} v{version} ends too early or holds a bad value: {error}") from None
 
@@ -102,6 +127,21 @@ class Message(Struct):
         encoder = self._encoders.get(version) or self._compile_encoder(version)
         try:
             return encoder(self, buffer, parts)
+        except BAD_MESSAGE as error:
+            raise WireError(f"{self.name} v{version} cannot be written: {error}") from error
+
+    def encode_into_in_turns(
+        self, version: int, buffer: bytearray, parts: list[Bytes]
+    ) -> Generator[int, None, bytearray]:
+        """Like ``encode_into``, yielding the length of the open buffer behind every 256 elements of arrays."""
+        encoder = self._encoders_in_turns.get(version)
+        if encoder is None:
+            from barnabas.wire.codec import compile_encoder_in_turns
+
+            self._check_version(version)
+            encoder = self._encoders_in_turns[version] = compile_encoder_in_turns(type(self), version)
+        try:
+            return (yield from encoder(self, buffer, parts))
         except BAD_MESSAGE as error:
             raise WireError(f"{self.name} v{version} cannot be written: {error}") from error
 

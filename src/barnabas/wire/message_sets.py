@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
+from barnabas.wire.compression import TooLargeError, decompressed_pieces
+from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
-from barnabas.wire.records import LOG_APPEND_TIME, Record, batches, records_of
+from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, records_of
+from barnabas.wire.varint import read_signed
+
+RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
+FIRST_BATCH_BYTES: Final = 64 * 1024
+_TURN: Final = 127
+"""Behind so many records others go on."""
 
 _PREFIX: Final = struct.Struct(">qi")
 _HEAD: Final = struct.Struct(">bb")
@@ -40,22 +48,96 @@ def _sized(field: bytes | None) -> bytes:
     return _LENGTH.pack(-1) if field is None else _LENGTH.pack(len(field)) + field
 
 
-def down_converted(buffer: Bytes, magic: int, first_offset: int) -> bytes:
-    """The records of `buffer` from `first_offset` on, as messages (Kafka's ``RecordsUtil.downConvert``).
+def down_converting(
+    buffer: Bytes, magic: int, first_offset: int, limit: int, *, at_least_one: bool = True
+) -> Generator[None, None, bytes]:
+    """The records of `buffer` from `first_offset` on, as messages (Kafka's ``RecordsUtil.downConvert``), up to about
+    `limit` bytes of them: the client asks for the rest next. Where there is to be one at least, the first comes whole,
+    and of its batch `FIRST_BATCH_BYTES`; ``LazyDownConversionRecords`` gives all of that batch, whatever it unpacks to.
+
+    A few bytes may hold gigabytes of records. They are unpacked piece by piece, no further than the limit; this yields
+    now and then, so that others may go on. A record beyond `RECORD_BYTES_MAX` and the limit is a `TooLargeError`.
 
     Control records are left out. A batch that is cut off stays where it is the only one: an old client reads in its
     first twelve bytes, which are the same in every magic, that the next message is larger than what it asked for.
     Raises `WireError` for what is not a batch's content.
     """
     converted: list[bytes] = []
+    size = 0
+    allowed = max(limit, FIRST_BATCH_BYTES) if at_least_one else limit
     whole = 0
     for header, start, end in batches(buffer):
         whole = end
         if header.magic <= magic:
+            if size + end - start > limit and (converted or not at_least_one):
+                break
             converted.append(bytes(buffer[start:end]))
+            size += end - start
         elif not header.is_control:
-            # An uncompressed message before the offset that was asked for would be handed to the application.
-            records = [record for record in records_of(buffer, start, end) if record.offset >= first_offset]
             append_time = bool(header.attributes & LOG_APPEND_TIME)
-            converted.append(build_message_set(records, magic, log_append_time=append_time))
+            for record in _records(header, memoryview(buffer)[start:end], max(limit, RECORD_BYTES_MAX)):
+                if record is None:
+                    yield
+                # An uncompressed message before the offset that was asked for would be handed to the application.
+                elif record.offset >= first_offset:
+                    message = build_message_set([record], magic, log_append_time=append_time)
+                    if size + len(message) > allowed and (converted or not at_least_one):
+                        return b"".join(converted)
+                    converted.append(message)
+                    size += len(message)
+        if converted:
+            allowed = limit
     return b"".join(converted) if whole else bytes(buffer)
+
+
+def _records(header: BatchHeader, batch: memoryview, limit: int) -> Iterator[Record | None]:
+    """The records of one batch, none of them longer than `limit`; None now and then, for who waits."""
+    if header.magic < 2:
+        yield from records_of(batch, 0, len(batch), limit=limit)
+        return
+    held = bytearray()
+    found = 0
+    for count, piece in enumerate(decompressed_pieces(header.compression, batch[HEADER_BYTES:])):
+        held += piece
+        position = 0
+        while True:
+            try:
+                length, begins = read_signed(held, position)
+            except IndexError:
+                break  # the length is not all there yet
+            if not 0 <= length <= limit:
+                raise (
+                    WireError(f"a record has {length} bytes")
+                    if length < 0
+                    else TooLargeError(header.compression, limit)
+                )
+            if begins + length > len(held):
+                break
+            yield _record(header, held, begins, begins + length)
+            position = begins + length
+            found += 1
+            if not found & _TURN:
+                yield None
+        del held[:position]
+        if not count & 3:
+            yield None
+    if held or found != header.record_count:
+        raise WireError(f"a batch says it has {header.record_count} records, and has {found} and {len(held)} bytes")
+
+
+def _record(header: BatchHeader, data: bytearray, position: int, end: int) -> Record:
+    """The record whose attributes are at `position`; its headers are left where they are: messages have none."""
+    fields: list[bytes | None] = []
+    try:
+        timestamp_delta, position = read_signed(data, position + 1)
+        offset_delta, position = read_signed(data, position)
+        for _ in ("key", "value"):
+            length, position = read_signed(data, position)
+            fields.append(None if length < 0 else bytes(data[position : position + length]))
+            position += max(length, 0)
+    except IndexError:
+        raise WireError("a record ends too early") from None
+    if position >= end:
+        raise WireError(f"a record has fields that reach {position + 1 - end} bytes beyond it")
+    timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
+    return Record(header.base_offset + offset_delta, timestamp, fields[0], fields[1])

@@ -18,7 +18,7 @@ from crc32c import crc32c
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress, mended_lz4
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
-from barnabas.wire.varint import read_signed, signed
+from barnabas.wire.varint import read_signed, read_signed_int, signed
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
@@ -27,6 +27,7 @@ LOG_OVERHEAD: Final = 12
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
+MAX_TIMESTAMP_AT: Final = 35
 _PREFIX: Final = struct.Struct(">qi")
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
@@ -172,8 +173,13 @@ def stamp(buffer: bytearray | memoryview, start: int, base_offset: int, partitio
 # ------------------------------------------------------------------------------------------------ records
 
 
-def records_of(buffer: Bytes, start: int, end: int, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """The records of one batch, unpacked. Raises `WireError` for what is not a batch's content."""
+def records_of(
+    buffer: Bytes, start: int, end: int, *, limit: int = DECOMPRESSED_BYTES_MAX, any_offsets: bool = False
+) -> list[Record]:
+    """The records of one batch, unpacked. Raises `WireError` for what is not a batch's content.
+
+    That records have the batch's offsets is left to the caller by `any_offsets`.
+    """
     header = parse_header(buffer, start)
     view = memoryview(buffer)[start:end]
     if header.magic < 2:
@@ -194,10 +200,13 @@ def records_of(buffer: Bytes, start: int, end: int, *, limit: int = DECOMPRESSED
             if byte < 0x80:
                 length, position = (byte >> 1) ^ -(byte & 1), position + 1
             else:
-                length, position = read_signed(data, position)
+                length, position = read_signed_int(data, position)
             record_end = position + length
             timestamp_delta, position = read_signed(data, position + 1)  # one byte of attributes, unused
-            offset_delta, position = read_signed(data, position)
+            if (byte := data[position]) < 0x80:
+                offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                offset_delta, position = read_signed_int(data, position)
             key: bytes | None = None
             if (byte := data[position]) < 0x80:
                 position += 1
@@ -228,19 +237,24 @@ def records_of(buffer: Bytes, start: int, end: int, *, limit: int = DECOMPRESSED
         raise WireError("a record ends too early") from None
     if position != len(data):
         raise WireError(f"{len(data) - position} bytes are left behind a batch's last record")
+    if found and not any_offsets and not base_offset <= found[0].offset <= found[-1].offset <= header.last_offset:
+        raise WireError(
+            f"a batch of offsets {base_offset} to {header.last_offset} has records from {found[0].offset} to "
+            f"{found[-1].offset}"
+        )
     return found
 
 
 def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     """Cut off at the end of the batch: the position, which is not, tells the caller."""
-    length, position = read_signed(data, position)
+    length, position = read_signed_int(data, position)
     if length < 0:
         return None, position
     return data[position : position + length], position + length
 
 
 def _headers(data: bytes, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
-    count, position = read_signed(data, position)
+    count, position = read_signed_int(data, position)
     if not 0 <= count <= end - position:
         raise WireError(f"a record says it has {count} headers")
     headers: list[tuple[str, bytes | None]] = []
@@ -255,15 +269,11 @@ def _headers(data: bytes, position: int, end: int) -> tuple[list[tuple[str, byte
 
 def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[Record]:
     """One message of magic 0 or 1, or those that its wrapper holds, with their absolute offsets (KIP-31)."""
-    position = MAGIC_AT + 2 + 8 * header.magic
-    key, position = _legacy_bytes(view, position)
-    value, position = _legacy_bytes(view, position)
-    codec = header.compression
-    if codec is Codec.NONE:
+    if header.compression is Codec.NONE:
+        key, position = _legacy_bytes(view, MAGIC_AT + 2 + 8 * header.magic)
+        value, _ = _legacy_bytes(view, position)
         return [Record(header.base_offset, header.base_timestamp, key, value)]
-    if codec is Codec.LZ4 and header.magic == 0:
-        value = mended_lz4(value or b"")
-    inner = decompress(codec, memoryview(value or b""), limit)
+    inner = unwrapped(view, header.magic, header.compression, limit)
     found = [record for h, s, e in batches(inner) for record in _inner(h, inner[s:e])]
     if header.magic == 1 and found:
         # Offsets inside a wrapper of magic 1 count from 0; the wrapper's own offset is that of its last message.
@@ -272,6 +282,17 @@ def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[R
         if header.attributes & LOG_APPEND_TIME:
             found = [record._replace(timestamp=header.base_timestamp) for record in found]
     return found
+
+
+def unwrapped(wrapper: memoryview, magic: int, codec: Codec, limit: int) -> memoryview:
+    """The messages that a message of magic 0 or 1 holds compressed."""
+    _, position = _legacy_bytes(wrapper, MAGIC_AT + 2 + 8 * magic)
+    value, _ = _legacy_bytes(wrapper, position)
+    if value is None:
+        raise WireError("a wrapper message has no value")
+    if codec is Codec.LZ4 and magic == 0:
+        value = mended_lz4(value)
+    return decompress(codec, memoryview(value), limit)
 
 
 def _inner(header: BatchHeader, view: memoryview) -> list[Record]:

@@ -63,6 +63,22 @@ def read_signed(buffer: Bytes, offset: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), offset
 
 
+def read_signed_int(buffer: Bytes, offset: int) -> tuple[int, int]:
+    """As `read_signed`, of 32 bits: at most five bytes, of whose last four bits count (Java's ``readVarint``)."""
+    value = shift = 0
+    while True:
+        byte = buffer[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise WireError("a varint has more than five bytes")
+    value &= 0xFFFF_FFFF
+    return (value >> 1) ^ -(value & 1), offset
+
+
 def write_signed(buffer: bytearray, value: int) -> None:
     value = value << 1 if value >= 0 else (~value << 1) | 1
     while value > 0x7F:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.wire.message_sets import build_message_set, down_converted
+from barnabas.wire.compression import TooLargeError
+from barnabas.wire.errors import WireError
+from barnabas.wire.message_sets import RECORD_BYTES_MAX, build_message_set, down_converting
 from barnabas.wire.records import (
     LOG_APPEND_TIME,
     ControlType,
@@ -19,6 +21,15 @@ RECORDS = [
     Record(8, 101, None, b"", []),
     Record(10, 102, b"", None, []),
 ]
+
+
+def down_converted(data: bytes, magic: int, first_offset: int, limit: int = 1 << 30) -> bytes:
+    converting = down_converting(data, magic, first_offset, limit)
+    while True:
+        try:
+            next(converting)
+        except StopIteration as end:
+            return bytes(end.value)
 
 
 def read(data: bytes) -> list[tuple[int, Record]]:
@@ -66,3 +77,43 @@ def test_control_records_are_nothing_for_old_clients() -> None:
     )
     data = build_batch(RECORDS) + marker
     assert len(read(down_converted(data, 1, 0))) == 3
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
+def test_no_more_is_converted_than_was_asked_for_and_the_rest_comes_next(compression: str) -> None:
+    records = [Record(at, 100, b"key", bytes(1000), []) for at in range(500)]
+    batch = build_batch(records, compression=compression)
+    found: list[int] = []
+    while len(found) < len(records):
+        converted = down_converted(batch, 1, len(found), 100_000)
+        assert 0 < len(converted) <= 100_000
+        found += [record.offset for _, record in read(converted)]
+    assert found == [record.offset for record in records]
+
+
+def test_one_record_comes_whole_although_it_is_longer_than_what_was_asked_for() -> None:
+    batch = build_batch([Record(at, 100, None, bytes(200_000), []) for at in range(3)], compression="gzip")
+    assert [record.offset for _, record in read(down_converted(batch, 1, 0, 1000))] == [0]
+    assert [record.offset for _, record in read(down_converted(batch, 1, 1, 1000))] == [1]
+
+
+def test_a_record_that_nobody_can_have_meant_is_too_large() -> None:
+    batch = build_batch([Record(0, 100, None, bytes(RECORD_BYTES_MAX), [])], compression="gzip")
+    with pytest.raises(TooLargeError):
+        down_converted(batch, 1, 0, 1000)
+
+
+@pytest.mark.parametrize("at", range(61, 61 + 40, 3))
+def test_records_that_are_none_are_refused(at: int) -> None:
+    batch = bytearray(build_batch(RECORDS))
+    batch[at] ^= 0x55
+    try:
+        found = [record for _, record in read(down_converted(bytes(batch), 1, 0))]
+    except WireError:
+        return
+    assert len(found) <= 3
+
+
+def test_converting_gives_way_while_a_bomb_is_unpacked() -> None:
+    batch = build_batch([Record(0, 100, None, bytes(12 << 20), [])], compression="gzip")
+    assert len(list(down_converting(batch, 1, 0, 1000))) > 20

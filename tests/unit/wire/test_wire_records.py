@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
+import cramjam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.wire.compression import Codec, compress, decompress
+from barnabas.wire.compression import Codec, TooLargeError, compress, decompress, decompressed_pieces
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import (
     ControlType,
@@ -115,15 +117,54 @@ def test_a_bomb_is_refused_before_it_is_unpacked(codec: Codec) -> None:
         decompress(codec, memoryview(bomb), 1 << 20)
 
 
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("plain", [b"", b"x", bytes(1 << 20), os.urandom(150_000), os.urandom(70_000) + bytes(70_000)])
+def test_pieces_are_the_whole_and_none_is_large(codec: Codec, plain: bytes) -> None:
+    packed = memoryview(compress(codec, plain))
+    pieces = list(decompressed_pieces(codec, packed, 4096))
+    assert b"".join(pieces) == plain == bytes(decompress(codec, packed))
+    largest = {Codec.SNAPPY: 32 * 1024, Codec.LZ4: 64 * 1024}.get(codec, 4096)
+    assert max(map(len, pieces), default=0) <= largest
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("cut", [1, 5, 3000])
+def test_what_ends_in_its_middle_is_refused_whole_and_in_pieces(codec: Codec, cut: int) -> None:
+    packed = memoryview(compress(codec, os.urandom(10_000)))[:-cut]
+    with pytest.raises(WireError):
+        decompress(codec, packed)
+    with pytest.raises(WireError):
+        list(decompressed_pieces(codec, packed))
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_a_bomb_is_refused_at_the_piece_that_goes_beyond(codec: Codec) -> None:
+    held: list[bytes | memoryview] = []
+    with pytest.raises(TooLargeError):
+        held.extend(decompressed_pieces(codec, memoryview(compress(codec, bytes(1 << 22))), limit=1 << 20))
+    assert (1 << 20) - 65536 <= sum(map(len, held)) <= 1 << 20
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_members_and_frames_one_behind_the_other_are_one_batch(codec: Codec) -> None:
+    packed = memoryview(compress(codec, b"a" * 100_000) + compress(codec, b"b"))
+    assert bytes(decompress(codec, packed)) == b"".join(decompressed_pieces(codec, packed)) == b"a" * 100_000 + b"b"
+
+
+def test_an_lz4_frame_whose_blocks_build_on_each_other_is_read_in_one_piece() -> None:
+    packed = memoryview(bytes(cramjam.lz4.compress(b"abc" * 100_000)))
+    assert b"".join(decompressed_pieces(Codec.LZ4, packed)) == b"abc" * 100_000
+
+
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
 def test_bytes_that_no_codec_made_are_refused(codec: Codec) -> None:
     with pytest.raises(WireError):
         decompress(codec, memoryview(b"\xff\xfe\xfd" * 30))
+    with pytest.raises(WireError):
+        list(decompressed_pieces(codec, memoryview(b"\xff\xfe\xfd" * 30)))
 
 
 def test_plain_snappy_is_read_as_well_as_xerials() -> None:
-    import cramjam
-
     assert bytes(decompress(Codec.SNAPPY, memoryview(bytes(cramjam.snappy.compress_raw(b"abc" * 50))))) == b"abc" * 50
 
 

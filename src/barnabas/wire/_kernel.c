@@ -1,0 +1,135 @@
+/* `barnabas.wire._kernel`: two functions over the records of a batch, for CPython's stable ABI (PEP 384) from 3.11 on.
+ *
+ * What it uses of that ABI is declared here, so that any C compiler builds it: Python's headers are a package of their
+ * own on many machines. Built by hatch_build.py; where it is not, barnabas/wire/scan.py does the same in Python.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "_scan.h"
+
+typedef ptrdiff_t Py_ssize_t;
+typedef struct {
+    Py_ssize_t references;
+    void *type;
+} PyObject;
+typedef struct {
+    void *buf;
+    PyObject *obj;
+    Py_ssize_t len, itemsize;
+    int readonly, ndim;
+    char *format;
+    Py_ssize_t *shape, *strides, *suboffsets;
+    void *internal;
+} Py_buffer;
+typedef PyObject *(*Fastcall)(PyObject *self, PyObject *const *arguments, Py_ssize_t count);
+typedef struct {
+    const char *name;
+    Fastcall function;
+    int flags;
+    const char *doc;
+} PyMethodDef;
+typedef struct {
+    PyObject base;
+    void *init;
+    Py_ssize_t index;
+    PyObject *copy;
+    const char *name, *doc;
+    Py_ssize_t size;
+    PyMethodDef *methods;
+    void *slots, *traverse, *clear, *free;
+} PyModuleDef;
+
+enum { METH_FASTCALL = 0x80, PYBUF_SIMPLE = 0, PYBUF_WRITABLE = 1, STABLE_ABI = 3 };
+
+extern PyObject *PyExc_ValueError;
+extern PyObject *PyModule_Create2(PyModuleDef *definition, int abi);
+extern int PyModule_AddIntConstant(PyObject *module, const char *name, long value);
+extern PyObject *PyLong_FromLong(long value);
+extern long PyLong_AsLong(PyObject *number);
+extern long long PyLong_AsLongLong(PyObject *number);
+extern PyObject *PyErr_Occurred(void);
+extern void PyErr_SetString(PyObject *kind, const char *message);
+extern int PyObject_GetBuffer(PyObject *exporter, Py_buffer *view, int flags);
+extern void PyBuffer_Release(Py_buffer *view);
+
+enum { HEADER_BYTES = 61, BASE_TIMESTAMP_AT = 27, MAX_TIMESTAMP_AT = 35, RECORD_COUNT_AT = 57 };
+
+static uint64_t big_endian(const uint8_t *data, int bytes) {
+    uint64_t number = 0;
+    while (bytes--) number = number << 8 | *data++;
+    return number;
+}
+
+static PyObject *wrong(const char *message) {
+    PyErr_SetString(PyExc_ValueError, message);
+    return NULL;
+}
+
+/* check(batch, now, before_max, after_max, flags): 0 where all is well with an uncompressed batch and its header's
+ * max_timestamp, 1 where that alone is another, 2 where a scan will tell. */
+static PyObject *check(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 5) return wrong("check takes five arguments");
+    Scan scan = {0};
+    scan.now = PyLong_AsLongLong(arguments[1]);
+    scan.before_max = PyLong_AsLongLong(arguments[2]);
+    scan.after_max = PyLong_AsLongLong(arguments[3]);
+    scan.flags = (int32_t)PyLong_AsLong(arguments[4]) | STRICT;
+    if (PyErr_Occurred()) return NULL;
+    Py_buffer batch;
+    if (PyObject_GetBuffer(arguments[0], &batch, PYBUF_SIMPLE) < 0) return NULL;
+    const uint8_t *data = batch.buf;
+    long told = 2;
+    if (batch.len >= HEADER_BYTES) {
+        int64_t max_timestamp = (int64_t)big_endian(data + MAX_TIMESTAMP_AT, 8);
+        scan.base_timestamp = (int64_t)big_endian(data + BASE_TIMESTAMP_AT, 8);
+        scan.append_time = max_timestamp;
+        scan.record_count = (int32_t)big_endian(data + RECORD_COUNT_AT, 4);
+        scan.max_timestamp = -1;
+        feed(&scan, data + HEADER_BYTES, (size_t)batch.len - HEADER_BYTES);
+        if (!finish(&scan) && !scan.error_count) told = scan.max_timestamp != max_timestamp;
+    }
+    PyBuffer_Release(&batch);
+    return PyLong_FromLong(told);
+}
+
+/* feed(scan, piece, is_last): the fault, 0 for none. `scan` is a writable buffer that begins with a `Scan`. */
+static PyObject *feed_piece(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 3) return wrong("feed takes three arguments");
+    long is_last = PyLong_AsLong(arguments[2]);
+    if (is_last == -1 && PyErr_Occurred()) return NULL;
+    Py_buffer state, piece;
+    if (PyObject_GetBuffer(arguments[0], &state, PYBUF_WRITABLE) < 0) return NULL;
+    if (PyObject_GetBuffer(arguments[1], &piece, PYBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&state);
+        return NULL;
+    }
+    Scan *scan = state.buf;
+    long fault = -1;
+    if (state.len >= (Py_ssize_t)sizeof(Scan) && (uintptr_t)scan % _Alignof(Scan) == 0 && scan->error_capacity >= 0 &&
+        (state.len - (Py_ssize_t)sizeof(Scan)) / (Py_ssize_t)sizeof(RecordError) >= scan->error_capacity) {
+        fault = feed(scan, piece.buf, (size_t)piece.len);
+        if (is_last) fault = finish(scan);
+    }
+    PyBuffer_Release(&piece);
+    PyBuffer_Release(&state);
+    return fault < 0 ? wrong("the state of a scan is too small for what it says") : PyLong_FromLong(fault);
+}
+
+static PyMethodDef methods[] = {
+    {"check", check, METH_FASTCALL, "check(batch, now, before_max, after_max, flags) -> int"},
+    {"feed", feed_piece, METH_FASTCALL, "feed(scan, piece, is_last) -> int"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef module = {
+    {1, NULL}, NULL, 0, NULL, "_kernel", "See barnabas.wire.scan.", -1, methods, NULL, NULL, NULL, NULL,
+};
+
+__attribute__((visibility("default"))) PyObject *PyInit__kernel(void) {
+    PyObject *made = PyModule_Create2(&module, STABLE_ABI);
+    if (made && PyModule_AddIntConstant(made, "SCAN_BYTES", (long)sizeof(Scan)) < 0) return NULL;
+    return made;
+}

@@ -1,0 +1,72 @@
+"""The kernel is built wherever it can be, and where it cannot, the package says so and works without."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.wire import scan
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """What `hatch_build.py` needs of the source tree, without anything built."""
+    wire = tmp_path / "src" / "barnabas" / "wire"
+    wire.mkdir(parents=True)
+    shutil.copy(ROOT / "hatch_build.py", tmp_path)
+    for name in ("_kernel.c", "_scan.h"):
+        shutil.copy(ROOT / "src" / "barnabas" / "wire" / name, wire)
+    return tmp_path
+
+
+def hatch_build() -> Any:
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def built(tree: Path, **environment: str) -> tuple[str, list[str]]:
+    """What a build says, and the files that are there then."""
+    run = subprocess.run(
+        [sys.executable, str(tree / "hatch_build.py")],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stderr, sorted(file.name for file in (tree / "src" / "barnabas" / "wire").iterdir())
+
+
+def test_where_there_is_a_compiler_the_kernel_runs() -> None:
+    module = hatch_build()
+    can_be_built = module.has_stable_abi() and module.compiler() is not None
+    assert ("the kernel" if can_be_built else "Python") == scan.RUNNING
+
+
+@pytest.mark.parametrize(("compiler", "reason"), [("false", "false failed"), ("/nowhere/cc", "cannot be run")])
+def test_a_build_that_fails_says_why_and_leaves_nothing(tree: Path, compiler: str, reason: str) -> None:
+    (tree / "src" / "barnabas" / "wire" / "_kernel.abi3.so").write_bytes(b"of another source")
+    os.utime(tree / "src" / "barnabas" / "wire" / "_kernel.abi3.so", (0, 0))
+    said, there = built(tree, CC=compiler)
+    assert said.startswith("barnabas checks records in Python, slowly: ")
+    assert reason in said
+    assert there == ["_kernel.c", "_scan.h"]
+
+
+def test_a_build_makes_a_module_and_does_so_once(tree: Path) -> None:
+    if hatch_build().compiler() is None or not hatch_build().has_stable_abi():
+        pytest.skip("there is no C compiler")
+    assert built(tree) == ("", ["_kernel.abi3.so", "_kernel.c", "_scan.h"])
+    assert built(tree, CC="false")[0] == ""
