@@ -1,4 +1,4 @@
-"""The command ``barnabas``. Servers, and what starts and stops them, run without the command line's libraries."""
+"""The command ``barnabas``."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import sys
 
 
 def main() -> None:
-    # Imports make many objects and no garbage: until they are done the collector would only cost time.
+    if sys.platform == "win32":
+        sys.exit("barnabas runs on Linux and macOS. On Windows, install and run it inside WSL.")
+    # Imports make many objects and no garbage: until a command runs the collector would only cost time.
     gc.disable()
-    arguments = sys.argv[1:]
-    from barnabas.cli.cluster import is_plain, run_plain
-
-    if arguments and is_plain(arguments[0]):
-        sys.exit(run_plain(arguments[0], arguments[1:]))
     from barnabas.cli.app import run
 
-    gc.enable()
-    sys.exit(run(arguments))
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

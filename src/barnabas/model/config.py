@@ -49,22 +49,26 @@ class Definition:
     def _typed(self, text: str) -> Value:
         if self.type == "boolean":
             if text.lower() not in ("true", "false"):
-                raise self._refused(text, "true or false")
+                raise self._refused(text, "true or false", "Expected value to be either true or false")
             return text.lower() == "true"
         if self.type in _BITS:
             try:
                 number = int(text)
             except ValueError:
-                raise self._refused(text, f"a whole number ({self.type})") from None
+                raise self._refused(
+                    text, f"a whole number ({self.type})", f"Not a number of type {self.type.upper()}"
+                ) from None
             limit = 1 << _BITS[self.type]
             if not -limit <= number < limit:
-                raise self._refused(text, f"a whole number from {-limit} to {limit - 1}")
+                raise self._refused(
+                    text, f"a whole number from {-limit} to {limit - 1}", f"Not a number of type {self.type.upper()}"
+                )
             return number
         if self.type == "double":
             try:
                 return float(text)
             except ValueError:
-                raise self._refused(text, "a number") from None
+                raise self._refused(text, "a number", "Not a number of type DOUBLE") from None
         if self.type == "list":
             return tuple(item.strip() for item in text.split(",")) if text else ()
         return text
@@ -79,7 +83,8 @@ class Definition:
             if exception is not None and value == int(exception):
                 return
             if value < float(low) or (high is not None and value > float(high)):
-                raise self._refused(text, self.valid)
+                bound = f"at least {low}" if value < float(low) else f"no more than {high}"
+                raise self._refused(text, self.valid, f"Value must be {bound}")
         elif self.valid.startswith("[") and self.valid.endswith("]") and ":" not in self.valid:
             allowed = [item.strip() for item in self.valid[1:-1].split(",")]
             items = value if isinstance(value, tuple) else (value,)
@@ -89,10 +94,15 @@ class Definition:
                 return
             for item in items:
                 if item not in allowed:
-                    raise self._refused(text, "one of " + ", ".join(allowed))
+                    raise self._refused(
+                        text, "one of " + ", ".join(allowed), f"String must be one of: {', '.join(allowed)}"
+                    )
 
-    def _refused(self, text: str, allowed: str) -> ConfigError:
-        return ConfigError(f"Invalid value {text!r} for configuration {self.name}: it takes {allowed}.")
+    def _refused(self, text: str, allowed: str, in_kafkas_words: str) -> ConfigError:
+        return ConfigError(
+            f"Invalid value {text!r} for configuration {self.name}: it takes {allowed}.",
+            f"Invalid value {text} for configuration {self.name}: {in_kafkas_words}",
+        )
 
 
 def _load(resource: str) -> Mapping[str, Definition]:
@@ -153,7 +163,7 @@ _OWN_BROKER_KEYS: Final = (
     _own(
         "barnabas.transaction.two.phase.commit.enable",
         "boolean",
-        "true",
+        "false",
         "Whether a transaction may ask for the timeout 2147483647: it waits for whoever decides on it (KIP-939).",
     ),
     _own(
@@ -290,6 +300,18 @@ def topic_config(broker: Config, values: Mapping[str, str]) -> Config:
                     inherited[definition.name] = str(coarse * milliseconds if coarse >= 0 else coarse)
                     break
     return Config(topic_definitions(), {**inherited, **values})
+
+
+def refused_values(definitions: Mapping[str, Definition], values: Mapping[str, str]) -> dict[str, ConfigError]:
+    """By name those of `values` that their definitions do not allow, each with the reason."""
+    refused: dict[str, ConfigError] = {}
+    for name, text in values.items():
+        if name in definitions:
+            try:
+                definitions[name].parse(text)
+            except ConfigError as error:
+                refused[name] = error
+    return refused
 
 
 _COARSER_UNITS: Final[dict[str, tuple[tuple[str, int], ...]]] = {

@@ -197,4 +197,11 @@ class KafkaError(Exception):
 
 
 class ConfigError(ValueError):
-    """A configuration value that cannot be used; the text says which key, what it was, and what is allowed."""
+    """A configuration value that cannot be used; the text says which key, what it was, and what is allowed.
+
+    `in_kafkas_words` is what Kafka's ``ConfigException`` says of it, which is what its clients are told.
+    """
+
+    def __init__(self, text: str, in_kafkas_words: str | None = None) -> None:
+        super().__init__(text)
+        self.in_kafkas_words = in_kafkas_words or text

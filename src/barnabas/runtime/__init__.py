@@ -1,6 +1,7 @@
 """The doors to the world (clock, disk, network, entropy) and how stories run behind them."""
 
 from barnabas.runtime.doors import Bytes, Clock, Disk, Entropy, File, Listener, Lock, Network, Runtime
+from barnabas.runtime.sparing_log import SparingLog
 from barnabas.runtime.story import Condition, Story, Tasks, drive, ended, within
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Lock",
     "Network",
     "Runtime",
+    "SparingLog",
     "Story",
     "Tasks",
     "drive",

@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 
 FILE_RECORDS_BYTES: Final = 64 * 1024
 """Fewer bytes than this are read: what it costs to send them from the file would be more."""
+_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
+"""Linux keeps the head for the packet of what comes next; elsewhere it may leave alone."""
 
 
 class InFile(Protocol):
@@ -75,7 +77,7 @@ class FileSender:
         transport, sent = self._transport, 0
         try:
             if not transport.get_write_buffer_size():
-                head = memoryview(head)[self._socket.send(head, socket.MSG_MORE) :]
+                head = memoryview(head)[self._socket.send(head, _MORE) :]
                 if not head:
                     sent = os.sendfile(self._socket.fileno(), records.file.fileno(), records.position, len(records))
         except BlockingIOError:

@@ -8,18 +8,20 @@ import fcntl
 import os
 import random
 import ssl
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from barnabas.model.ids import Uuid
+from barnabas.runtime.descriptors import opening
 from barnabas.runtime.doors import Bytes, Runtime
 from barnabas.runtime.polling import Polling
 from barnabas.runtime.story import within
+from barnabas.runtime.syncing import syncing
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
-_fsync = getattr(os, "fdatasync", os.fsync)
-"""Bytes and size; the times in the inode, which nobody here reads, would cost a second write."""
+_sync_data, _sync_all = syncing()
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 
 
@@ -61,25 +63,35 @@ class RealFile:
         return got
 
     def read_ahead(self, length: int, position: int) -> None:
-        if hasattr(os, "posix_fadvise"):  # not everywhere, and no more than advice
+        if sys.platform == "linux":  # not everywhere, and no more than advice
             os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_WILLNEED)
 
+    # What the system says of a descriptor names no file; whoever reads of a full disk wants to know which.
+
     def pwrite(self, data: Bytes, position: int) -> None:
-        written = os.pwrite(self._descriptor, data, position)
-        if written != len(data):
-            self._write_rest([memoryview(data)[written:]], position + written)
+        try:
+            written = os.pwrite(self._descriptor, data, position)
+            if written != len(data):
+                self._write_rest([memoryview(data)[written:]], position + written)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         if len(buffers) == 1:
             self.pwrite(buffers[0], position)
             return
-        for start in range(0, len(buffers), _IOV_MAX):
-            part = buffers[start : start + _IOV_MAX]
-            length = sum(map(len, part))
-            written = os.pwritev(self._descriptor, part, position)
-            if written != length:
-                self._write_rest([memoryview(b"".join(part))[written:]], position + written)
-            position += length
+        try:
+            for start in range(0, len(buffers), _IOV_MAX):
+                part = buffers[start : start + _IOV_MAX]
+                length = sum(map(len, part))
+                written = os.pwritev(self._descriptor, part, position)
+                if written != length:
+                    self._write_rest([memoryview(b"".join(part))[written:]], position + written)
+                position += length
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def _write_rest(self, buffers: list[memoryview], position: int) -> None:
         """The kernel took a part: the disk may be full. The next write tells which, as an ``OSError``."""
@@ -87,7 +99,7 @@ class RealFile:
             while len(buffer):
                 written = os.pwrite(self._descriptor, buffer, position)
                 if written == 0:
-                    raise OSError(errno.EIO, "the disk took no bytes", self.path)
+                    raise OSError(errno.EIO, "the disk took no bytes")
                 buffer = buffer[written:]
                 position += written
 
@@ -95,10 +107,18 @@ class RealFile:
         return os.fstat(self._descriptor).st_size
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def fsync(self) -> None:
-        _fsync(self._descriptor)
+        try:
+            _sync_data(self._descriptor)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def fileno(self) -> int:
         return self._descriptor
@@ -113,7 +133,7 @@ class RealLock:
     __slots__ = ("_descriptor",)
 
     def __init__(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = opening(lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -130,22 +150,26 @@ class RealDisk:
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(path, flags, 0o644))
+        return RealFile(path, opening(lambda: os.open(path, flags, 0o644)))
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with opening(lambda: open(path, "rb")) as file:
             return file.read()
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(data)
+        try:
+            with opening(lambda: open(temporary, "wb")) as file:
+                file.write(data)
+                if sync:
+                    file.flush()
+                    _sync_all(file.fileno())
+            os.rename(temporary, path)
             if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.rename(temporary, path)
-        if sync:
-            self.fsync_dir(os.path.dirname(path))
+                self.fsync_dir(os.path.dirname(path))
+        except OSError as error:
+            error.filename = path
+            raise
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -157,10 +181,11 @@ class RealDisk:
         return os.path.getsize(path)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(opening(lambda: os.listdir(path)))
 
     def makedirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        # What it will hold is its owner's: other users of the machine have no business in it.
+        os.makedirs(path, mode=0o700, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
@@ -177,9 +202,9 @@ class RealDisk:
         shutil.rmtree(path)
 
     def fsync_dir(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = opening(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
-            os.fsync(descriptor)
+            _sync_all(descriptor)
         finally:
             os.close(descriptor)
 
@@ -249,6 +274,10 @@ class RealNetwork:
             if not await within(connecting, timeout_ms):
                 raise TimeoutError(f"{host}:{port} did not accept a connection within {timeout_ms} ms")
             return connecting.result()[1]
+        except OSError:
+            raise  # of TLS's some are both
+        except (ValueError, OverflowError) as error:
+            raise ConnectionError(f"{host!r}:{port} is no address: {error}") from None
         finally:
             connecting.cancel()
 

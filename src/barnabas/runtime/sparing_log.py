@@ -1,0 +1,44 @@
+"""Log lines that whoever is outside can cause as often as he likes: one a cause and minute, with a count."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Hashable
+from typing import Any, Final
+
+INTERVAL_S: Final = 60.0
+VARYING: Final = re.compile(r"\(.*\)|0x[0-9a-f]+|\d+")
+"""What differs between two sentences that are of one kind: numbers, and what is in brackets."""
+
+
+class SparingLog:
+    """The first line of a cause is written at once; those of the minute after it are counted, and the last of them is
+    written at its end, with their number."""
+
+    __slots__ = ("_counted", "_level", "_logger")
+
+    def __init__(self, logger: logging.Logger, level: int = logging.WARNING) -> None:
+        self._logger = logger
+        self._level = level
+        self._counted: dict[Hashable, tuple[int, str, tuple[Any, ...]]] = {}
+
+    def log(self, cause: Hashable, message: str, *arguments: Any) -> None:
+        known = self._counted.get(cause)
+        if known is None:
+            self._logger.log(self._level, message, *arguments)
+            self._begin(cause)
+        else:
+            self._counted[cause] = known[0] + 1, message, arguments
+
+    def _begin(self, cause: Hashable) -> None:
+        self._counted[cause] = 0, "", ()
+        asyncio.get_running_loop().call_later(INTERVAL_S, self._end, cause)
+
+    def _end(self, cause: Hashable) -> None:
+        count, message, arguments = self._counted.pop(cause)
+        if count:
+            text = message % arguments if arguments else message
+            self._logger.log(self._level, "%s (the last of %d such within %d s)", text, count, INTERVAL_S)
+            self._begin(cause)

@@ -1,0 +1,34 @@
+"""Bringing a file's bytes to the platter, by whatever call does that on this system."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from types import ModuleType
+
+
+def syncing(
+    system: ModuleType = os, controls: ModuleType = fcntl
+) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    """How a descriptor's data is synced, and how its data and inode are. Both raise ``OSError``.
+
+    Linux needs no more than ``fdatasync`` for bytes and size; the times in the inode, which nobody here reads, would
+    cost a second write. On macOS ``fsync`` leaves the bytes in the drive's cache, where a power loss takes them, and
+    ``F_FULLFSYNC`` does what fsync does elsewhere. A file system that cannot do that (a network's) says ``ENOTSUP`` and
+    gets a plain fsync, as from Java's ``FileChannel.force``, which is what Kafka calls.
+    """
+    full = getattr(controls, "F_FULLFSYNC", None)
+    if full is None:
+        return getattr(system, "fdatasync", system.fsync), system.fsync
+
+    def full_sync(descriptor: int) -> None:
+        try:
+            controls.fcntl(descriptor, full)
+        except OSError as error:
+            if error.errno != errno.ENOTSUP:
+                raise
+            system.fsync(descriptor)
+
+    return full_sync, full_sync

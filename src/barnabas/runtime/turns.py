@@ -1,0 +1,84 @@
+"""Long work in slices, one slice a turn of the loop.
+
+A request may name a hundred thousand things, and whoever answers it holds the loop as long as it does not wait. So it
+waits, behind each slice, for its turn. Of all stories that wait so one goes on at each turn of the
+loop, in the order they came; whatever else there is to do, a heartbeat, somebody's record, is done between two slices,
+however many stories there are.
+
+Slices are counted and not timed: the simulator's clock stands still while code runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+SLICE: Final = 128
+"""Elements between two turns: a few milliseconds of the most expensive handlers."""
+
+
+class Turns:
+    """Those who wait to go on with long work, of one loop."""
+
+    __slots__ = ("_advancing", "_urgent", "_waiting")
+
+    def __init__(self) -> None:
+        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._advancing = False
+
+    def next(self, *, urgent: bool = False) -> asyncio.Future[None]:
+        """Done when it is the caller's turn; the urgent come before all others."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        (self._urgent if urgent else self._waiting).append(turn)
+        if not self._advancing:
+            self._advancing = True
+            loop.call_soon(self._advance)
+        return turn
+
+    def _advance(self) -> None:
+        while self._urgent or self._waiting:
+            turn = (self._urgent or self._waiting).popleft()
+            if not turn.done():
+                turn.set_result(None)
+                break
+        if self._urgent or self._waiting:
+            asyncio.get_running_loop().call_soon(self._advance)
+        else:
+            self._advancing = False
+
+
+class Lane:
+    """Lets so many stories in at a time, in the order they came."""
+
+    __slots__ = ("_free", "_waiting")
+
+    def __init__(self, width: int) -> None:
+        self._free = width
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def enter(self) -> None:
+        """Returns when the caller is in; `leave` is owed then."""
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.leave()
+            else:
+                turn.cancel()
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

@@ -1,0 +1,138 @@
+"""What a server needed for a while goes back to the system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from barnabas.runtime import memory
+
+STORY = """
+import asyncio, os
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.01
+memory.REST = 0
+heap = memory.heap()
+began = heap.resident_bytes()
+
+async def main():
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    large, between = [], []
+    for _ in range(2000):
+        large.append(os.urandom(100_000))
+        between.append(bytes(2000))  # what is freed has something in use above it
+    large.clear()
+    assert heap.resident_bytes() > began + (150 << 20), "the heap keeps it"
+    while heap.resident_bytes() > began + (50 << 20):
+        await asyncio.sleep(0.01)
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+def test_what_was_freed_in_the_midst_of_the_heap_goes_back() -> None:
+    subprocess.run([sys.executable, "-c", STORY], check=True, timeout=60)
+
+
+AFTERWARDS = """
+import asyncio, os
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.01
+memory.REST = 0
+heap = memory.heap()
+
+async def until(fact):
+    while not fact():
+        await asyncio.sleep(0.01)
+
+async def main():
+    large, between = [], []
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    began = heap.resident_bytes()
+    for _ in range(2000):
+        large.append(os.urandom(100_000))
+        between.append(bytes(2000))
+    brief = [os.urandom(100_000) for _ in range(1000)]
+    brief_in_use = heap.resident_bytes()
+    brief.clear()
+    await until(lambda: heap.resident_bytes() < brief_in_use - (50 << 20))  # looked at while the others are in use
+    large.clear()
+    await until(lambda: heap.resident_bytes() < began + (50 << 20))
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+IN_A_CYCLE = """
+import asyncio, gc
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.01
+memory.REST = 0
+heap = memory.heap()
+
+class Kept:
+    pass
+
+async def main():
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    began = heap.resident_bytes()
+    kept = Kept()
+    kept.itself, kept.objects = kept, [[number] for number in range(500_000)]
+    gc.collect()  # the oldest generation has it now
+    del kept
+    assert heap.resident_bytes() > began + (20 << 20)
+    while heap.resident_bytes() > began + (10 << 20):
+        await asyncio.sleep(0.01)
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+@pytest.mark.parametrize("story", [AFTERWARDS, IN_A_CYCLE], ids=["in use at the last look", "in a cycle"])
+def test_what_nobody_needs_any_more_goes_back(story: str) -> None:
+    subprocess.run([sys.executable, "-c", story], check=True, timeout=60)
+
+
+WHILE_IT_WORKS = """
+import asyncio, os, time
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.05
+memory.BUSY = 0.04  # of a core that may be others' as well
+memory.REST = 0
+heap = memory.heap()
+
+async def main():
+    trims = []
+    heap.trim = lambda: trims.append(None)
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    large = [os.urandom(100_000) for _ in range(500)]
+    ends = time.process_time() + 0.5
+    while time.process_time() < ends:  # it is larger, and works
+        sum(range(1000))
+        await asyncio.sleep(0)
+    assert not trims
+    while not trims:  # it has gone quiet
+        await asyncio.sleep(0.05)
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+def test_a_process_that_works_is_left_alone_until_it_has_gone_quiet() -> None:
+    subprocess.run([sys.executable, "-c", WHILE_IT_WORKS], check=True, timeout=60)

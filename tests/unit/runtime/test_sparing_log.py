@@ -1,0 +1,37 @@
+"""What whoever is outside can repeat is one line a minute, with a count."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.runtime import sparing_log
+from barnabas.runtime.sparing_log import SparingLog
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    while not fact():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+def test_the_first_line_of_a_cause_is_written_and_those_of_the_minute_behind_it_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparing_log, "INTERVAL_S", 0.01)
+
+    async def main() -> None:
+        log = SparingLog(logging.getLogger("test"))
+        for number in range(5):
+            log.log("many", "number %d", number)
+        log.log("one", "alone")
+        assert [each.getMessage() for each in caplog.records] == ["number 0", "alone"]
+        await asyncio.wait_for(until(lambda: len(caplog.records) == 3 and not log._counted), 20)
+        log.log("many", "again")
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    said = [each.getMessage() for each in caplog.records]
+    assert said == ["number 0", "alone", "number 4 (the last of 4 such within 0 s)", "again"]
