@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Final
 
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Disk
-
-logger = logging.getLogger(__name__)
+from barnabas.runtime.unreadable import Skip, told
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+OFFSET_MAX: Final = (1 << 63) - 1
 _VERSION: Final = "0"
 
 
@@ -48,11 +47,12 @@ def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[TopicP
     disk.replace(f"{directory}/{name}", encode_lines(lines))
 
 
-def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int]:
+def read_offsets(disk: Disk, directory: str, name: str, skip: Skip = told) -> dict[TopicPartition, int]:
     """What the file says; nothing where there is none.
 
-    A file that cannot be read says nothing either, with a warning: every one of these offsets has a safe substitute,
-    found by reading more of the log (recovery points), from the leader (high watermarks) or from the segments.
+    A line that cannot be read says nothing, nor does a file that has lost one; `skip` is told of it. Every one of these
+    offsets has a safe substitute, found by reading more of the log (recovery points), from the leader (high watermarks)
+    or from the segments.
     """
     path = f"{directory}/{name}"
     if not disk.exists(path):
@@ -61,10 +61,19 @@ def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, 
     if not data:
         return {}
     try:
-        offsets = {
-            TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in decode_lines(data, path)
-        }
-    except ValueError as error:
-        logger.warning("%s is ignored: %s", path, error)
+        lines = decode_lines(data, path)
+    except CorruptCheckpoint as error:
+        skip("checkpoint", path, error)
         return {}
+    offsets: dict[TopicPartition, int] = {}
+    for line in lines:
+        try:
+            topic, partition, offset = line
+            key, value = TopicPartition(topic, int(partition)), int(offset)
+            if key.partition < 0 or not 0 <= value <= OFFSET_MAX:
+                raise ValueError(f"{key} has the offset {value}")
+        except ValueError as error:
+            skip("checkpoint line", path, f"{' '.join(line)!r}: {error}")
+        else:
+            offsets[key] = value
     return offsets

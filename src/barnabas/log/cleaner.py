@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Final
 
 from barnabas.log.batches import CorruptBatch
-from barnabas.log.compaction import CleanedTransactions, Compaction, Counted, OffsetMap
+from barnabas.log.compaction import CleanedTransactions, Compaction, Counted, OffsetMap, records_in
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
@@ -141,7 +141,7 @@ class LogCleaner:
                 continue
             try:
                 candidate = log_to_clean(log, now_ms)
-            except (CorruptBatch, CorruptIndex, OSError) as error:
+            except Exception as error:
                 self._set_aside(partition, log, error)
                 continue
             if candidate.is_due:
@@ -156,15 +156,21 @@ class LogCleaner:
             logger.info("[%s] the cleaner begins anew: the log changed under it", partition)
         except LogDirFailure as failure:
             logger.error("[%s] %s", partition, failure)
-        except (CorruptBatch, CorruptIndex, ValueError) as error:
-            self._set_aside(partition, filthiest.log, error)
         except OSError as error:
             filthiest.log.log_dir.failed(error, "cleaning a log")
+        except Exception as error:
+            # As in Apache's, whatever it is: it lies in what this log holds, and the others are to be cleaned.
+            self._set_aside(partition, filthiest.log, error)
         return True
 
     def _set_aside(self, partition: TopicPartition, log: Log, error: Exception) -> None:
-        log.uncleanable = str(error)
-        logger.error("[%s] cannot be compacted and grows until the broker starts again: %s", partition, error)
+        log.uncleanable = str(error) or repr(error)
+        logger.error(
+            "[%s] cannot be compacted and grows until the broker starts again: %s",
+            partition,
+            log.uncleanable,
+            exc_info=None if isinstance(error, CorruptBatch | CorruptIndex | OSError) else error,
+        )
 
     # One pass
 
@@ -225,7 +231,7 @@ class LogCleaner:
                 if batch.is_control:
                     transactions.marker_is_alone(batch, data)
                 elif not transactions.data_is_aborted(batch):
-                    for record in wire_records.records_of(memoryview(data), 0, len(data)):
+                    for record in records_in(batch, data):
                         if (
                             record.key is not None
                             and record.offset >= start

@@ -21,6 +21,7 @@ from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validation import end_txn_marker
 from barnabas.model.ids import NO_OFFSET
 from barnabas.wire import records as wire_records
+from barnabas.wire.errors import WireError
 from barnabas.wire.records import DELETE_HORIZON, Record
 
 ENTRY_BYTES: Final = 200
@@ -60,6 +61,14 @@ def _place(key: bytes) -> bytes:
     return key if len(key) < _DIGEST_FROM else hashlib.md5(key, usedforsecurity=False).digest() + b"#"
 
 
+def records_in(batch: StoredBatch, data: bytes) -> list[Record]:
+    """The records of a batch of the log. Raises `CorruptBatch`, with its offset."""
+    try:
+        return wire_records.records_of(memoryview(data), 0, len(data))
+    except WireError as error:
+        raise CorruptBatch(f"the batch at offset {batch.base_offset} cannot be read: {error}") from None
+
+
 class LastRecord(NamedTuple):
     """Where a known producer stands: its last data, or none where a marker came last."""
 
@@ -90,11 +99,14 @@ class CleanedTransactions:
         return True
 
     def marker_is_alone(self, batch: StoredBatch, data: bytes) -> bool:
-        """Whether nothing of the transaction that the control batch ends is left."""
+        """Whether nothing of the transaction that the control batch ends is left. Raises `CorruptBatch`."""
         self._begin_up_to(batch.last_offset)
         if batch.record_count == 0:
             return True  # cleaned already, and kept for its producer's sake
-        marker = end_txn_marker(data)
+        try:
+            marker = end_txn_marker(data)
+        except WireError as error:
+            raise CorruptBatch(f"the control batch at offset {batch.base_offset} cannot be read: {error}") from None
         if marker is None:
             return False  # a control batch of another kind
         if not marker.is_abort:
@@ -156,7 +168,7 @@ class Compaction:
         last_of_producer = self._is_last_of_producer(batch)
         if discarded and not last_of_producer:
             return None
-        records = self._records(data)
+        records = records_in(batch, data)
         counted.records_read += len(records)
         keep_tombstones = horizon_ms is None or self._now_ms < horizon_ms if batch.magic == 2 else keep_old_tombstones
         kept = [
@@ -182,12 +194,6 @@ class Compaction:
                 result = wire_records.rewritten(data, kept, delete_horizon_ms=horizon)
         counted.bytes_written += len(result)
         return result
-
-    def _records(self, data: bytes) -> list[Record]:
-        try:
-            return wire_records.records_of(memoryview(data), 0, len(data))
-        except ValueError as error:
-            raise CorruptBatch(f"a batch cannot be read: {error}") from None
 
     def _is_kept(self, record: Record, keep_tombstones: bool) -> bool:
         if record.offset > self._offsets.latest_offset:

@@ -57,7 +57,7 @@ class DirLoading:
             except LogDirFailure as failure:
                 logger.error("%s", failure)
             except OSError as error:
-                self.log_dir.failed(error, "loading the logs")
+                self.log_dir.failed(error, "loading the logs", half_done=True)
             self.remaining -= 1
             yield
 

@@ -11,10 +11,7 @@ state of producers change only after the bytes were written; a write that fails 
 A batch stays one opaque buffer. The leader checks its header, its CRC and its producer's sequence, stamps base offset
 and leader epoch into it (both outside the CRC), and writes it with one system call.
 
-What a leader checks of a client's batch: magic, size, CRC, that it is alone, that record count, last offset delta and
-sequence agree, that it is no control batch, and the header's timestamps against the topic's bounds. Not checked, unlike
-Kafka, are the records inside, with two exceptions where the contract needs them: the keys in a compacted topic, and a
-batch that has to be rewritten (older magic, or a `compression.type` of the topic that differs).
+What a leader asks of a client's batch before, and what it changes of it, is `validation`'s.
 """
 
 from __future__ import annotations
@@ -24,16 +21,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from struct import Struct
 from typing import Any, Final, cast
 
-from crc32c import crc32c
-
 from barnabas.log.batches import (
-    ATTRIBUTES_AT,
     CONTROL,
-    HEADER,
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    MAGIC_AT,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     CorruptBatch,
@@ -50,6 +40,7 @@ from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
 from barnabas.log.producer_state import NO_PRODUCER_ID, NOT_PLAIN, EndTxnMarker, ProducerState
 from barnabas.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX, load_segments, replay_producers
+from barnabas.log.refusals import corrupt
 from barnabas.log.results import (
     AppendInfo,
     AppendOrigin,
@@ -61,17 +52,7 @@ from barnabas.log.results import (
 from barnabas.log.segment import Segment
 from barnabas.log.settings import LogSettings
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.log.validation import (
-    attributes_of,
-    check_keys,
-    converted,
-    corrupt,
-    end_txn_marker,
-    invalid,
-    only_batch,
-    recompressed,
-    stamp_log_append_time,
-)
+from barnabas.log.validation import Unpacking, end_txn_marker, stamp_timestamps, validated
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
@@ -158,6 +139,8 @@ class Log:
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
         bytes that are written again and not flushed."""
+        self.just_appended: AppendInfo | None = None
+        """The log's last append, while those are told of it who wait for it: it is read from memory."""
         self._directory_synced = False
         segments.active.look_whether_full()
         self._note_first_unstable()
@@ -195,7 +178,7 @@ class Log:
         try:
             disk.makedirs(directory)
             settings = LogSettings.of(config)
-            stored_id = read_topic_id(disk, directory)
+            stored_id = read_topic_id(disk, directory, log_dir.skip)
             if topic_id is not None and stored_id is not None and stored_id != topic_id:
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -215,9 +198,10 @@ class Log:
                 log_start_offset=log_start_offset,
                 producer_id_expiration_ms=producer_id_expiration_ms,
                 end_txn_marker=end_txn_marker,
+                skip=log_dir.skip,
             )
         except OSError as error:
-            raise log_dir.failed(error, f"loading {topic_partition}") from error
+            raise log_dir.failed(error, f"loading {topic_partition}", half_done=True) from error
         return cls(
             disk,
             log_dir,
@@ -301,8 +285,8 @@ class Log:
         bound = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
         return self.settings.segment_ms - (self._jitter(bound) if bound > 0 else 0)
 
-    def _failed(self, error: OSError, doing: str) -> LogDirFailure:
-        return self.log_dir.failed(error, f"{doing} of {self.topic_partition}")
+    def _failed(self, error: OSError, doing: str, *, half_done: bool = False) -> LogDirFailure:
+        return self.log_dir.failed(error, f"{doing} of {self.topic_partition}", half_done=half_done)
 
     # Appending as a leader
 
@@ -313,90 +297,22 @@ class Log:
         *,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        unpacking: Unpacking | None = None,
     ) -> AppendInfo:
         """Appends one batch; what is not a whole batch after it is left out. A writable buffer is stamped in place.
 
-        Raises `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
+        Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
         RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
         TRANSACTION_COORDINATOR_FENCED, and `LogDirFailure`. After any of them nothing was appended.
         """
         if self.log_dir.failure is not None:
             self.log_dir.check_online()
         settings = self.settings
-        length = len(records)
-        if length < HEADER_BYTES or records[MAGIC_AT] != 2:
-            records = converted(self.topic_partition, settings, records)
-            length = len(records)
-        (
-            base_offset,
-            batch_length,
-            _,
-            _,
-            crc,
-            attributes,
-            last_offset_delta,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            record_count,
-        ) = HEADER.unpack_from(records)
-        size = batch_length + LOG_OVERHEAD
-        view = memoryview(records)
-        if view.readonly:
-            view = memoryview(bytearray(view))
-        if size != length:
-            view = only_batch(self.topic_partition, view, size)
         is_client = origin is _CLIENT
-        if base_offset and is_client:
-            raise invalid(
-                self.topic_partition, f"The baseOffset of the record batch should be 0, but it is {base_offset}"
-            )
-        if size > settings.max_message_bytes:
-            raise KafkaError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"The record batch size in the append to {self.topic_partition} is {size} bytes which exceeds the "
-                f"maximum configured value of {settings.max_message_bytes}.",
-            )
-        if crc32c(view[ATTRIBUTES_AT:]) != crc:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"Record is corrupt (stored crc = {crc}) in topic partition {self.topic_partition}.",
-            )
-        if is_client:
-            if record_count <= 0 or record_count != last_offset_delta + 1:
-                raise invalid(
-                    self.topic_partition,
-                    f"The batch has {record_count} records and the last offset {last_offset_delta}",
-                )
-            if attributes & CONTROL:
-                raise invalid(self.topic_partition, "Clients are not allowed to write control records")
-            if producer_id >= 0 and base_sequence < 0:
-                raise invalid(
-                    self.topic_partition, f"Invalid sequence number {base_sequence} with producerId {producer_id}"
-                )
-        if attributes & LOG_APPEND_TIME and not settings.log_append_time:
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
-        log_append_time = NO_TIMESTAMP
-        if settings.log_append_time:
-            log_append_time = max_timestamp = now_ms
-        elif max_timestamp - now_ms > settings.timestamp_after_max_ms or (
-            now_ms - base_timestamp > settings.timestamp_before_max_ms and base_timestamp != NO_TIMESTAMP
-        ):
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"Timestamps {base_timestamp} to {max_timestamp} are out of range. The timestamp should be within "
-                f"[{now_ms - settings.timestamp_before_max_ms}, {now_ms + settings.timestamp_after_max_ms}]",
-            )
-        if settings.compact and not attributes & CONTROL:
-            check_keys(self.topic_partition, view)
-        if settings.compression_type != "producer" and not attributes & CONTROL:
-            rewritten = recompressed(self.topic_partition, settings, view, attributes)
-            if rewritten is not None:
-                view = rewritten
-                size = len(view)
-                attributes = attributes_of(view)
+        view, size, attributes, max_timestamp, restamped, header = validated(
+            self.topic_partition, settings, records, now_ms, is_client=is_client, unpacking=unpacking
+        )
+        last_offset_delta, producer_id, producer_epoch, base_sequence = header[6], header[9], header[10], header[11]
         if size > settings.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -436,9 +352,10 @@ class Log:
                         True,
                     )
 
-        if settings.log_append_time:
-            stamp_log_append_time(view, attributes, now_ms)
+        if restamped:
+            stamp_timestamps(view, attributes, max_timestamp)
         _STAMP(view, 0, first_offset, size - LOG_OVERHEAD, leader_epoch)
+        position = -1
         try:
             if leader_epoch > self.leader_epochs.written_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
@@ -447,13 +364,14 @@ class Log:
                 segment, last_offset, max_timestamp, now_ms
             ):
                 segment = self._roll(first_offset, now_ms)
+            position = segment.size
             segment.append(view, first_offset, last_offset, max_timestamp, settings.index_interval_bytes)
             # From here on the offsets are taken, even where a write to an index below fails.
             self.log_end_offset = last_offset + 1
             if marker is not None:
                 self._take_marker(segment, producer_id, producer_epoch, marker, first_offset, max_timestamp)
         except OSError as error:
-            raise self._failed(error, "appending to the log") from error
+            raise self._failed(error, "appending to the log", half_done=0 <= position < segment.size) from error
         producers = self.producers
         if producer_id != NO_PRODUCER_ID and marker is None and not attributes & CONTROL:
             producers.append_data(
@@ -477,11 +395,11 @@ class Log:
             (
                 first_offset,
                 last_offset,
-                log_append_time,
+                now_ms if settings.log_append_time else NO_TIMESTAMP,
                 self.log_start_offset,
                 max_timestamp,
                 size,
-                record_count,
+                header[12],
                 False,
                 view,
             ),
@@ -542,6 +460,7 @@ class Log:
         producers = self.producers
         leader_epochs = self.leader_epochs
         interval = self.settings.index_interval_bytes
+        written = False
         try:
             for run in self._runs(batches, now_ms):
                 start = run[0][0]
@@ -555,7 +474,9 @@ class Log:
                         and batch.leader_epoch != NO_EPOCH
                     ):
                         leader_epochs.assign(batch.leader_epoch, batch.base_offset)
-                segment.file.pwrite(view[start:end], position)
+                file = segment.file
+                written = True
+                file.pwrite(view[start:end], position)
                 for at, batch in run:
                     last_offset = batch.last_offset
                     segment.note(
@@ -573,8 +494,9 @@ class Log:
                         else:
                             producers.append_plain(batch)
                     producers.map_end_offset = last_offset + 1
+                written = False
         except OSError as error:
-            raise self._failed(error, "appending to the log") from error
+            raise self._failed(error, "appending to the log", half_done=written) from error
         if next_offset - self.recovery_point >= self.settings.flush_messages:
             self.flush(now_ms=now_ms)
         return True
@@ -668,8 +590,8 @@ class Log:
         self._roll_ms = self._next_roll_ms()
         # The snapshot stands at the new segment's base, so that recovery can begin with the two of them.
         self.producers.map_end_offset = new_offset
-        self.producers.take_snapshot(sync=False)
         self._unflushed_rolls.append((now_ms, new_offset))
+        self.producers.take_snapshot(sync=False)
         return segment
 
     # Reading
@@ -699,9 +621,18 @@ class Log:
             )
         if bound is None or bound > end_offset:
             bound = end_offset
+        just = self.just_appended
+        if (
+            just is not None
+            and just.first_offset == offset
+            and just.last_offset < bound
+            and just.size <= max_bytes
+            and not (in_place and just.size >= FILE_RECORDS_BYTES)
+        ):
+            return LogRead(just.records)
         try:
             if offset >= bound:
-                return LogRead(b"", self.offset_metadata(offset))
+                return LogRead(b"")
             segments = self.segments
             index = segments.index_of(offset)
             while True:
@@ -712,26 +643,25 @@ class Log:
                 # What is left of this segment lies below `offset`: compaction took the rest.
                 index += 1
                 if index == len(segments):
-                    return LogRead(b"", self.offset_metadata(end_offset))
+                    return LogRead(b"")
             position, first_size = located
             if bound == end_offset or (index + 1 < len(segments) and segments[index + 1].base_offset <= bound):
                 end_position = segment.size
             else:
                 limit = segment.locate(bound)
                 end_position = segment.size if limit is None else limit[0]
-            metadata = LogOffsetMetadata(offset, segment.base_offset, position)
             if max_bytes < first_size:
                 if min_one_batch:
                     max_bytes = first_size
                 elif not incomplete:
-                    return LogRead(b"", metadata, first_batch_incomplete=True)
+                    return LogRead(b"", first_batch_incomplete=True)
             length = min(end_position - position, max_bytes)
             if length <= 0:
-                return LogRead(b"", metadata)
+                return LogRead(b"")
             if in_place and length >= FILE_RECORDS_BYTES:
                 # What is done with them from here to the connection is to be counted, and nothing else.
-                return LogRead(cast(bytes, FileRecords(segment, position, length)), metadata)
-            return LogRead(segment.file.pread(length, position), metadata)
+                return LogRead(cast(bytes, FileRecords(segment, position, length)))
+            return LogRead(segment.file.pread(length, position))
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
@@ -843,6 +773,7 @@ class Log:
         """
         assert target_offset >= 0, f"cannot truncate {self.topic_partition} to {target_offset}"
         self.log_dir.check_online()
+        self.just_appended = None
         try:
             if target_offset >= self.log_end_offset:
                 # An epoch that began here without a record may contradict what the new leader has.
@@ -867,18 +798,19 @@ class Log:
         except CorruptBatch as error:
             raise corrupt(self.topic_partition, str(error)) from None
         except OSError as error:
-            raise self._failed(error, "truncating the log") from error
+            raise self._failed(error, "truncating the log", half_done=True) from error
         return True
 
     def truncate_fully_and_start_at(self, new_offset: int, *, now_ms: int, log_start_offset: int | None = None) -> None:
         """Drops everything; the log begins, empty, at `new_offset`."""
         self.log_dir.check_online()
+        self.just_appended = None
         try:
             self._truncate_fully_and_start_at(
                 new_offset, new_offset if log_start_offset is None else log_start_offset, now_ms
             )
         except OSError as error:
-            raise self._failed(error, "truncating the log") from error
+            raise self._failed(error, "truncating the log", half_done=True) from error
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
         self._drop_segments(list(self.segments))
@@ -977,7 +909,7 @@ class Log:
                         lambda segment, next_base: now_ms - segment.largest_timestamp > settings.retention_ms, now_ms
                     )
         except OSError as error:
-            raise self._failed(error, "deleting old segments") from error
+            raise self._failed(error, "deleting old segments", half_done=True) from error
         return deleted
 
     def _delete_while(self, is_old: Callable[[Segment, int], bool], now_ms: int) -> int:
@@ -1044,7 +976,7 @@ class Log:
             cleaned.change_suffix(SWAP_SUFFIX, "")
             self._disk.fsync_dir(self.directory)
         except OSError as error:
-            raise self._failed(error, "replacing cleaned segments") from error
+            raise self._failed(error, "replacing cleaned segments", half_done=True) from error
 
     def delete_marked_files(self, *, now_ms: int) -> None:
         """Removes files that were marked `file.delete.delay.ms` ago; a reader may have been using them until then."""
@@ -1054,7 +986,7 @@ class Log:
         try:
             self.segments.remove_due_files(now_ms, self.settings.file_delete_delay_ms)
         except OSError as error:
-            raise self._failed(error, "removing deleted files") from error
+            raise self._failed(error, "removing deleted files", half_done=True) from error
 
     # Flushing and closing
 
@@ -1103,7 +1035,7 @@ class Log:
             self.flush(now_ms=now_ms)
             self.segments.remove_marked_files()
         except OSError as error:
-            raise self._failed(error, "closing the log") from error
+            raise self._failed(error, "closing the log", half_done=True) from error
         self.close_files()
 
     def close_files(self) -> None:
@@ -1119,7 +1051,7 @@ class Log:
             self._disk.rename(self.directory, target)
             self._disk.fsync_dir(self.log_dir.path)
         except OSError as error:
-            raise self._failed(error, "renaming the directory") from error
+            raise self._failed(error, "renaming the directory", half_done=True) from error
         self.directory = target
         self.segments.moved(target)
         self.leader_epochs.moved(target)
@@ -1133,4 +1065,4 @@ class Log:
             if self._disk.is_dir(self.directory):
                 self._disk.rmtree(self.directory)
         except OSError as error:
-            raise self._failed(error, "deleting the directory") from error
+            raise self._failed(error, "deleting the directory", half_done=True) from error

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.descriptors import EXHAUSTED
+from barnabas.runtime.unreadable import Skip, told
 
 logger = logging.getLogger(__name__)
 
@@ -13,13 +15,16 @@ logger = logging.getLogger(__name__)
 class LogDirFailure(KafkaError):
     """The disk of a log directory failed: nothing is appended or acknowledged there any more."""
 
-    def __init__(self, directory: str, cause: str) -> None:
-        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {directory} is offline: {cause}")
+    def __init__(self, directory: str, cause: str, passing: bool = False) -> None:
+        how = "cannot be used now" if passing else "is offline"
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {directory} {how}: {cause}")
         self.directory = directory
         self.cause = cause
+        self.passing = passing
+        """The directory is online: file descriptors ran out, and the same may succeed in a moment."""
 
-    def __reduce__(self) -> tuple[type[LogDirFailure], tuple[str, str]]:  # type: ignore[override]
-        return type(self), (self.directory, self.cause)
+    def __reduce__(self) -> tuple[type[LogDirFailure], tuple[str, str, bool]]:  # type: ignore[override]
+        return type(self), (self.directory, self.cause, self.passing)
 
 
 class LogDir:
@@ -29,10 +34,12 @@ class LogDir:
     directory; only a restart, with recovery, brings it back.
     """
 
-    __slots__ = ("_on_failure", "failure", "path")
+    __slots__ = ("_on_failure", "failure", "path", "skip")
 
-    def __init__(self, path: str, on_failure: Callable[[LogDir], None] | None = None) -> None:
+    def __init__(self, path: str, on_failure: Callable[[LogDir], None] | None = None, skip: Skip = told) -> None:
         self.path = path
+        self.skip = skip
+        """Is told what the directory holds that cannot be read."""
         self.failure: LogDirFailure | None = None
         self._on_failure = on_failure
 
@@ -44,8 +51,16 @@ class LogDir:
         if self.failure is not None:
             raise LogDirFailure(self.path, self.failure.cause)
 
-    def failed(self, error: OSError, doing: str) -> LogDirFailure:
-        """Takes the directory offline and returns what the caller has to raise."""
+    def failed(self, error: Exception, doing: str, *, half_done: bool = False) -> LogDirFailure:
+        """Takes the directory offline and returns what the caller has to raise.
+
+        Where no file could be opened since the process has too many open, the disk is as well as before: what was
+        asked for is refused, and may be asked again, unless it was left `half_done`.
+        """
+        exhausted = isinstance(error, OSError) and error.errno in EXHAUSTED
+        if exhausted and not half_done and self.failure is None:
+            logger.warning("Log directory %s: %s is put off: %s", self.path, doing, error)
+            return LogDirFailure(self.path, f"{doing}: {error}", passing=True)
         if self.failure is None:
             self.failure = LogDirFailure(self.path, f"{doing}: {error}")
             logger.error("%s", self.failure)

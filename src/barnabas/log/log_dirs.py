@@ -28,12 +28,13 @@ from barnabas.log.cleaner import LogCleaner
 from barnabas.log.loading import DirLoading, at_once, load_all
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir, LogDirFailure
-from barnabas.log.meta_properties import MetaProperties
+from barnabas.log.meta_properties import CorruptMetaProperties, MetaProperties
 from barnabas.log.upkeep import LogUpkeep
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Lock, Runtime, Tasks
+from barnabas.runtime.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +71,14 @@ class LogDirs:
         self._disk = runtime.disk
         self._config = config
         self._tasks = tasks
-        self._dirs = {path: LogDir(path, self._dir_failed) for path in directories(config)}
+        self.unreadable = Unreadable(runtime.clock)
+        self._dirs = {path: LogDir(path, self._dir_failed, self.unreadable.skip) for path in directories(config)}
         self._locks: dict[str, Lock] = {}
         self._was_clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._future: dict[TopicPartition, Log] = {}
+        self._unloadable: dict[TopicPartition, str] = {}
+        """Logs that could not be loaded, and why: their files are left as they are, and nobody else's suffer."""
         self._partitions_of: dict[str, dict[TopicPartition, None]] = {}
         """By topic, the partitions with a log here: a topic's change must not cost what all others hold."""
         self._preferred: dict[TopicPartition, str] = {}
@@ -152,13 +156,13 @@ class LogDirs:
                     "Stop it, or point log.dirs at another directory."
                 ) from None
             except OSError as error:
-                log_dir.failed(error, "opening the log directory")
+                log_dir.failed(error, "opening the log directory", half_done=True)
         if not self.online_paths:
-            failures = "; ".join(str(each.failure.cause) for each in self._dirs.values() if each.failure is not None)
-            raise ConfigError(
-                f"None of the log directories {', '.join(self._dirs)} can be used ({failures}). "
-                "Point log.dirs at a directory that this user may write."
-            )
+            raise self._none_can("used", " Point log.dirs at a directory that this user may write.")
+
+    def _none_can(self, be: str, advice: str = "") -> ConfigError:
+        failures = "; ".join(str(each.failure.cause) for each in self._dirs.values() if each.failure is not None)
+        return ConfigError(f"None of the log directories {', '.join(self._dirs)} can be {be} ({failures}).{advice}")
 
     def meta_properties(self) -> dict[str, MetaProperties]:
         """What each online directory says of its owner. Raises `ConfigError`."""
@@ -167,11 +171,13 @@ class LogDirs:
         for path in self.online_paths:
             try:
                 meta = MetaProperties.read(self._disk, path)
-            except OSError as error:
-                self._dirs[path].failed(error, "reading meta.properties")
+            except (OSError, CorruptMetaProperties) as error:
+                self._dirs[path].failed(error, "reading meta.properties", half_done=True)
                 continue
             if meta is not None:
                 known[path] = meta
+        if not self.online_paths:
+            raise self._none_can("used", " Delete meta.properties where it is damaged: it is written anew.")
         return known
 
     def stored_broker_id(self) -> int | None:
@@ -195,25 +201,24 @@ class LogDirs:
                 try:
                     own.write(self._disk, path)
                 except OSError as error:
-                    self._dirs[path].failed(error, "writing meta.properties")
+                    self._dirs[path].failed(error, "writing meta.properties", half_done=True)
 
     # Loading
 
-    async def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Loads every log, with the topics' own configuration values; then the stories in the background begin."""
+    async def load(self, topic_configs: Mapping[str, Config] | None = None) -> None:
+        """Loads every log, with its topic's configuration; then the stories in the background begin."""
         self.prepare()
-        for topic, values in (topic_configs or {}).items():
-            self._topic_configs[topic] = topic_config(self._config, values)
+        self._topic_configs.update(topic_configs or {})
         started_ms = self._runtime.clock.monotonic_ms()
         loadings = []
         for path in self.online_paths:
             try:
                 loadings.append(self._loading(self._dirs[path]))
             except OSError as error:
-                self._dirs[path].failed(error, "loading the logs")
+                self._dirs[path].failed(error, "loading the logs", half_done=True)
         await load_all(loadings, self._config.number("num.recovery.threads.per.data.dir"), self._runtime.clock)
         if not self.online_paths:
-            raise ConfigError(f"None of the log directories {', '.join(self._dirs)} can be read.")
+            raise self._none_can("read")
         self._loaded = True
         elapsed_ms = self._runtime.clock.monotonic_ms() - started_ms
         checked = sum(loading.read_bytes for loading in loadings) >> 20
@@ -228,9 +233,10 @@ class LogDirs:
         # Gone before the first log is touched: a crash from here on is an unclean stop.
         disk.remove(marker)
         disk.fsync_dir(path)
-        recovery_points = read_offsets(disk, path, RECOVERY_POINTS)
-        log_start_offsets = read_offsets(disk, path, LOG_START_OFFSETS)
-        cleaned_offsets = read_offsets(disk, path, CLEANER_OFFSETS)
+        recovery_points, log_start_offsets, cleaned_offsets = (
+            read_offsets(disk, path, name, log_dir.skip)
+            for name in (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS)
+        )
         names = [name for name in disk.listdir(path) if disk.is_dir(f"{path}/{name}")]
         partitions = [name for name in names if not name.startswith(".")]
         if not clean and partitions:
@@ -249,21 +255,31 @@ class LogDirs:
             except ValueError:
                 logger.warning("%s/%s is not a partition and is left alone", path, name)
                 return
-            log = yield from self._opening(
-                log_dir,
-                partition,
-                name=name,
-                clean=clean,
-                recovery_point=recovery_points.get(partition, 0),
-                log_start_offset=log_start_offsets.get(partition, 0),
-            )
+            try:
+                log = yield from self._opening(
+                    log_dir,
+                    partition,
+                    name=name,
+                    clean=clean,
+                    recovery_point=recovery_points.get(partition, 0),
+                    log_start_offset=log_start_offsets.get(partition, 0),
+                )
+            except (OSError, KafkaError):
+                raise
+            except Exception as error:
+                # Nobody foresaw what these files hold, and they would do it again at each start.
+                logger.exception("%s/%s cannot be loaded; it is left as it is, and its partition offline", path, name)
+                log_dir.skip("log", f"{path}/{name}", repr(error))
+                if not is_future:
+                    self._unloadable[partition] = f"{path}/{name} cannot be loaded: {error!r}"
+                return
             log.cleaned_offset = cleaned_offsets.get(partition, log.log_start_offset)
             if log.recovery_point < recovery_points.get(partition, 0):
                 # Damage was cut below what was flushed. What is appended next is not: the file has to say so first.
                 recovery_points[partition] = log.recovery_point
                 self._checkpoint(log_dir, RECOVERY_POINTS, recovery_points)
             if is_future:
-                log.update_high_watermark(read_offsets(disk, path, HIGH_WATERMARKS).get(partition, 0))
+                log.update_high_watermark(read_offsets(disk, path, HIGH_WATERMARKS, log_dir.skip).get(partition, 0))
                 self._with(partition, log, self._future)
             elif self._is_only_copy(partition, log):
                 self._with(partition, log, self._logs)
@@ -379,6 +395,8 @@ class LogDirs:
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
             return log
+        if partition in self._unloadable:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unloadable[partition])
         if not is_new and self.offline_paths:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -428,6 +446,8 @@ class LogDirs:
         self.delete_future(partition)
         log = self._logs.get(partition)
         if log is None:
+            if partition in self._unloadable:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unloadable[partition])
             if self.offline_paths:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -572,7 +592,7 @@ class LogDirs:
         log_dir = self._dirs[path]
         log_dir.check_online()
         try:
-            return read_offsets(self._disk, path, HIGH_WATERMARKS)
+            return read_offsets(self._disk, path, HIGH_WATERMARKS, log_dir.skip)
         except OSError as error:
             raise log_dir.failed(error, f"reading {HIGH_WATERMARKS}") from error
 
@@ -622,4 +642,4 @@ class LogDirs:
         except LogDirFailure as failure:
             logger.error("%s", failure)
         except OSError as error:
-            log_dir.failed(error, "closing the logs")
+            log_dir.failed(error, "closing the logs", half_done=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +10,12 @@ from barnabas.model.config import parse_properties
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Disk
 
+NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII).fullmatch
 FILE_NAME: Final = "meta.properties"
+
+
+class CorruptMetaProperties(ValueError):
+    """A file that does not say whose the directory is: its directory cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +27,28 @@ class MetaProperties:
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> MetaProperties | None:
-        """What the directory says; None where it says nothing. Raises `ConfigError` for what cannot be used."""
+        """What the directory says; None where there is no file.
+
+        Raises `CorruptMetaProperties`; `ConfigError` for a directory that is none of ZooKeeper mode.
+        """
         path = f"{directory}/{FILE_NAME}"
         if not disk.exists(path):
             return None
-        values = parse_properties(disk.read(path).decode("utf-8"))
+        try:
+            values = parse_properties(disk.read(path).decode("utf-8"))
+        except UnicodeDecodeError:
+            raise CorruptMetaProperties(f"{path} is no properties file") from None
         version = values.get("version")
+        if version is None or not NUMBER(version):
+            raise CorruptMetaProperties(f"{path} has no version")
         if version != "0":
             raise ConfigError(
                 f"{path} has version {version}: it is not a log directory of a broker in ZooKeeper mode. "
                 "Point log.dirs at another directory."
             )
         broker_id = values.get("broker.id")
-        if broker_id is not None and not broker_id.lstrip("-").isdigit():
-            raise ConfigError(f"{path} names the broker.id {broker_id!r}, which is not a number.")
+        if broker_id is not None and not NUMBER(broker_id):
+            raise CorruptMetaProperties(f"{path} names the broker.id {broker_id!r}, which is not a number")
         return cls(values.get("cluster.id"), None if broker_id is None else int(broker_id))
 
     def write(self, disk: Disk, directory: str) -> None:

@@ -60,10 +60,12 @@ class OffsetIndex(IndexFile):
         return self._positions[-1] if self._load() else 0
 
     def append(self, offset: int, position: int) -> None:
+        """Raises `CorruptIndex` where the last entry lies behind this one."""
         entries = self._load()
         relative = offset - self.base_offset
         assert 0 <= relative <= MAX_RELATIVE_OFFSET, f"offset {offset} does not fit {self.path}"
-        assert not entries or relative > self._relative_offsets[-1], f"offset {offset} is already in {self.path}"
+        if entries and (relative <= self._relative_offsets[-1] or position <= self._positions[-1]):
+            raise CorruptIndex(f"offset {offset} at position {position} does not follow the last entry of {self.path}")
         self._relative_offsets.append(relative)
         self._positions.append(position)
         self._add(_ENTRY.pack(relative, position))

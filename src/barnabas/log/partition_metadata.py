@@ -6,19 +6,28 @@ from typing import Final
 
 from barnabas.model.ids import Uuid
 from barnabas.runtime import Disk
+from barnabas.runtime.unreadable import Skip
 
 FILE_NAME: Final = "partition.metadata"
 
 
-def read_topic_id(disk: Disk, directory: str) -> Uuid | None:
-    """The topic id, None where there is no file. Raises ``ValueError`` for a file that says something else."""
+def read_topic_id(disk: Disk, directory: str, skip: Skip) -> Uuid | None:
+    """The topic id; None where there is no file, as a Kafka before 2.8 leaves it.
+
+    A file that says something else says nothing, and is told to `skip`: the log then takes the id that the controller
+    names. (Apache takes the whole log directory offline.)
+    """
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):
         return None
-    fields = dict(line.split(": ", 1) for line in disk.read(path).decode("utf-8").splitlines() if ": " in line)
-    if fields.get("version") != "0" or "topic_id" not in fields:
-        raise ValueError(f"{path} does not name a topic id")
-    return Uuid.parse(fields["topic_id"])
+    try:
+        fields = dict(line.split(": ", 1) for line in disk.read(path).decode("utf-8").splitlines() if ": " in line)
+        if fields.get("version") != "0" or "topic_id" not in fields:
+            raise ValueError("it does not name a topic id")
+        return Uuid.parse(fields["topic_id"])
+    except ValueError as error:
+        skip("partition.metadata", path, error)
+        return None
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: Uuid) -> None:

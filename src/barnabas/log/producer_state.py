@@ -17,7 +17,6 @@ The state is written as a snapshot at each roll and at a clean stop, so that onl
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
@@ -26,11 +25,12 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from barnabas.log.batches import CONTROL, TRANSACTIONAL, StoredBatch
+from barnabas.log.segment import base_offset_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
-
-logger = logging.getLogger(__name__)
+from barnabas.runtime.unreadable import Skip, told
+from barnabas.wire.errors import WireError
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 BATCHES_RETAINED: Final = 5
@@ -158,9 +158,16 @@ class ProducerState:
     """All producers of one log, up to `map_end_offset`."""
 
     def __init__(
-        self, disk: Disk, directory: str, topic_partition: TopicPartition, *, producer_id_expiration_ms: int
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        producer_id_expiration_ms: int,
+        skip: Skip = told,
     ) -> None:
         self._disk = disk
+        self._skip = skip
         self._directory = directory
         self._topic_partition = topic_partition
         self.producer_id_expiration_ms = producer_id_expiration_ms
@@ -383,7 +390,12 @@ class ProducerState:
             self.append_plain(batch)
             return None
         if batch.is_control:
-            read = marker()
+            try:
+                read = marker()
+            except WireError as error:
+                # Its bytes are what the leader has: the log keeps them, and the transaction stays open.
+                self._skip("control batch", f"{self._topic_partition} offset {batch.base_offset}", error)
+                return None
             if read is None:  # compaction left the batch without its record: the transaction is gone from the log
                 return None
             return self.append_marker(
@@ -456,9 +468,9 @@ class ProducerState:
     def reload_snapshots(self) -> None:
         """Looks which snapshot files there are."""
         self._snapshots = {
-            int(name[: -len(SNAPSHOT_SUFFIX)]): None
+            offset: None
             for name in (self._disk.listdir(self._directory) if self._disk.is_dir(self._directory) else ())
-            if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+            if (offset := base_offset_of(name, SNAPSHOT_SUFFIX)) is not None
         }
 
     def take_snapshot(self, *, sync: bool) -> int | None:
@@ -518,7 +530,8 @@ class ProducerState:
             raise CorruptSnapshot(str(error)) from None
         if len(rows) != count:
             raise CorruptSnapshot(f"it announces {count} producers and has {len(rows)}")
-        entries = []
+        entries: dict[int, ProducerEntry] = {}
+        open_at: dict[int, int] = {}
         for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first in rows:
             entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first)
             if last_offset >= 0:
@@ -526,8 +539,14 @@ class ProducerState:
                 entry.batches.append(
                     BatchMetadata(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
                 )
-            entries.append(entry)
-        return entries
+            if delta < 0 or last_offset >= offset or txn_first >= offset:
+                raise CorruptSnapshot(f"producer {producer_id} stands at offset {last_offset}, its last batch {delta}")
+            entries[producer_id] = entry
+            if txn_first != NO_OFFSET:
+                open_at[txn_first] = producer_id
+        if len(entries) != count or len(open_at) != sum(e.current_txn_first_offset >= 0 for e in entries.values()):
+            raise CorruptSnapshot("two of its producers, or of their transactions, are one")
+        return list(entries.values())
 
     def _forget_snapshot(self, offset: int) -> None:
         self._snapshots.pop(offset, None)
@@ -570,7 +589,7 @@ class ProducerState:
             try:
                 entries = self._read_snapshot(offset)
             except CorruptSnapshot as error:
-                logger.warning("[%s] %s is dropped: %s", self._topic_partition, self.snapshot_path(offset), error)
+                self._skip("producer snapshot", self.snapshot_path(offset), error)
                 self._forget_snapshot(offset)
                 continue
             for entry in entries:

@@ -17,6 +17,7 @@ from typing import Final
 
 from barnabas.log.batches import CorruptBatch, StoredBatch
 from barnabas.log.index_file import CorruptIndex
+from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS_FILE_NAME
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
 from barnabas.log.producer_state import EndTxnMarker, ProducerState
 from barnabas.log.segment import (
@@ -25,11 +26,13 @@ from barnabas.log.segment import (
     RECOVERY_BYTES,
     SUFFIXES,
     Segment,
+    base_offset_of,
 )
 from barnabas.log.settings import LogSettings
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.model.ids import NO_EPOCH, TopicPartition
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
+from barnabas.runtime.unreadable import Skip
 
 logger = logging.getLogger(__name__)
 
@@ -61,14 +64,17 @@ def load_segments(
     log_start_offset: int,
     producer_id_expiration_ms: int,
     end_txn_marker: ReadMarker,
+    skip: Skip,
 ) -> Generator[int, None, LoadedLog]:
-    """The segments of `directory`, at least one. Raises ``OSError`` only."""
-    _finish_interrupted_work(disk, directory)
-    bases = _segment_bases(disk, directory)
+    """The segments of `directory`, at least one. `skip` is told what cannot be read. Raises ``OSError`` only."""
+    _finish_interrupted_work(disk, directory, skip)
+    bases = _segment_bases(disk, directory, skip)
     segments = [Segment(disk, directory, base, index_bytes=settings.index_bytes, now_ms=now_ms) for base in bases]
     epochs = LeaderEpochCache(disk, directory)
-    epochs_known = _load_epochs(epochs, directory)
-    producers = ProducerState(disk, directory, topic_partition, producer_id_expiration_ms=producer_id_expiration_ms)
+    epochs_known = _load_epochs(epochs, directory, skip)
+    producers = ProducerState(
+        disk, directory, topic_partition, producer_id_expiration_ms=producer_id_expiration_ms, skip=skip
+    )
     producers.remove_stray_snapshots(bases)
     loading = _Loading(
         disk,
@@ -82,7 +88,7 @@ def load_segments(
         producers,
         end_txn_marker,
     )
-    first = _first_unchecked(disk, segments, len(segments) if clean else _holder(bases, recovery_point))
+    first = _first_unchecked(segments, len(segments) if clean else _holder(bases, recovery_point), skip)
     log_end_offset = yield from loading.recover_from(first)
     if log_end_offset is None:
         log_end_offset = yield from loading.end_of_clean_log()
@@ -112,6 +118,7 @@ def load_segments(
         if producers.map_end_offset < log_end_offset:
             yield from replaying_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
     producers.map_end_offset = log_end_offset
+    segments[-1].txn_index.truncate_to(log_end_offset)
     # A broker loads all its logs before anybody uses one: together they would hold more descriptors than it may have.
     for segment in segments:
         segment.close_files()
@@ -125,18 +132,19 @@ def load_segments(
     )
 
 
-def _finish_interrupted_work(disk: Disk, directory: str) -> None:
+def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
     """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun."""
     names = disk.listdir(directory)
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.remove(f"{directory}/{name}")
-    swapped = sorted(int(name[:20]) for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    swapped = sorted(base for name in names if (base := base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
     if not swapped:
         return
-    ends = [_swap_end(disk, directory, base) for base in swapped]
+    ends = [_swap_end(disk, directory, base, skip) for base in swapped]
     for name in disk.listdir(directory):
-        if name.endswith(SUFFIXES) and name[:20].isdigit() and swapped[0] <= int(name[:20]) < max(ends):
+        bases = [base for suffix in SUFFIXES if (base := base_offset_of(name, suffix)) is not None]
+        if bases and swapped[0] <= bases[0] < max(ends):
             disk.remove(f"{directory}/{name}")
     for name in disk.listdir(directory):
         if name.endswith(SWAP_SUFFIX):
@@ -144,8 +152,8 @@ def _finish_interrupted_work(disk: Disk, directory: str) -> None:
     disk.fsync_dir(directory)
 
 
-def _swap_end(disk: Disk, directory: str, base: int) -> int:
-    """The offset after the last batch of a swap file."""
+def _swap_end(disk: Disk, directory: str, base: int, skip: Skip) -> int:
+    """The offset after the last batch of a swap file that can be read."""
     segment = Segment.__new__(Segment)
     segment._disk = disk
     segment._file = None
@@ -156,30 +164,41 @@ def _swap_end(disk: Disk, directory: str, base: int) -> int:
     try:
         for batch in segment.batches(chunk=RECOVERY_BYTES):
             end = batch.next_offset
+    except CorruptBatch as error:
+        skip("cleaned segment", segment.path, error)
     finally:
         if segment._file is not None:
             segment._file.close()
     return end
 
 
-def _segment_bases(disk: Disk, directory: str) -> list[int]:
+def _segment_bases(disk: Disk, directory: str, skip: Skip) -> list[int]:
     """Base offsets in order; index files without their segment are removed."""
     names = disk.listdir(directory)
-    bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdigit())
+    bases = []
+    for name in names:
+        if name.endswith(LOG_SUFFIX):
+            base = base_offset_of(name, LOG_SUFFIX)
+            if base is None:
+                skip("segment", f"{directory}/{name}", "its name is no offset")
+            else:
+                bases.append(base)
     known = dict.fromkeys(bases)
     for name in names:
-        stem, dot, suffix = name.partition(".")
-        if dot and "." + suffix in SUFFIXES[1:] and stem.isdigit() and int(stem) not in known:
-            logger.warning("%s/%s is removed: its log file is not there", directory, name)
-            disk.remove(f"{directory}/{name}")
-    return bases
+        for suffix in SUFFIXES[1:]:
+            base = base_offset_of(name, suffix)
+            if base is not None and base not in known:
+                logger.warning("%s/%s is removed: its log file is not there", directory, name)
+                disk.remove(f"{directory}/{name}")
+    return sorted(bases)
 
 
-def _load_epochs(epochs: LeaderEpochCache, directory: str) -> bool:
+def _load_epochs(epochs: LeaderEpochCache, directory: str, skip: Skip) -> bool:
+    """False where they have to be read from the batches."""
     try:
         return epochs.load()
     except ValueError as error:
-        logger.warning("the leader epochs of %s are read from its batches: %s", directory, error)
+        skip("leader epochs", f"{directory}/{EPOCHS_FILE_NAME}", error)
         return False
 
 
@@ -217,7 +236,11 @@ def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
 def _each_batch(segment: Segment, position: int, take: Callable[[StoredBatch], object]) -> Pieces:
     """Calls `take` for each batch from `position` on, until it returns True. Raises `CorruptBatch`."""
     told = position
+    last_offset = NO_OFFSET
     for batch in segment.batches(position, chunk=RECOVERY_BYTES):
+        if batch.base_offset <= last_offset:
+            raise CorruptBatch(f"{segment.path} goes on with offset {batch.base_offset} behind {last_offset}")
+        last_offset = batch.last_offset
         if take(batch):
             return
         if batch.position - told >= RECOVERY_BYTES:
@@ -233,21 +256,22 @@ def _holder(bases: list[int], offset: int) -> int:
     return 0
 
 
-def _first_unchecked(disk: Disk, segments: list[Segment], first: int) -> int:
+def _first_unchecked(segments: list[Segment], first: int, skip: Skip) -> int:
     """`first`, or an earlier segment that lacks an index or whose index cannot be."""
     for index, segment in enumerate(segments[:first]):
         try:
             for index_file in (segment.offset_index, segment.time_index):
                 if index_file.file_size % index_file.ENTRY_SIZE:
                     raise CorruptIndex(f"{index_file.path} has {index_file.file_size} bytes")
-            segment.txn_index.aborted()
+            end_offset = segments[index + 1].base_offset if index + 1 < len(segments) else None
+            segment.txn_index.check(segment.base_offset, end_offset)
             if index + 1 == len(segments) or segment.size == 0:
                 # The end of a clean log is found from its last index entry.
                 position = segment.offset_index.last_position
                 if position and position >= segment.size:
                     raise CorruptIndex(f"{segment.offset_index.path} points beyond the segment")
         except (CorruptIndex, FileNotFoundError) as error:
-            logger.warning("%s is recovered: %s", segment.path, error)
+            skip("index", f"{segment.path}, which is recovered", error)
             return index
     return first
 

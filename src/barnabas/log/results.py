@@ -43,13 +43,10 @@ class LogOffsetMetadata(NamedTuple):
 class LogRead:
     """Whole batches from the one that holds the asked offset on; the last may be cut where `max_bytes` ended."""
 
-    __slots__ = ("first_batch_incomplete", "offset_metadata", "records")
+    __slots__ = ("first_batch_incomplete", "records")
 
-    def __init__(
-        self, records: bytes, offset_metadata: LogOffsetMetadata, first_batch_incomplete: bool = False
-    ) -> None:
+    def __init__(self, records: Bytes, first_batch_incomplete: bool = False) -> None:
         self.records = records
-        self.offset_metadata = offset_metadata
         self.first_batch_incomplete = first_batch_incomplete
 
 

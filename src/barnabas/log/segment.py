@@ -7,6 +7,7 @@ batch headers are read on.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator
@@ -33,6 +34,8 @@ from barnabas.log.time_index import TimeIndex
 from barnabas.log.txn_index import AbortedTxn, TransactionIndex
 from barnabas.runtime import Bytes, Disk, File
 
+logger = logging.getLogger(__name__)
+
 LOG_SUFFIX: Final = ".log"
 OFFSET_INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
@@ -45,12 +48,22 @@ TAIL_BATCHES: Final = 1024
 DEFAULT_INDEX_INTERVAL_BYTES: Final = 4096
 SCAN_BYTES: Final = 16 * 1024
 RECOVERY_BYTES: Final = 1024 * 1024
+OFFSET_MAX: Final = (1 << 63) - 1
 
 IndexOf = TypeVar("IndexOf", bound=IndexFile)
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
     return f"{directory}/{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str, suffix: str) -> int | None:
+    """The offset that a file's name says; None for a name that is none of Kafka's with this suffix."""
+    digits = name.removesuffix(suffix)
+    if digits == name or len(digits) != 20 or not digits.isascii() or not digits.isdigit():
+        return None
+    offset = int(digits)
+    return offset if offset <= OFFSET_MAX else None
 
 
 class Segment:
@@ -111,10 +124,15 @@ class Segment:
             for path in paths:
                 disk.remove(path)
             self._file = disk.open(self.path, create=True)
-        self.size = 0 if new else disk.size(self.path)
-        self.offset_index = OffsetIndex(disk, paths[1], base_offset, index_bytes, new=new)
-        self.time_index = TimeIndex(disk, paths[2], base_offset, index_bytes, new=new)
-        self.txn_index = TransactionIndex(disk, paths[3])
+        try:
+            self.size = 0 if new else disk.size(self.path)
+            self.offset_index = OffsetIndex(disk, paths[1], base_offset, index_bytes, new=new)
+            self.time_index = TimeIndex(disk, paths[2], base_offset, index_bytes, new=new)
+            self.txn_index = TransactionIndex(disk, paths[3])
+        except BaseException:
+            if self._file is not None:
+                self._file.close()
+            raise
 
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
@@ -170,8 +188,11 @@ class Segment:
             self.offset_of_max_timestamp = last_offset
         since_index_entry = self.bytes_since_index_entry
         if since_index_entry > index_interval_bytes:
-            self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            try:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            except CorruptIndex as error:
+                self._mend_indexes(error)
             since_index_entry = 0
             self.look_whether_full()
         self.bytes_since_index_entry = since_index_entry + size
@@ -186,8 +207,10 @@ class Segment:
     def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         """How old the segment is to a batch with this timestamp (``timeWaitedForRoll``)."""
         if self.rolling_timestamp is None and self.size:
-            first = next(self.batches(), None)
-            self.rolling_timestamp = first.max_timestamp if first is not None else NO_TIMESTAMP
+            try:
+                self.rolling_timestamp = next(self.batches()).max_timestamp
+            except CorruptBatch:
+                self.rolling_timestamp = NO_TIMESTAMP  # its file's age counts, as where records have no timestamps
         if self.rolling_timestamp is not None and self.rolling_timestamp >= 0:
             return max_timestamp - self.rolling_timestamp
         return now_ms - self.created_ms
@@ -220,6 +243,14 @@ class Segment:
             self.rebuild_indexes()
         return index
 
+    def _mend_indexes(self, error: CorruptIndex) -> None:
+        """Entries came back from the disk that this segment cannot have: what follows does not fit behind them."""
+        logger.warning("%s: its indexes are made anew: %s", self.path, error)
+        try:
+            self.rebuild_indexes()
+        except CorruptBatch as damage:
+            logger.error("the indexes of %s end where it is damaged: %s", self.path, damage)
+
     def locate(self, offset: int) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`."""
         tail = self._tail_last_offsets
@@ -251,6 +282,8 @@ class Segment:
             if at == 0:
                 raise CorruptBatch(f"{self.path} ends within a batch header at position {position}")
             position += at
+        if position > self.size:
+            raise CorruptBatch(f"{self.path} ends within a batch, {position - self.size} bytes before its end")
         return None
 
     def batches(self, start: int = 0, end: int | None = None, *, chunk: int = SCAN_BYTES) -> Iterator[StoredBatch]:
@@ -287,6 +320,8 @@ class Segment:
         """The offset after the last batch, found from the last index entry on. Raises `CorruptBatch`."""
         last = self.base_offset
         for batch in self.batches(self._index(self.offset_index).last_position):
+            if batch.base_offset < last or not self.fits(batch.last_offset):
+                raise CorruptBatch(f"{self.path} goes on with offset {batch.base_offset} behind {last - 1}")
             last = batch.next_offset
         return last
 
@@ -384,8 +419,12 @@ class Segment:
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         self._timestamps_known = True
         indexed = 0
+        last_offset = self.base_offset - 1
         try:
             for batch in self.batches(chunk=RECOVERY_BYTES):
+                if batch.base_offset <= last_offset or not self.fits(batch.last_offset):
+                    raise CorruptBatch(f"{self.path} goes on with offset {batch.base_offset} behind {last_offset}")
+                last_offset = batch.last_offset
                 if batch.max_timestamp > self.max_timestamp:
                     self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
                 if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES:
@@ -439,8 +478,11 @@ class Segment:
         """The next segment was begun: the time index gets its last entry, synced where no flush will come to do it."""
         if self._timestamps_known:
             index = self._index(self.time_index)
-            if index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp) and sync:
-                index.flush()
+            try:
+                if index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp) and sync:
+                    index.flush()
+            except CorruptIndex as error:
+                self._mend_indexes(error)
         self.offset_index.close_file()
         self.time_index.close_file()
         self.txn_index.close_file()

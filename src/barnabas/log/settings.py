@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from barnabas.model.config import Config
+from barnabas.wire import scan
+from barnabas.wire.compression import Codec
+
+_CODECS: Final = {"uncompressed": "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,10 @@ class LogSettings:
     log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
-    compression_type: str
+    codec: int | None
+    """What ``compression.type`` asks for; None leaves it to the producer."""
+    scan_flags: int
+    """What `wire.scan` asks of each record."""
     min_insync_replicas: int
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
@@ -47,6 +55,8 @@ class LogSettings:
         compact = "compact" in policies
         max_lag_ms = config.number("max.compaction.lag.ms")
         segment_ms = config.number("segment.ms")
+        log_append_time = config.text("message.timestamp.type") == "LogAppendTime"
+        compression = config.text("compression.type")
         return cls(
             segment_bytes=config.number("segment.bytes"),
             # Only what is rolled is cleaned: a bound on the lag is one on the segment's age (KIP-354).
@@ -62,10 +72,11 @@ class LogSettings:
             file_delete_delay_ms=config.number("file.delete.delay.ms"),
             flush_messages=config.number("flush.messages"),
             flush_ms=config.number("flush.ms"),
-            log_append_time=config.text("message.timestamp.type") == "LogAppendTime",
+            log_append_time=log_append_time,
             timestamp_before_max_ms=before if config.is_set("message.timestamp.before.max.ms") else difference,
             timestamp_after_max_ms=after if config.is_set("message.timestamp.after.max.ms") else difference,
-            compression_type=config.text("compression.type"),
+            codec=None if compression == "producer" else Codec.named(_CODECS.get(compression, compression)),
+            scan_flags=(0 if log_append_time else scan.CREATE_TIME) | (scan.NEEDS_KEYS if compact else 0),
             min_insync_replicas=config.number("min.insync.replicas"),
             min_cleanable_dirty_ratio=config.real("min.cleanable.dirty.ratio"),
             min_compaction_lag_ms=config.number("min.compaction.lag.ms"),

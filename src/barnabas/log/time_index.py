@@ -55,12 +55,16 @@ class TimeIndex(IndexFile):
         return self._timestamps[-1], self.base_offset + self._relative_offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> bool:
-        """Adds an entry when `timestamp` is larger than the last one; False when it is not."""
+        """Adds an entry when `timestamp` is larger than the last one; False when it is not.
+
+        Raises `CorruptIndex` where the last entry is of a later offset.
+        """
         entries = self._load()
         if timestamp <= (self._timestamps[-1] if entries else NO_TIMESTAMP):
             return False
         relative = offset - self.base_offset
-        assert not entries or relative >= self._relative_offsets[-1], f"offset {offset} lies before {self.path}'s last"
+        if entries and relative < self._relative_offsets[-1]:
+            raise CorruptIndex(f"offset {offset} lies before the last entry of {self.path}")
         self._timestamps.append(timestamp)
         self._relative_offsets.append(relative)
         self._add(_ENTRY.pack(timestamp, relative))

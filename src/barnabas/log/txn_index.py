@@ -48,6 +48,12 @@ class TransactionIndex:
             self._aborted = entries
         return self._aborted
 
+    def check(self, base_offset: int, end_offset: int | None) -> None:
+        """Raises `CorruptIndex` for entries that a segment of these offsets cannot have."""
+        for entry in self.aborted():
+            if not base_offset <= entry.last_offset or (end_offset is not None and entry.last_offset >= end_offset):
+                raise CorruptIndex(f"{self.path} holds {entry}, which is not of this segment")
+
     def append(self, entry: AbortedTxn) -> None:
         aborted = self.aborted()
         assert not aborted or entry.last_offset > aborted[-1].last_offset, f"{entry} is out of order in {self.path}"

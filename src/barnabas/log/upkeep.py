@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final
 
+from barnabas.log.batches import CorruptBatch
+from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.config import Config
@@ -76,7 +78,7 @@ class LogUpkeep:
             except LogDirFailure as failure:
                 logger.error("[%s] %s", log.topic_partition, failure)
                 continue
-            except KafkaError as error:
+            except (KafkaError, CorruptBatch, CorruptIndex) as error:
                 logger.warning("[%s] %s", log.topic_partition, error)
                 continue
             if worked or index % 64 == 63:

@@ -1,151 +1,338 @@
-"""What a leader does to a client's batch beyond looking at its header (Kafka's ``LogValidator``).
+"""What a leader asks of a client's batch before it appends it (Kafka's ``LogValidator``).
 
-None of it is needed for an ordinary batch of magic 2 in a topic with default settings, which is never unpacked.
+`validated` is a function of the bytes, the topic's settings and the time, and writes nothing: what is refused after it,
+for its sequence, is still what was sent. Single records are walked over by `wire.scan`.
+
+Kafka's verdict on hundreds of batches, good and bad, stands in ``tests/verdicts``. Where Kafka fails with an exception
+of its own making (UNKNOWN_SERVER_ERROR), ours is INVALID_RECORD: the same bytes will not be better when sent again.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
 from struct import Struct
-from typing import Final
+from struct import error as StructError
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from barnabas.log.batches import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
     LEGACY_MINIMUM,
     LOG_APPEND_TIME,
+    LOG_OVERHEAD,
     MAGIC_AT,
+    MAX_TIMESTAMP_AT,
     TRANSACTIONAL,
-    CorruptBatch,
-    batches_in,
-    crc_is_valid,
     prefix,
 )
+from barnabas.log.conversion import converted, rewritten
 from barnabas.log.producer_state import EndTxnMarker
+from barnabas.log.refusals import corrupt, invalid, too_large, unfit, unpacks_too_far
 from barnabas.log.settings import LogSettings
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Bytes
 from barnabas.wire import records as wire_records
+from barnabas.wire import scan
+from barnabas.wire.compression import Codec, TooLargeError, decompressed_pieces
+from barnabas.wire.errors import WireError
 from barnabas.wire.records import CRC_AT
+from barnabas.wire.scan import Scanned
 
+_CHECK: Final = scan.check
+_ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
 _CRC: Final = Struct(">I")
-_ATTRIBUTES: Final = Struct(">h")
-_MAX_TIMESTAMP_POSITION: Final = 35
-_COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_MAGIC: Final = 2
+_NONE: Final = int(Codec.NONE)
+_LZ4_FLAGS_AT: Final = 4
+_LZ4_FLAGS: Final = 0x60
+_KEPT_ATTRIBUTES: Final = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+"""Bits that mean nothing go where the attributes are written anew."""
+
+UNPACKED_BYTES_MAX: Final = 100 * 1024 * 1024
+"""What the batches of one request may unpack to. A producer's batch holds a megabyte or so before it is compressed
+(``batch.size``, ``max.message.bytes``). Kafka unpacks any number of bytes, and its other requests wait meanwhile."""
+AT_ONCE_BYTES: Final = 4 * 1024 * 1024
+"""So much is unpacked and scanned before other requests have their turn: some milliseconds."""
+_PIECE_OVERHEAD_BYTES: Final = 16 * 1024
+"""What a piece costs beside its bytes, as bytes: 1 to 15 µs, that of zstd when each is a frame."""
 
 
-def invalid(topic_partition: TopicPartition, message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, f"{message} in topic partition {topic_partition}")
+class Unpacking:
+    """What a request's batches may still unpack to: `left` in all, and `at_once` before others have their turn."""
+
+    __slots__ = ("at_once", "judged", "left")
+
+    def __init__(self) -> None:
+        self.left = UNPACKED_BYTES_MAX
+        self.at_once = AT_ONCE_BYTES
+        self.judged: tuple[LogSettings, Scanned] | None = None
+        """What `judge` found of the batch that is appended next, and by which settings."""
+
+    async def judge(self, topic_partition: TopicPartition, settings: LogSettings, records: Bytes, now_ms: int) -> None:
+        """Scans a batch that `TakesLong`. Raises `KafkaError` as `scanning` does."""
+        steps = scanning(topic_partition, settings, memoryview(records)[: prefix(records, 0)[1]], now_ms, self)
+        while True:
+            await asyncio.sleep(0)
+            self.at_once = AT_ONCE_BYTES
+            try:
+                next(steps)
+            except StopIteration as end:
+                self.judged = settings, end.value
+                return
 
 
-def corrupt(topic_partition: TopicPartition, message: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{message} in topic partition {topic_partition}")
+class TakesLong(Exception):
+    """A batch, or those of its request before it, unpack to so much that others are to have their turn.
+
+    Nothing was done. After `Unpacking.judge` the batch can be appended.
+    """
 
 
-def only_batch(topic_partition: TopicPartition, view: memoryview, size: int) -> memoryview:
-    """The one batch at the start of `view`; fewer bytes than one, or a second batch, is an error."""
-    if size < HEADER_BYTES:
-        raise corrupt(topic_partition, f"Record batch has the length {size}, less than its header")
-    if size > len(view):
-        raise invalid(topic_partition, "Record batch has no batches at all")
-    rest = len(view) - size
-    if rest >= LEGACY_MINIMUM and prefix(view, size)[1] <= rest:
-        raise invalid(topic_partition, "Record data has more than one batch")
-    return view[:size]
+class ValidBatch(NamedTuple):
+    """A batch of magic 2 as the log will hold it, but for offsets, leader epoch and, where `restamped`, timestamps.
+
+    `size` in bytes; `max_timestamp` in ms. `header` is that of what was sent, in the fields of `HEADER`.
+    """
+
+    view: memoryview
+    size: int
+    attributes: int
+    max_timestamp: int
+    restamped: bool
+    """`attributes` and `max_timestamp` are others than those in `view`: `stamp_timestamps` writes them."""
+    header: tuple[int, ...]
 
 
-def converted(topic_partition: TopicPartition, settings: LogSettings, records: Bytes) -> memoryview:
-    """Messages of magic 0 and 1 as one batch of magic 2, which is what a log holds since 3.0 (KIP-724)."""
-    if len(records) < LEGACY_MINIMUM:
-        raise invalid(topic_partition, "Record batch has no batches at all")
-    magic = records[MAGIC_AT]
-    if magic > 2:
-        raise invalid(topic_partition, f"Invalid magic {magic}")
-    if magic == 2:
-        size = prefix(records, 0)[1]
-        raise corrupt(topic_partition, f"Record batch of {size} bytes is shorter than its header")
+def validated(
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    records: Bytes,
+    now_ms: int,
+    *,
+    is_client: bool = True,
+    unpacking: Unpacking | None = None,
+) -> ValidBatch:
+    """The one batch in `records`, or the messages of magic 0 and 1 there as one; a partial one behind is left out.
+
+    Nothing is written to `records`. Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD,
+    INVALID_TIMESTAMP, MESSAGE_TOO_LARGE.
+    """
+    if len(records) < HEADER_BYTES or records[MAGIC_AT] != _MAGIC:
+        records = _from_messages(topic_partition, settings, records)
+    header = HEADER.unpack_from(records)
+    base_offset, length, _, _, crc, attributes, last_offset_delta, _, said, producer_id, _, sequence, count = header
+    size = length + LOG_OVERHEAD
     view = memoryview(records)
-    messages: list[wire_records.Record] = []
-    compression = "none"
-    try:
-        for start, message in batches_in(view):
-            if message.magic != magic:
-                raise invalid(
-                    topic_partition, f"Batch magic {message.magic} is not the same as the first batch's {magic}"
-                )
-            if message.size > settings.max_message_bytes:
-                raise KafkaError(
-                    ErrorCode.MESSAGE_TOO_LARGE,
-                    f"The message size {message.size} exceeds the maximum of {settings.max_message_bytes}.",
-                )
-            if not crc_is_valid(view, start, message):
-                raise corrupt(topic_partition, f"Record is corrupt (stored crc = {message.crc})")
-            if message.attributes & COMPRESSION_MASK:
-                compression = _COMPRESSION[message.attributes & 0x03]
-            messages.extend(wire_records.records_of(view, start, start + message.size))
-    except CorruptBatch as error:
-        raise corrupt(topic_partition, str(error)) from None
-    except ValueError as error:
-        raise corrupt(topic_partition, f"Messages cannot be read ({error})") from None
-    if not messages:
+    if view.readonly:
+        view = memoryview(bytearray(view))
+    if size != len(view):
+        view = view[: only_batch(records)]
+    if base_offset and is_client:
+        raise invalid(topic_partition, f"The baseOffset of the record batch should be 0, but it is {base_offset}")
+    if size > settings.max_message_bytes:
+        raise too_large(topic_partition, f"The record batch size {size}", settings)
+    if size < HEADER_BYTES or crc32c(view[ATTRIBUTES_AT:]) != crc:
+        raise corrupt(topic_partition, f"Record is corrupt (stored crc = {crc})")
+    if is_client and (
+        count <= 0 or count != last_offset_delta + 1 or attributes & CONTROL or (producer_id >= 0 and sequence < 0)
+    ):
+        raise _misheaded(topic_partition, attributes, last_offset_delta, count, producer_id, sequence)
+    codec = attributes & COMPRESSION_MASK
+    wanted = settings.codec
+    max_timestamp = said
+    if codec == _NONE and (not wanted or attributes & CONTROL):
+        flags = settings.scan_flags | (attributes & LOG_APPEND_TIME and scan.APPEND_TIMED)
+        if _CHECK(view, now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms, flags):
+            max_timestamp = _judge(topic_partition, settings, view, now_ms, unpacking).max_timestamp
+    else:
+        found = _judge(topic_partition, settings, view, now_ms, unpacking)
+        max_timestamp = found.max_timestamp
+        if wanted is not None and wanted != codec:
+            view = rewritten(topic_partition, settings, view, found)
+            size = len(view)
+            attributes = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0]
+            said = _MAX_TIMESTAMP.unpack_from(view, MAX_TIMESTAMP_AT)[0]
+    stamped = 0
+    if settings.log_append_time:
+        stamped, max_timestamp = LOG_APPEND_TIME, now_ms
+    restamped = max_timestamp != said or attributes & LOG_APPEND_TIME != stamped
+    if restamped:
+        attributes = attributes & _KEPT_ATTRIBUTES | stamped
+    # `tuple.__new__` has a third of the price of the class's own constructor.
+    return tuple.__new__(ValidBatch, (view, size, attributes, max_timestamp, restamped, header))
+
+
+def _from_messages(topic_partition: TopicPartition, settings: LogSettings, records: Bytes) -> memoryview:
+    if not whole_batch(records):
         raise invalid(topic_partition, "Record batch has no batches at all")
-    numbered = [
-        wire_records.Record(offset, message.timestamp, message.key, message.value, message.headers)
-        for offset, message in enumerate(messages)
-    ]
-    return memoryview(bytearray(wire_records.build_batch(numbered, compression=compression)))
+    if records[MAGIC_AT] == _MAGIC:
+        raise corrupt(topic_partition, f"A record batch of {len(records)} bytes is shorter than its header")
+    return converted(topic_partition, settings, records)
 
 
-def check_keys(topic_partition: TopicPartition, view: memoryview) -> None:
+def whole_batch(records: Bytes, start: int = 0) -> int:
+    """The size of the batch at `start`, 0 where it is not there whole (``ByteBufferLogInputStream``).
+
+    Raises CORRUPT_MESSAGE for a length that no batch has, and for a magic that nobody knows.
+    """
+    left = len(records) - start
+    if left < LOG_OVERHEAD:
+        return 0
+    size = prefix(records, start)[1]
+    if size < LEGACY_MINIMUM:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {size - LOG_OVERHEAD} is less than the minimum record overhead "
+            f"({LEGACY_MINIMUM - LOG_OVERHEAD})",
+        )
+    if left <= MAGIC_AT:
+        return 0
+    magic = records[start + MAGIC_AT]
+    if magic > _MAGIC:
+        number = magic if magic < 128 else magic - 256
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {number}")
+    return size if size <= left else 0
+
+
+def only_batch(records: Bytes) -> int:
+    """The size of the one batch that `records` begin with. Raises INVALID_RECORD for none and for a second one.
+
+    Of bytes that begin no batch Kafka says in words what is wrong, and of others but the code.
+    """
+    size = whole_batch(records)
+    if not size:
+        raise KafkaError(ErrorCode.INVALID_RECORD)
     try:
-        keyless = any(record.key is None for record in wire_records.records_of(view, 0, len(view)))
-    except ValueError as error:
-        raise invalid(topic_partition, f"The records of the batch cannot be read ({error})") from None
-    if keyless:
-        raise invalid(topic_partition, "Compacted topic cannot accept message without key")
+        following = whole_batch(records, size)
+    except KafkaError as error:
+        raise KafkaError(error.code) from None
+    if following:
+        raise KafkaError(ErrorCode.INVALID_RECORD)
+    return size
 
 
-def recompressed(
-    topic_partition: TopicPartition, settings: LogSettings, view: memoryview, attributes: int
-) -> memoryview | None:
-    """The batch in the topic's own compression; None when it is so already."""
-    wanted = settings.compression_type
-    wanted = "none" if wanted == "uncompressed" else wanted
-    if _COMPRESSION[attributes & COMPRESSION_MASK] == wanted:
-        return None
-    header = HEADER.unpack_from(view)
-    try:
-        records = wire_records.records_of(view, 0, len(view))
-    except ValueError as error:
-        raise invalid(topic_partition, f"The records of the batch cannot be read ({error})") from None
-    return memoryview(
-        bytearray(
-            wire_records.build_batch(
-                records,
-                compression=wanted,
-                producer_id=header[9],
-                producer_epoch=header[10],
-                base_sequence=header[11],
-                is_transactional=bool(attributes & TRANSACTIONAL),
-            )
+def _misheaded(
+    topic_partition: TopicPartition,
+    attributes: int,
+    last_offset_delta: int,
+    record_count: int,
+    producer_id: int,
+    base_sequence: int,
+) -> KafkaError:
+    """``LogValidator.validateBatch``."""
+    if record_count <= 0 or record_count != last_offset_delta + 1:
+        what = f"Inconsistent last offset {last_offset_delta} and count of records {record_count}"
+    elif attributes & CONTROL:
+        what = "Clients are not allowed to write control records"
+    else:
+        what = f"Invalid sequence number {base_sequence} in record batch with producerId {producer_id}"
+    return invalid(topic_partition, what)
+
+
+# ------------------------------------------------------------------------------------------------ records
+
+
+def _judge(
+    topic_partition: TopicPartition, settings: LogSettings, view: memoryview, now_ms: int, unpacking: Unpacking | None
+) -> Scanned:
+    judged = None if unpacking is None else unpacking.judged
+    if unpacking is not None and judged is not None and judged[0] is settings:
+        unpacking.judged, found = None, judged[1]
+    else:
+        unpacking = unpacking or Unpacking()
+        left = unpacking.left
+        steps = scanning(topic_partition, settings, view, now_ms, unpacking)
+        try:
+            next(steps)
+        except StopIteration as end:
+            found = end.value
+        else:
+            steps.close()
+            unpacking.left = left
+            raise TakesLong(topic_partition)
+    if found.fault:
+        raise invalid(topic_partition, f"The records cannot be read: {scan.FAULTS[found.fault]},")
+    codec = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0] & COMPRESSION_MASK
+    is_kept = settings.codec in (None, codec)
+    if found.error_count:
+        raise unfit(topic_partition, settings, found, now_ms, is_partial=bool(codec) and is_kept)
+    if found.disordered and codec and is_kept:
+        raise invalid(topic_partition, "The offsets of compressed records do not follow one another")
+    return found
+
+
+def scanning(
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    view: memoryview,
+    now_ms: int,
+    unpacking: Unpacking,
+) -> Generator[None, None, Scanned]:
+    """Scans the records of the batch in `view`; yields when `unpacking.at_once` is used up.
+
+    Raises `KafkaError`: INVALID_RECORD, and MESSAGE_TOO_LARGE beyond `unpacking.left`, upon which producers cut a
+    batch in pieces.
+    """
+    _, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, record_count = HEADER.unpack_from(view)
+    number = attributes & COMPRESSION_MASK
+    if number >= len(Codec):
+        raise invalid(topic_partition, f"There is no compression codec {number}; it stands")
+    codec = Codec(number)
+    flags = settings.scan_flags
+    content = view[HEADER_BYTES:]
+    if codec is Codec.LZ4 and (len(content) <= _LZ4_FLAGS_AT or content[_LZ4_FLAGS_AT] & 0xE3 != _LZ4_FLAGS):
+        raise invalid(topic_partition, "LZ4 frames need version 1 and independent blocks, as Java reads them,")
+    # Kafka passes over the fields of compressed records that it keeps as they are, and asks no more of them.
+    if codec is Codec.NONE or settings.codec not in (None, codec):
+        flags |= scan.STRICT
+    if attributes & LOG_APPEND_TIME:
+        flags |= scan.APPEND_TIMED
+    begun = scan.begin(
+        scan.Settings(
+            base_timestamp,
+            max_timestamp,
+            now_ms,
+            settings.timestamp_before_max_ms,
+            settings.timestamp_after_max_ms,
+            record_count,
+            flags,
         )
     )
+    if codec is Codec.NONE:
+        begun.feed(content, True)
+        return begun.found()
+    try:
+        for piece in decompressed_pieces(codec, content, limit=unpacking.left):
+            work = len(piece) + _PIECE_OVERHEAD_BYTES
+            unpacking.left -= work
+            unpacking.at_once -= work
+            if unpacking.left < 0:
+                raise TooLargeError(codec, UNPACKED_BYTES_MAX)
+            if begun.feed(piece):
+                return begun.found()
+            if unpacking.at_once < 0:
+                yield
+    except TooLargeError as error:
+        raise unpacks_too_far(topic_partition, error) from None
+    except WireError as error:
+        raise invalid(topic_partition, f"The records cannot be unpacked ({error})") from None
+    begun.feed(b"", True)
+    return begun.found()
 
 
-def attributes_of(view: memoryview) -> int:
-    attributes: int = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0]
-    return attributes
-
-
-def stamp_log_append_time(view: memoryview, attributes: int, now_ms: int) -> None:
-    """The topic's timestamps are the broker's: sets type and maximum, and the CRC that covers them."""
-    _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_POSITION, now_ms)
+def stamp_timestamps(view: memoryview, attributes: int, max_timestamp: int) -> None:
+    """Sets timestamp type and maximum, and the CRC that covers them."""
+    _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, max_timestamp)
     _CRC.pack_into(view, CRC_AT, crc32c(view[ATTRIBUTES_AT:]))
 
 
@@ -154,13 +341,19 @@ _END_TXN_VALUE: Final = Struct(">hi")
 
 
 def end_txn_marker(view: Bytes) -> EndTxnMarker | None:
-    """What the control batch in `view` says; None when it holds no record or is no transaction marker."""
+    """What the control batch in `view` says; None when it holds no record or is no transaction marker.
+
+    Raises `WireError` for one that cannot be read.
+    """
     for record in wire_records.records_of(memoryview(view), 0, len(view)):
         if record.key is None or record.value is None:
             return None
-        _, kind = _CONTROL_KEY.unpack_from(record.key)
-        if kind not in (0, 1):
-            return None
-        _, coordinator_epoch = _END_TXN_VALUE.unpack_from(record.value)
+        try:
+            _, kind = _CONTROL_KEY.unpack_from(record.key)
+            if kind not in (0, 1):
+                return None
+            _, coordinator_epoch = _END_TXN_VALUE.unpack_from(record.value)
+        except StructError:
+            raise WireError(f"a control record has {len(record.key)} and {len(record.value)} bytes") from None
         return EndTxnMarker(kind == 0, coordinator_epoch)
     return None

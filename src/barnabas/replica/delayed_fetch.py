@@ -7,7 +7,6 @@ watermark. When one of them moves, only that partition is looked at, and only th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
@@ -37,8 +36,7 @@ class TopicIdPartition(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchParams:
+class FetchParams(NamedTuple):
     """What holds for all partitions of one fetch."""
 
     replica_id: int
@@ -174,14 +172,21 @@ class DelayedFetch(DelayedOperation[FetchKey]):
         return self._available >= self._params.min_bytes
 
     def on_complete(self) -> None:
-        stale = [each for each in self.fetched if each.stale]
+        stale = []
+        isolation = self._params.isolation
+        for each in self.fetched:
+            partition, data = each.partition, each.data
+            if each.stale:
+                stale.append(each)
+            elif partition is None or partition.log is None or data is None or data.error_code or each.diverging:
+                continue
+            elif not data.records and partition.bound(isolation) > each.request.fetch_offset:
+                stale.append(each)  # what came in the same turn of the loop goes with it
+            else:
+                # A partition that nothing was read of may have moved its high watermark all the same.
+                log = partition.log
+                data.high_watermark = log.high_watermark
+                data.last_stable_offset = log.last_stable_offset
+                data.log_start_offset = log.log_start_offset
         if stale:
             self._read(self._params, stale, True)
-        for each in self.fetched:
-            # A partition that nothing was read of may have moved its high watermark all the same.
-            if each.data is not None and not each.data.error_code and not each.diverging and not each.stale:
-                partition = each.partition
-                if partition is not None and partition.log is not None:
-                    each.data.high_watermark = partition.log.high_watermark
-                    each.data.last_stable_offset = partition.log.last_stable_offset
-                    each.data.log_start_offset = partition.log.log_start_offset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from barnabas.log.log import AppendInfo
 from barnabas.model.errors import ErrorCode
@@ -24,6 +24,7 @@ class Appended:
         "log_start_offset",
         "message",
         "pending",
+        "record_errors",
         "required_offset",
         "topic_partition",
     )
@@ -32,6 +33,8 @@ class Appended:
         self.topic_partition = topic_partition
         self.error = ErrorCode.NONE
         self.message: str | None = None
+        self.record_errors: Sequence[tuple[int, str]] = ()
+        """Number in the batch and what is wrong with it, of single records (KIP-467)."""
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = NO_TIMESTAMP
         self.log_start_offset = NO_OFFSET
@@ -64,37 +67,56 @@ class Appended:
 class DelayedProduce(DelayedOperation[TopicPartition]):
     """Complete when each partition's high watermark has reached what was appended, or can no longer."""
 
-    __slots__ = ("_find", "_results", "_waiting")
+    __slots__ = ("_find", "_waiting")
 
     def __init__(self, results: list[Appended], find: Callable[[TopicPartition], Partition | ErrorCode]) -> None:
+        """`results` are pending, all of them."""
         super().__init__()
-        self._results = results
         self._find = find
-        self._waiting = {each.topic_partition: each for each in results if each.pending}
+        self._waiting: dict[TopicPartition, list[Appended]] = {}
+        """One request may have appended to a partition more than once."""
+        for each in results:
+            at_partition = self._waiting.get(each.topic_partition)
+            if at_partition is None:
+                self._waiting[each.topic_partition] = [each]
+            else:
+                at_partition.append(each)
 
     @property
-    def keys(self) -> list[TopicPartition]:
-        return list(self._waiting)
+    def keys(self) -> tuple[TopicPartition, ...]:
+        return tuple(self._waiting)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        for each in [self._waiting.get(key)] if key is not None else list(self._waiting.values()):
-            if each is None:
-                continue
-            partition = self._find(each.topic_partition)
+        if key is not None:
+            if key in self._waiting and self._is_over(key):
+                del self._waiting[key]
+        else:
+            for over in [each for each in self._waiting if self._is_over(each)]:
+                del self._waiting[over]
+        return not self._waiting
+
+    def _is_over(self, topic_partition: TopicPartition) -> bool:
+        """Whether all that was appended to one partition is replicated, or has failed."""
+        partition = self._find(topic_partition)
+        over = True
+        for each in self._waiting[topic_partition]:
             if isinstance(partition, ErrorCode):
                 enough, error = False, partition
             else:
                 enough, error = partition.check_enough_replicas_reach_offset(
                     each.required_offset, each.leading_since_epoch
                 )
-            if enough or error:
+            if error:
+                each.failed(error)
+            elif enough:
                 each.pending = False
-                del self._waiting[each.topic_partition]
-                if error:
-                    each.failed(error)
-        return not self._waiting
+            else:
+                over = False
+        return over
 
     def on_expiration(self) -> None:
-        for each in self._waiting.values():
-            each.failed(ErrorCode.REQUEST_TIMED_OUT)
+        for waiting in self._waiting.values():
+            for each in waiting:
+                if each.pending:
+                    each.failed(ErrorCode.REQUEST_TIMED_OUT)
         self._waiting.clear()

@@ -38,6 +38,11 @@ FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
 """``min.incremental.fetch.session.eviction.ms``: a session that was used later defends its place by its size."""
 
+CACHED_MAX: Final = 10_000
+"""Partitions of one consumer's session; who fetches more has none, and asks for all each time."""
+CACHED_BY_CONSUMERS_MAX: Final = 200_000
+"""And of all their sessions together."""
+
 PartitionKey = tuple[Uuid | str, int]
 """Topic and partition: a topic's id or, where not all topics have one, its name."""
 
@@ -290,6 +295,9 @@ class FetchSessions:
         if found.uses_topic_ids != uses_topic_ids:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._update(found, request, topic_names)
+        if not found.privileged and len(found.partitions) > CACHED_MAX:
+            del self._sessions[session_id]
+            return FetchContext([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it begins again, without one
         if not found.partitions:
             del self._sessions[session_id]
             return FetchContext([])  # the fetcher has nothing left to fetch: the session ends
@@ -323,6 +331,8 @@ class FetchSessions:
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
     ) -> Session | None:
+        if replica_id < 0 and (size > CACHED_MAX or size + self._cached_by_consumers() > CACHED_BY_CONSUMERS_MAX):
+            return None
         if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, replica_id >= 0, now_ms)):
             return None
         while (session_id := self._entropy.randrange(1, 1 << 31)) in self._sessions:
@@ -336,6 +346,9 @@ class FetchSessions:
         )
         self._sessions[session_id] = session
         return session
+
+    def _cached_by_consumers(self) -> int:
+        return sum(len(each.partitions) for each in self._sessions.values() if not each.privileged)
 
     def _evict(self, size: int, privileged: bool, now_ms: int) -> bool:
         """Makes room for a session of `size` partitions: an idle one goes, else a consumer's or smaller one."""

@@ -460,6 +460,9 @@ class ReplicaFetcher:
         try:
             step(state, *arguments)
         except LogDirFailure as failure:
+            if failure.passing:
+                self._pause(state)
+                return
             self._failed(state, failure)
             self._follower.log_dir_failed(failure)
         except KafkaError as error:

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from barnabas.log.log import AppendInfo, AppendOrigin, Log, UnexpectedAppendOffset
+from barnabas.log.validation import Unpacking
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
@@ -70,6 +71,10 @@ class Surroundings(Protocol):
 
     def high_watermark_moved(self, partition: Partition) -> None:
         """Wakes what waits for the high watermark, or for the lowest log start offset."""
+        ...
+
+    def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
+        """A produce with acks=all ends with `outcome`, for want of in-sync replicas."""
         ...
 
 
@@ -318,17 +323,25 @@ class Partition:
     # The leader: appending
 
     def append_as_leader(
-        self, records: bytearray | memoryview, required_acks: int, *, now_ms: int, wall_ms: int, origin: AppendOrigin
+        self,
+        records: bytearray | memoryview,
+        required_acks: int,
+        *,
+        now_ms: int,
+        wall_ms: int,
+        origin: AppendOrigin,
+        unpacking: Unpacking | None = None,
     ) -> tuple[AppendInfo, bool]:
         """Appends, and tells whether the high watermark rose by it. NOT_ENOUGH_REPLICAS means nothing was appended."""
         log = self.leader_log()
         if required_acks == -1 and self._lacks_min_isr(log):
+            self._surroundings.too_few_in_sync(self, ErrorCode.NOT_ENOUGH_REPLICAS)
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
                 f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
             )
-        info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin)
+        info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin, unpacking=unpacking)
         return info, self.maybe_increment_high_watermark(now_ms)
 
     def check_enough_replicas_reach_offset(
@@ -351,6 +364,7 @@ class Partition:
         if not self._lacks_min_isr(log) or self.effective_min_isr <= len(self.isr_state.maximal_isr):
             return True, ErrorCode.NONE
         # Appended while there were enough; the ISR has shrunk since.
+        self._surroundings.too_few_in_sync(self, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     # The leader: its followers
@@ -569,7 +583,11 @@ class Partition:
         """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges."""
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         result = ReadResult(log)
-        if last_fetched_epoch != NO_EPOCH:
+        if last_fetched_epoch != NO_EPOCH and not (
+            # As with nearly every fetch of a follower, whose log then cannot part from this one below its end.
+            last_fetched_epoch == log.leader_epochs.latest_epoch
+            and result.log_start_offset <= fetch_offset <= result.log_end_offset
+        ):
             epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
             if epoch == NO_EPOCH or end_offset == NO_OFFSET:
                 raise KafkaError(

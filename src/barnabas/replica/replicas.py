@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from barnabas.log.log import AppendInfo, AppendOrigin, Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
+from barnabas.log.refusals import InvalidRecords
+from barnabas.log.validation import TakesLong, Unpacking
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -46,7 +48,7 @@ from barnabas.replica.partition import FetchIsolation, Partition, PartitionState
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
-from barnabas.runtime import Bytes, Runtime, Tasks
+from barnabas.runtime import Runtime, SparingLog, Tasks
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -54,6 +56,8 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaR
 logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
+READ_AT_ONCE: Final = 64
+"""Partitions of a fetch; where it has more, others go on meanwhile."""
 INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
 _WITHOUT_LOG_START: Final = frozenset(
     {
@@ -117,8 +121,10 @@ class Replicas:
         self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
         self._stirred: dict[int, None] = {}
         """Fetch sessions with partitions that rested, and have something to answer now."""
-        self._just_appended: tuple[Partition, AppendInfo] | None = None
-        """While followers are told of an append, that append."""
+        self._appended_to: dict[TopicPartition, Log] = {}
+        """What was appended to in this turn of the loop, of which the followers that wait are told next."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._refusals = SparingLog(logger)
         self._awaiting_high_watermark = self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
         self.fetch_sessions = FetchSessions(
             runtime.clock, runtime.entropy, config.number("max.incremental.fetch.session.cache.slots")
@@ -215,6 +221,17 @@ class Replicas:
 
         self._alter_partition.submit(
             partition.topic_partition, partition.topic_id, proposed.sent, partition.controller_epoch, answered
+        )
+
+    def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
+        """The producer is told; whoever looks after the cluster reads why in the log, once a minute."""
+        self._refusals.log(
+            (partition.topic_partition, outcome),
+            "[%s] a produce with acks=all is answered %s: isr %s, min.insync.replicas %d",
+            partition.topic_partition,
+            outcome.name,
+            sorted(partition.isr_state.isr),
+            partition.effective_min_isr,
         )
 
     def high_watermark_moved(self, partition: Partition) -> None:
@@ -459,23 +476,55 @@ class Replicas:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         internal_topics_allowed: bool = False,
+        unpacking: Unpacking | None = None,
     ) -> Appended:
         """Appends to the partition that this broker leads, and wakes who waits for it.
 
-        Never raises for expected trouble: the error is in what it returns. With acks=all, `replicated` comes next.
+        The error is in what it returns. With acks=all, `replicated` comes next. Raises `TakesLong` only.
         """
         result = Appended(topic_partition)
         try:
             partition, info = self.append_as_leader(
-                topic_partition, records, required_acks, origin, internal_topics_allowed
+                topic_partition, records, required_acks, origin, internal_topics_allowed, unpacking
             )
         except KafkaError as error:
             if error.code not in _WITHOUT_LOG_START:
                 refusing = self._partitions.get(topic_partition)
                 if refusing is not None and refusing.log is not None:
                     result.log_start_offset = refusing.log.log_start_offset
+            if not isinstance(error, InvalidRecords):
+                # Kafka's leader says in words what is wrong with single records, and else nothing but the code.
+                return result.failed(error.code)
+            result.record_errors = error.record_errors
             return result.failed(error.code, error.message)
         return result.at(partition, info, pending=required_acks == ACKS_ALL)
+
+    async def append_unpacked(
+        self,
+        topic_partition: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        unpacking: Unpacking,
+        *,
+        internal_topics_allowed: bool = False,
+    ) -> Appended:
+        """As `append`, and gives way to others while the batches of a request unpack to much."""
+        while True:
+            try:
+                return self.append(
+                    topic_partition,
+                    records,
+                    required_acks,
+                    internal_topics_allowed=internal_topics_allowed,
+                    unpacking=unpacking,
+                )
+            except TakesLong:
+                log = self._partitions[topic_partition].log
+                assert log is not None, "its settings said so"
+                try:
+                    await unpacking.judge(topic_partition, log.settings, records, self._clock.now_ms())
+                except KafkaError as error:
+                    return Appended(topic_partition).failed(error.code, error.message)
 
     def append_as_leader(
         self,
@@ -484,6 +533,7 @@ class Replicas:
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         internal_topics_allowed: bool = False,
+        unpacking: Unpacking | None = None,
     ) -> tuple[Partition, AppendInfo]:
         """As `append`, for one that raises: after any `KafkaError` nothing was appended."""
         partition = self._partitions.get(topic_partition)
@@ -499,26 +549,36 @@ class Replicas:
         # Only followers are judged by the monotonic clock.
         now_ms = clock.monotonic_ms() if partition.progress else 0
         info, high_watermark_raised = partition.append_as_leader(
-            records, required_acks, now_ms=now_ms, wall_ms=clock.now_ms(), origin=origin
+            records, required_acks, now_ms=now_ms, wall_ms=clock.now_ms(), origin=origin, unpacking=unpacking
         )
         if high_watermark_raised:
             self.high_watermark_moved(partition)
         if not info.duplicate:
             if partition.resting:
                 self._stir(partition)
-                self._wake_stirred()
             if self.follower_fetches.delayed:
-                self._just_appended = (partition, info)
-                self.follower_fetches.check_and_complete(topic_partition)
-                self._just_appended = None
+                if not self._appended_to:
+                    loop = self._loop
+                    if loop is None:  # kept, since asking for it is a system call before Python 3.12
+                        loop = self._loop = asyncio.get_running_loop()
+                    loop.call_soon(self._wake_followers)
+                log = partition.log
+                assert log is not None, "it was appended to"
+                self._appended_to[topic_partition] = log
+                log.just_appended = info
         return partition, info
 
-    def just_appended(self, partition: Partition, offset: int) -> Bytes | None:
-        """The records from `offset` on, where the append that is being told of began there: no file is read."""
-        if self._just_appended is None:
-            return None
-        appended_to, info = self._just_appended
-        return info.records if appended_to is partition and info.first_offset == offset else None
+    def _wake_followers(self) -> None:
+        """Tells those that wait what was appended in this turn of the loop, all of it together.
+
+        So a follower's answer holds whatever came at once over all connections, and its next fetch confirms all of it.
+        """
+        appended_to, self._appended_to = self._appended_to, {}
+        self._wake_stirred()
+        for topic_partition in appended_to:
+            self.follower_fetches.check_and_complete(topic_partition)
+        for log in appended_to.values():
+            log.just_appended = None
 
     async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
         """Returns when every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all)."""
@@ -554,14 +614,23 @@ class Replicas:
         params: FetchParams,
         fetches: Sequence[tuple[TopicIdPartition, FetchRequest.FetchPartition]],
         session: Session | None = None,
+        *,
+        turn: Callable[[], Awaitable[None]] | None = None,
     ) -> list[tuple[TopicIdPartition, FetchResponse.PartitionData]]:
         """Reads, and waits up to `max_wait_ms` when there is less than `min_bytes` and nothing else to tell.
 
         `session` is a follower's, if it has one: `fetches` are the partitions of it that do not rest, those that are
-        stirred while it waits are in the answer too, and those that the follower has all of rest from then on.
+        stirred while it waits are in the answer too, and those that the follower has all of rest from then on. Where
+        there are many, `turn` is awaited now and then, so that others go on.
         """
         fetched = [FetchedPartition(key, request) for key, request in fetches]
-        size = self.read(params, fetched, False)
+        if turn is None or len(fetched) <= READ_AT_ONCE:
+            size = self.read(params, fetched, False)
+        else:
+            size = 0
+            for start in range(0, len(fetched), READ_AT_ONCE):
+                size += self.read(params, fetched[start : start + READ_AT_ONCE], False, size)
+                await turn()
         if (
             params.max_wait_ms > 0
             and (fetched or session is not None)
@@ -589,10 +658,12 @@ class Replicas:
 
     def held_back(self, params: FetchParams, partition: Partition) -> bool:
         """Whether the leader's quota is used up, for a follower that is not in sync."""
+        log = partition.log
         return (
-            params.from_follower
-            and partition.log is not None
-            and partition.is_among(partition.log.settings.throttled_leaders)
+            log is not None
+            and bool(log.settings.throttled_leaders)
+            and params.from_follower
+            and partition.is_among(log.settings.throttled_leaders)
             and params.replica_id not in partition.isr_state.isr
             and self.quotas.leader.is_exceeded(self._clock.monotonic_ms())
         )
@@ -624,10 +695,12 @@ class Replicas:
             if cached is not None:
                 cached.rest(partition)
 
-    def read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
+    def read(
+        self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool, already_bytes: int = 0
+    ) -> int:
         """Reads each partition in turn until `max_bytes`; the first batch found is returned even where it is larger."""
-        limit_bytes = params.max_bytes
-        min_one_batch = not params.hard_max_bytes_limit
+        limit_bytes = max(0, params.max_bytes - already_bytes)
+        min_one_batch = not (params.hard_max_bytes_limit or already_bytes)
         total = 0
         for each in fetched:
             each.diverging = False

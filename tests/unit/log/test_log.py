@@ -368,7 +368,7 @@ def test_offsets_too_far_apart_for_one_index_begin_a_new_segment(tmp_path: Path)
     pack_into(">q", records, 0, 2**31 + 5)
     log.append_as_follower(records, now_ms=NOW)
     assert [segment.base_offset for segment in log.segments] == [0, 2**31 + 5]
-    assert log.read(1, 1000).offset_metadata.segment_base_offset == 2**31 + 5
+    assert log.offset_metadata(1).segment_base_offset == 2**31 + 5
 
 
 # Truncation, deletion

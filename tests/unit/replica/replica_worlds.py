@@ -7,6 +7,7 @@ from pathlib import Path
 
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.model.config import broker_config, topic_config
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.partition import FetchIsolation, Partition, ProposedIsr
@@ -51,6 +52,9 @@ class Node:
 
     def alter_isr(self, partition: Partition, proposed: ProposedIsr) -> None:
         self.proposed.append(proposed)
+
+    def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
+        pass
 
     def high_watermark_moved(self, partition: Partition) -> None:
         self.woken += 1

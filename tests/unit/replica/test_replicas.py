@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from lone_broker import until
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
 
 from barnabas.client.connection import Frame
+from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import broker_config, topic_config
@@ -475,6 +477,47 @@ def test_not_enough_replicas_is_told_before_the_append(tmp_path: Path) -> None:
         assert one.partition.local_log().high_watermark == 0
 
     play(tmp_path, story, **{"min.insync.replicas": "2"})
+
+
+def test_a_leader_says_once_a_minute_why_it_refuses_for_want_of_in_sync_replicas(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        for _ in range(5):
+            await one.append(b"x")
+
+    play(tmp_path, story, **{"min.insync.replicas": "2"})
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING" and "acks=all" in each.msg]
+    assert said == [
+        "[flights-0] a produce with acks=all is answered NOT_ENOUGH_REPLICAS: isr [1], min.insync.replicas 2"
+    ]
+
+
+def test_a_follower_that_is_short_of_file_descriptors_fetches_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        two.leads(1, 0, (1,))
+        await until(lambda: one.partition.isr_state.isr == {1, 2})
+        log = two.partition.local_log()
+        refusals: list[LogDirFailure] = []
+        append = log.append_as_follower
+
+        def refused_once(records: bytes, *, now_ms: int) -> bool:
+            if not refusals:
+                refusals.append(log.log_dir.failed(OSError(errno.EMFILE, "Too many open files"), "appending"))
+                raise refusals[0]
+            return append(records, now_ms=now_ms)
+
+        monkeypatch.setattr(type(log), "append_as_follower", lambda self, records, **at: refused_once(records, **at))
+        await one.append(b"x", acks=1)
+        await until(lambda: two.end == 1)
+        assert refusals
+        assert log.log_dir.online
+
+    play(tmp_path, story)
 
 
 def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> None:

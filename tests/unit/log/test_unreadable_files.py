@@ -1,0 +1,285 @@
+"""Files of a log directory that cannot be read: what each costs, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from log_worlds import NOW, append, idempotent, marker, values
+
+from barnabas.log.log import AppendOrigin, Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.log.producer_state import ProducerState
+from barnabas.model.config import broker_config
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.records import (
+    CONTROL,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    ControlType,
+    Record,
+    build_batch,
+    packed_batch,
+    records_of,
+)
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+OLD_ID, NEW_ID = Uuid(b"o" * 16), Uuid(b"n" * 16)
+
+
+def started(*directories: Path, **config: str) -> LogDirs:
+    dirs = LogDirs(real_runtime(), broker_config({"log.dirs": ",".join(map(str, directories)), **config}))
+    dirs.identify("cluster-a", 1)
+    asyncio.run(dirs.load())
+    return dirs
+
+
+def stopped(directory: Path, *, clean: bool = True, **config: str) -> None:
+    """A directory with two partitions that hold a record each, after a stop."""
+    dirs = started(directory, **config)
+    for partition in (A, B):
+        append(dirs.get_or_create(partition, topic_id=OLD_ID), partition.topic)
+    dirs.close(clean=clean)
+
+
+def logs(dirs: LogDirs) -> dict[str, list[tuple[int, str]]]:
+    return {partition.topic: values(log) for partition, log in dirs.logs.items()}
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"version: 7\ntopic_id: x", b"version: 0\ntopic_id: x"])
+def test_a_partition_whose_topic_id_cannot_be_read_takes_the_controllers(tmp_path: Path, content: bytes) -> None:
+    stopped(tmp_path)
+    (tmp_path / "a-0" / "partition.metadata").write_bytes(content)
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
+    assert dirs.unreadable.counts == {"partition.metadata": 1}
+    assert (dirs.logs[A].topic_id, dirs.logs[B].topic_id) == (None, OLD_ID)
+    assert dirs.get_or_create(A, topic_id=NEW_ID).topic_id == NEW_ID
+    dirs.close()
+    assert started(tmp_path).logs[A].topic_id == NEW_ID
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"broker.id=1\n", b"version=0\nbroker.id=one\n"])
+def test_a_directory_whose_meta_properties_cannot_be_read_is_offline_alone(tmp_path: Path, content: bytes) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    started(one, other).close()
+    (one / "meta.properties").write_bytes(content)
+    dirs = started(one, other)
+    assert (dirs.online_paths, dirs.offline_paths) == ((str(other),), (str(one),))
+    dirs.close()
+    with pytest.raises(ConfigError, match=r"None of the log directories .*meta\.properties"):
+        started(one)
+
+
+def test_a_line_of_a_checkpoint_that_cannot_be_read_costs_its_partition_alone(tmp_path: Path) -> None:
+    dirs = started(tmp_path)
+    for partition in (A, B):
+        log = dirs.get_or_create(partition)
+        append(log, "deleted", "kept")
+        log.update_high_watermark(2)
+        log.maybe_increment_log_start_offset(1)
+    dirs.close()
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes().replace(b"a 0 1", b"a 0 -1"))
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [(0, "deleted"), (1, "kept")], "b": [(1, "kept")]}
+    assert dirs.unreadable.counts == {"checkpoint line": 1}
+    dirs.close()
+
+
+def test_files_with_names_that_are_no_offsets_are_left_alone(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    names = ("00000000000000000000-copy.log", "²²²²²²²²²²²²²²²²²²²².log", "9" * 20 + ".log", "x.snapshot", "x.index")
+    for name in names:
+        shutil.copy(tmp_path / "a-0" / f"{0:020d}.log", tmp_path / "a-0" / name)
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
+    assert dirs.unreadable.counts == {"segment": 3}
+    assert all((tmp_path / "a-0" / name).exists() for name in names)
+    dirs.close()
+
+
+def test_a_snapshot_in_which_two_transactions_are_one_is_read_from_the_log_instead(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    log_dir = str(tmp_path / "a-0")
+    false = ProducerState(real_runtime().disk, log_dir, A, producer_id_expiration_ms=NOW)
+    for producer_id in (7, 8):
+        false.append_data(producer_id, 0, 0, 0, 0, 0, NOW, is_transactional=True)
+    false.map_end_offset = 1
+    for snapshot in (tmp_path / "a-0").glob("*.snapshot"):
+        snapshot.unlink()
+    false.reload_snapshots()
+    false._last_snapshot_offset = 0
+    assert false.take_snapshot(sync=True) == 1
+    dirs = started(tmp_path)
+    assert dirs.unreadable.counts == {"producer snapshot": 1}
+    assert dirs.logs[A].producers.first_unstable_offset is None
+    dirs.close()
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_is_ahead_of_its_segment_is_made_anew_by_the_next_append(tmp_path: Path, suffix: str) -> None:
+    config = {"log.index.interval.bytes": "1"}
+    stopped(tmp_path, **config)
+    entry = (1 << 30).to_bytes(4, "big")
+    # An offset of the future at the segment's first position, or with a timestamp of long ago.
+    forged = entry + bytes(4) if suffix == ".index" else (5).to_bytes(8, "big") + entry
+    (tmp_path / "a-0" / f"{0:020d}{suffix}").write_bytes(forged)
+    dirs = started(tmp_path, **config)
+    for number in range(5):
+        append(dirs.logs[A], str(number))
+    assert [value for _, value in values(dirs.logs[A])] == ["a", "0", "1", "2", "3", "4"]
+    segment = dirs.logs[A].active_segment
+    assert max(segment.offset_index.last_offset, segment.time_index.last_entry[1]) <= 5
+    dirs.close()
+
+
+def test_a_cleaned_segment_that_is_damaged_does_not_keep_the_log_from_loading(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    (tmp_path / "a-0" / f"{5:020d}.log.swap").write_bytes(b"\xff" * 100)
+    dirs = started(tmp_path)
+    assert values(dirs.logs[B]) == [(0, "b")]
+    assert values(dirs.logs[A], end=1) == [(0, "a")]
+    assert dirs.unreadable.counts["cleaned segment"] == 1
+    dirs.close()
+
+
+def test_retention_goes_on_with_the_others_where_a_segment_is_damaged(tmp_path: Path) -> None:
+    config = {"log.retention.ms": "1", "log.segment.delete.delay.ms": "0"}
+    stopped(tmp_path, **config)
+    dirs = started(tmp_path, **config)
+    for partition in (A, B):
+        log = dirs.logs[partition]
+        log.roll(now_ms=NOW)
+        log.update_high_watermark(log.log_end_offset)
+    dirs.close()
+    segment = tmp_path / "a-0" / f"{0:020d}"
+    segment.with_suffix(".log").write_bytes(b"\xff" * 100)
+    segment.with_suffix(".timeindex").write_bytes(b"odd")
+    dirs = started(tmp_path, **config)
+    for log in dirs.logs.values():
+        log.update_high_watermark(log.log_end_offset)
+    asyncio.run(dirs.upkeep.delete_old_segments())
+    assert dirs.logs[B].log_start_offset == 1
+    dirs.close()
+
+
+def test_a_log_that_nobody_knows_how_to_load_is_offline_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped(tmp_path)
+    whole = Log.opening
+
+    def unforeseen(*arguments: object, **options: object) -> object:
+        if arguments[2] == A:
+            raise RecursionError("of a kind that nobody thought of")
+        return whole(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Log, "opening", unforeseen)
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"b": [(0, "b")]}
+    assert dirs.unreadable.counts == {"log": 1}
+    for refused in (lambda: dirs.get_or_create(A, is_new=True), lambda: dirs.delete_async(A)):
+        with pytest.raises(KafkaError, match="a-0 cannot be loaded") as caught:
+            refused()
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    dirs.close()
+    monkeypatch.undo()
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
+    dirs.close()
+
+
+# --- batches of garbage behind a right CRC ------------------------------------------------------------------------
+
+
+def garbage(base_offset: int, *, attributes: int = 0, producer_id: int = -1, body: bytes = b"\x7f" * 40) -> bytearray:
+    """A batch whose header is in order, and whose records are none."""
+    return bytearray(
+        packed_batch(
+            bytearray(HEADER_BYTES) + body,
+            1,
+            base_offset=base_offset,
+            last_offset_delta=0,
+            leader_epoch=0,
+            attributes=attributes,
+            base_timestamp=NOW,
+            max_timestamp=NOW,
+            producer_id=producer_id,
+            producer_epoch=0,
+        )
+    )
+
+
+MARKERS = [
+    pytest.param({}, id="no records"),
+    pytest.param({"body": build_batch([Record(0, NOW, b"\0", b"\0")])[HEADER_BYTES:]}, id="a key of one byte"),
+    pytest.param({"body": build_batch([Record(0, NOW, bytes(4), b"\0")])[HEADER_BYTES:]}, id="a value of one byte"),
+]
+
+
+def with_open_transaction(log: Log) -> None:
+    log.producers.requires_verification = False
+    log.append_as_leader(idempotent(["x"], 0, is_transactional=True), 0, now_ms=NOW)
+
+
+@pytest.mark.parametrize("shape", MARKERS)
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+def test_recovery_keeps_a_control_batch_of_garbage_and_says_where_it_is(
+    tmp_path: Path, shape: dict[str, bytes], clean: bool
+) -> None:
+    dirs = started(tmp_path)
+    log = dirs.get_or_create(A)
+    with_open_transaction(log)
+    control = garbage(1, attributes=CONTROL | TRANSACTIONAL, producer_id=7, **shape)
+    assert log.append_as_follower(control, now_ms=NOW)
+    append(log, "behind")
+    assert dirs.unreadable.counts == {"control batch": 1}
+    dirs.close(clean=clean)
+    for snapshot in (tmp_path / "a-0").glob("*.snapshot"):
+        snapshot.unlink()
+    dirs = started(tmp_path)
+    log = dirs.logs[A]
+    assert dirs.unreadable.counts == {"control batch": 1}
+    assert (log.log_end_offset, log.producers.first_unstable_offset) == (3, 0)
+    log.append_as_leader(marker(ControlType.ABORT), 0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert values(log, start=2, end=3) == [(2, "behind")]
+    dirs.close()
+
+
+def test_recovery_and_followers_keep_a_data_batch_of_garbage(tmp_path: Path) -> None:
+    dirs = started(tmp_path)
+    log = dirs.get_or_create(A)
+    assert log.append_as_follower(garbage(0), now_ms=NOW)
+    append(log, "behind")
+    dirs.close(clean=False)
+    dirs = started(tmp_path)
+    assert values(dirs.logs[A], start=1) == [(1, "behind")]
+    assert dirs.unreadable.counts == {}
+    dirs.close()
+
+
+@pytest.mark.parametrize("attributes", [0, CONTROL | TRANSACTIONAL], ids=["data", "control"])
+def test_the_cleaner_sets_a_log_with_garbage_aside_by_its_offset_and_cleans_the_others(
+    tmp_path: Path, attributes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    dirs = started(tmp_path, **{"log.cleanup.policy": "compact", "log.cleaner.min.cleanable.ratio": "0"})
+    for partition in (A, B):
+        log = dirs.get_or_create(partition)
+        append(log, "1")
+        if partition == A:
+            log.append_as_follower(garbage(1, attributes=attributes, producer_id=7), now_ms=NOW)
+        append(log, "2")
+        log.roll(now_ms=NOW)
+        log.update_high_watermark(log.log_end_offset)
+    while asyncio.run(dirs.cleaner.clean_filthiest()):
+        pass
+    assert "offset 1 cannot be read" in (dirs.logs[A].uncleanable or "")
+    assert any("[a-0] cannot be compacted" in line and "offset 1" in line for line in caplog.messages)
+    assert dirs.logs[B].uncleanable is None
+    first = dirs.logs[B].segments[0]
+    (kept,) = first.batches()
+    assert [record.value for record in records_of(first.read_batch(kept), 0, kept.size)] == [b"2"]
+    dirs.close()
