@@ -19,7 +19,8 @@ logger = logging.getLogger(__name__)
 async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
     """Who came, who went, and who went and came back between two looks (its epoch grew)."""
     context = reign.context
-    current = {broker.broker_id: broker for broker in await reign.zk.get_all_brokers_in_cluster()}
+    live = await reign.zk.get_all_brokers_in_cluster(context.live_or_shutting_down_brokers)
+    current = {broker.broker_id: broker for broker in live}
     known = context.live_or_shutting_down_broker_ids
     new = sorted(broker_id for broker_id in current if broker_id not in known)
     dead = sorted(broker_id for broker_id in known if broker_id not in current)

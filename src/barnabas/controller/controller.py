@@ -37,6 +37,7 @@ from barnabas.controller.reign import Reign
 from barnabas.controller.state_change_log import StateChangeLog
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.config import Config
+from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.runtime import Runtime, Tasks
@@ -318,7 +319,7 @@ class KafkaController:
                     await story(reign, event)
                 return
             if reign is None:
-                event.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the controller of the cluster."))
+                event.fail(KafkaError(ErrorCode.NOT_CONTROLLER, text_of(ErrorCode.NOT_CONTROLLER)))
                 return
             try:
                 event.succeed(await story(reign, event))

@@ -150,3 +150,4 @@ class ControllerEventManager:
             figures.max_ms = max(figures.max_ms, took_ms)
             figures.queue_total_ms += waited_ms
             figures.queue_max_ms = max(figures.queue_max_ms, waited_ms)
+            del queued  # it may be large, and the next one may be long in coming

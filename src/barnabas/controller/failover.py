@@ -55,11 +55,12 @@ async def _set_up_feature_versioning(reign: Reign) -> None:
     """
     enabled = reign.metadata_version.is_feature_versioning_supported
     form = 2 if reign.metadata_version >= MetadataVersion.IBP_3_3_IV0 else 1
-    data, _ = await reign.zk.get_data_and_version(FeatureZNode.path)
-    if data is None:
-        await reign.zk.create_feature_znode(Features({}, enabled, form))
+    known = await reign.zk.get_features()
+    if known is None:
+        if not await reign.zk.path_exists(FeatureZNode.path):
+            await reign.zk.create_feature_znode(Features({}, enabled, form))
         return
-    existing = FeatureZNode.decode(data)
+    existing, _ = known
     wanted = Features(existing.features if existing.enabled and enabled else {}, enabled, form)
     if wanted != existing:
         await reign.zk.update_feature_znode(wanted)

@@ -12,7 +12,7 @@ from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.metadata_version import MetadataVersion
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
-from barnabas.zk.znodes import Features, FeatureZNode
+from barnabas.zk.znodes import Features, FeatureZNode, ZNodeError
 
 SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {}
 """Lowest and highest level of each feature that this broker supports (Kafka's ``BrokerFeatures.createEmpty``)."""
@@ -77,7 +77,10 @@ async def process_update_features(reign: Reign, event: events.UpdateFeatures) ->
     if not reign.metadata_version.is_feature_versioning_supported:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Feature versioning system is disabled.")
     data, _ = await reign.zk.get_data_and_version(FeatureZNode.path)
-    existing = FeatureZNode.decode(data).features if data is not None else {}
+    try:
+        existing = FeatureZNode.decode(data).features if data is not None else {}
+    except ZNodeError as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
     target = dict(existing)
     outcomes: dict[str, KafkaError | None] = {}
     for update in event.updates:

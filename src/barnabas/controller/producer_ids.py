@@ -8,7 +8,7 @@ from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import ProducerIdBlockZNode, ProducerIdsBlock
+from barnabas.zk.znodes import ProducerIdBlockZNode, ProducerIdsBlock, ZNodeError
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 PRODUCER_ID_MAX: Final = (1 << 63) - 1
@@ -24,10 +24,17 @@ async def process_allocate_producer_ids(reign: Reign, event: events.AllocateProd
 
 
 async def new_producer_id_block(zk: KafkaZkClient, broker_id: int) -> ProducerIdsBlock:
-    """The block after the last one that anybody took (``ZkProducerIdManager.getNewProducerIdBlock``)."""
+    """The block after the last one that anybody took (``ZkProducerIdManager.getNewProducerIdBlock``).
+
+    Raises `KafkaError` where that is not known.
+    """
     while True:
         data, version = await zk.get_data_and_version(ProducerIdBlockZNode.path)
-        first = ProducerIdBlockZNode.decode(data).last_producer_id + 1 if data else 0
+        try:
+            first = ProducerIdBlockZNode.decode(data).last_producer_id + 1 if data else 0
+        except ZNodeError as error:
+            # Whoever began anew would give out ids for the second time.
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")
         block = ProducerIdsBlock(broker_id, first, PRODUCER_ID_BLOCK_SIZE)

@@ -221,9 +221,11 @@ class Reassignments:
         await self._update_current_reassignment(partition, reassignment)
         if not await self._is_reassignment_complete(partition, reassignment):
             await self._update_leader_epoch_and_send_request(partition, reassignment, reassignment.replicas)  # A1
-            await self._replicas.handle_state_changes(  # A2
-                _replicas(partition, reassignment.adding_replicas), ReplicaState.NewReplica
-            )
+            adding = _replicas(partition, reassignment.adding_replicas)
+            # Where it is resumed, by another controller or for a broker that is back, they are there already (Apache's
+            # controller tries all the same, and tells of each as an ERROR that it does not become new).
+            new = [each for each in adding if context.replica_state(each) is ReplicaState.NonExistentReplica]
+            await self._replicas.handle_state_changes(new, ReplicaState.NewReplica)  # A2
             return
         await self._replicas.handle_state_changes(  # B1
             _replicas(partition, reassignment.adding_replicas), ReplicaState.OnlineReplica

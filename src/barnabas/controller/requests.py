@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.model.error_texts import text_of
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -39,7 +40,7 @@ def elect_leaders_response(outcomes: Mapping[TopicPartition, int | KafkaError]) 
             ElectLeadersResponse.PartitionResult(
                 partition_id=partition.partition,
                 error_code=0 if error is None else int(error.code),
-                error_message=None if error is None else str(error),
+                error_message=None if error is None else error.message or text_of(error.code),
             )
         )
     return ElectLeadersResponse(replica_election_results=list(topics.values()))
@@ -70,10 +71,10 @@ def alter_partition_reassignments_response(
             AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
                 partition_index=partition.partition,
                 error_code=0 if error is None else int(error.code),
-                error_message=None if error is None else error.message,
+                error_message=None if error is None else error.message or text_of(error.code),
             )
         )
-    return AlterPartitionReassignmentsResponse(error_message=None, responses=list(topics.values()))
+    return AlterPartitionReassignmentsResponse(error_message="", responses=list(topics.values()))
 
 
 def partitions_to_list(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartition, ...] | None:
@@ -101,7 +102,7 @@ def list_partition_reassignments_response(
                 removing_replicas=list(assignment.removing_replicas),
             )
         )
-    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+    return ListPartitionReassignmentsResponse(error_message="", topics=list(topics.values()))
 
 
 def update_features_response(outcomes: Mapping[str, KafkaError | None]) -> UpdateFeaturesResponse:

@@ -23,22 +23,27 @@ def token_auth_enabled(config: Config) -> bool:
 
 async def process_delegation_token_expiry(reign: Reign, event: events.DelegationTokenExpiry) -> None:
     reign.schedule(event, reign.config().number("delegation.token.expiry.check.interval.ms"))
+    # Tokens that stay a while longer are no reason to give up the reign: whoever uses one is refused by its time.
     try:
-        for token_id in await reign.zk.get_children(DelegationTokensZNode.path):
-            await _expire(reign, token_id)
+        token_ids = await reign.zk.get_children(DelegationTokensZNode.path)
     except SessionExpired:
         raise
     except ZooKeeperError as error:
-        # Tokens that stay a while longer are no reason to give up the reign: whoever uses one is refused by its time.
         logger.warning("expired delegation tokens are not removed, trying again later: %s", error)
+        return
+    for token_id in token_ids:
+        try:
+            await _expire(reign, token_id)
+        except SessionExpired:
+            raise
+        except ZNodeError as error:
+            logger.warning("a delegation token can not be read, and stays: %s", error)
+        except ZooKeeperError as error:
+            logger.warning("delegation token %s is not removed, trying again later: %s", token_id, error)
 
 
 async def _expire(reign: Reign, token_id: str) -> None:
-    try:
-        token = await reign.zk.get_delegation_token_info(token_id)
-    except ZNodeError as error:
-        logger.warning("a delegation token can not be read, and stays: %s", error)
-        return
+    token = await reign.zk.get_delegation_token_info(token_id)
     now_ms = reign.runtime.clock.now_ms()
     if token is not None and min(token.max_timestamp, token.expiry_timestamp) < now_ms:
         logger.info("delegation token %s of %s expired", token_id, token.owner)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barnabas.coordinator.offsets_records import Bytes
 from barnabas.model.ids import TopicPartition
+
+
+class Stretch(NamedTuple):
+    """Whole batches of one segment; none reaches beyond `end_offset`, where the next begins (None: it is the last)."""
+
+    data: Bytes
+    end_offset: int | None
 
 
 class CoordinatorLog(Protocol):
@@ -25,9 +32,17 @@ class CoordinatorLog(Protocol):
         """
         ...
 
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Bytes:
-        """Whole batches from `offset` on, empty at the log's end; from its start where `offset` is before it.
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
+        """Batches from `offset` on, none at the log's end; from its start for one before it.
 
-        Raises `KafkaError`.
+        Raises `KafkaError`: CORRUPT_MESSAGE where no batch can be found at `offset`.
         """
+        ...
+
+    def start_offset(self, topic_partition: TopicPartition) -> int:
+        """Where the log begins. Raises `KafkaError`."""
+        ...
+
+    def next_segment(self, topic_partition: TopicPartition, offset: int) -> int | None:
+        """Where the first segment behind `offset` begins; None in the last one. Raises `KafkaError`."""
         ...

@@ -30,12 +30,14 @@ from barnabas.coordinator.groups import (
     Write,
 )
 from barnabas.coordinator.offsets_partition import OffsetsPartition
-from barnabas.coordinator.offsets_records import Bytes, KeyValue, OffsetAndMetadata, offset_record
+from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata, offset_record
+from barnabas.coordinator.partition_loading import load_partition
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.runtime import Runtime, Tasks, drive
-from barnabas.wire.records import Record, batches, build_batch, records_of
+from barnabas.runtime.unreadable import Unreadable
+from barnabas.wire.records import Record, build_batch
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +148,7 @@ class GroupCoordinator:
         self._partitions: dict[int, OffsetsPartition] = {}
         self._epochs: dict[int, int] = {}
         """The last leader epoch heard of each partition, also of those that are led elsewhere."""
+        self.unreadable = Unreadable(runtime.clock)
         self._timers: dict[Group, tuple[asyncio.TimerHandle, int]] = {}
         self.partition_count = config.number("offsets.topic.num.partitions")
         self.limits = GroupLimits(
@@ -191,25 +194,29 @@ class GroupCoordinator:
             self._epochs[number] = leader_epoch
         self._unload(number)
 
+    def _is_current(self, partition: OffsetsPartition) -> bool:
+        return self._partitions.get(partition.partition) is partition
+
     async def _load(self, partition: OffsetsPartition) -> None:
-        """Reads the partition's log to its end, a buffer at a time; ends early when the partition is lost meanwhile."""
+        """Reads the partition's log to its end; ends early when the partition is lost meanwhile."""
         key = TopicPartition(OFFSETS_TOPIC, partition.partition)
         began_ms = self._clock.monotonic_ms()
-        buffer_bytes = self._config.number("offsets.load.buffer.size")
-        offset = 0
-        while self._partitions.get(partition.partition) is partition:
-            try:
-                data = self._log.read(key, offset, buffer_bytes)
-            except KafkaError as error:
-                # Not leader any more, or the disk has failed: either way another broker will coordinate these groups.
-                logger.warning("groups of %s are not loaded: %s", key, error)
+        try:
+            passed_over = await load_partition(
+                self._log,
+                key,
+                lambda header, record: partition.replay_stored(header, record, self._now()),
+                buffer_bytes=self._config.number("offsets.load.buffer.size"),
+                is_current=lambda: self._is_current(partition),
+                unreadable=self.unreadable,
+            )
+        except KafkaError as error:
+            # Not leader any more, or the disk has failed: either way another broker will coordinate these groups.
+            logger.warning("groups of %s are not loaded: %s", key, error)
+            if self._is_current(partition):
                 self._unload(partition.partition)
-                return
-            if not data:
-                break
-            offset = self._replay(partition, data)
-            await asyncio.sleep(0)
-        if self._partitions.get(partition.partition) is not partition:
+            return
+        if not self._is_current(partition):
             return
         partition.complete()
         now = self._now()
@@ -222,28 +229,10 @@ class GroupCoordinator:
             partition.leader_epoch,
             self._clock.monotonic_ms() - began_ms,
         )
+        if passed_over:
+            logger.warning("%s: %d records or batches could not be read and were passed over", key, passed_over)
         if partition.unknown_keys:
             logger.warning("%s holds %d records of unknown types; ignored", key, partition.unknown_keys)
-
-    def _replay(self, partition: OffsetsPartition, data: Bytes) -> int:
-        """Replays whole batches; the offset behind them."""
-        now = self._now()
-        next_offset = 0
-        for header, start, end in batches(data):
-            next_offset = header.next_offset
-            records = records_of(data, start, end)
-            if header.is_control:
-                for record in records:
-                    # A control record's key: int16 version, int16 type; 0 aborts, 1 commits.
-                    kind = int.from_bytes(record.key[2:4], "big") if record.key is not None else -1
-                    if kind in (0, 1):
-                        partition.replay_marker(header.producer_id, kind == 1)
-                continue
-            producer_id = header.producer_id if header.is_transactional else -1
-            for record in records:
-                if record.key is not None:
-                    partition.replay(record.key, record.value, header.base_offset, producer_id, now)
-        return next_offset
 
     def _unload(self, number: int) -> None:
         partition = self._partitions.pop(number, None)
@@ -370,6 +359,7 @@ class GroupCoordinator:
         group = partition.group(group_id, now)
         ticket: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
         self._carry_out(partition, group, group.join(join, ticket, now))
+        self._drop_if_nothing(partition, group)
         return await ticket
 
     async def sync(self, group_id: str, sync: Sync) -> SyncResult:
@@ -430,6 +420,7 @@ class GroupCoordinator:
         group = partition.group(group_id, now)
         error = group.commit_error(member_id, group_instance_id, generation_id, now)
         if error is not ErrorCode.NONE:
+            self._drop_if_nothing(partition, group)
             return dict.fromkeys(offsets, error)
         fitting = self._with_fitting_metadata(offsets)
         outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -444,7 +435,16 @@ class GroupCoordinator:
             finally:
                 group.offsets.written(fitting, record_offset)
             outcome.update(dict.fromkeys(fitting, error))
+        self._drop_if_nothing(partition, group)
         return outcome
+
+    def _drop_if_nothing(self, partition: OffsetsPartition, group: Group) -> None:
+        """A group that a request named and that did not come about is not kept until the next look at all groups."""
+        if group.generation_id == 0 and partition.groups.get(group.group_id) is group:
+            group.maybe_die(self._now())
+            if group.state is DEAD:
+                partition.drop([group.group_id])
+                self._set_timer(partition, group)
 
     def _with_fitting_metadata(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -473,6 +473,7 @@ class GroupCoordinator:
         group = partition.group(group_id, now)
         error = group.commit_error(member_id, group_instance_id, generation_id, now, transactional=True)
         if error is not ErrorCode.NONE:
+            self._drop_if_nothing(partition, group)
             return dict.fromkeys(offsets, error)
         fitting = self._with_fitting_metadata(offsets)
         outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -491,6 +492,7 @@ class GroupCoordinator:
             except KafkaError as failed:
                 error = offset_commit_error(failed.code)
             outcome.update(dict.fromkeys(fitting, error))
+        self._drop_if_nothing(partition, group)
         return outcome
 
     def transaction_completed(self, producer_id: int, numbers: Iterable[int], committed: bool) -> None:

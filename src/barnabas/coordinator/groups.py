@@ -42,6 +42,7 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+GENERATION_MAX: Final = 2**31 - 1
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a member may wait in its first join: it has no id yet, so no heartbeat tells whether it is still there."""
 
@@ -645,7 +646,8 @@ class Group:
             # Static members alone, and none has come back yet: their session timeouts decide.
             self._rebalance_deadline_ms = now.ms + self._rebalance_timeout_ms()
             return
-        self.generation_id += 1
+        # The largest comes from a record only: it was written by a stranger.
+        self.generation_id = self.generation_id + 1 if self.generation_id < GENERATION_MAX else 1
         self._pending_sync = {}
         if not self.members:
             self.protocol_name = None

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 from barnabas.coordinator.groups import Group, GroupLimits, Now
 from barnabas.coordinator.offsets_records import Bytes, OffsetKey, read_group, read_key, read_offset
+from barnabas.wire.errors import WireError
+from barnabas.wire.records import BatchHeader, Record
 
 
 class OffsetsPartition:
@@ -33,6 +35,19 @@ class OffsetsPartition:
             group = self.groups[group_id] = Group(group_id, self.limits, now)
         return group
 
+    def replay_stored(self, header: BatchHeader, record: Record, now: Now) -> None:
+        """One record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
+        if record.key is None:
+            raise WireError("it has no key")
+        if not header.is_control:
+            producer_id = header.producer_id if header.is_transactional else -1
+            self.replay(record.key, record.value, header.base_offset, producer_id, now)
+            return
+        # A control record's key: int16 version, int16 type; 0 aborts, 1 commits.
+        kind = int.from_bytes(record.key[2:4], "big")
+        if kind in (0, 1):
+            self.replay_marker(header.producer_id, kind == 1)
+
     def replay(self, key: Bytes, value: Bytes | None, record_offset: int, producer_id: int, now: Now) -> None:
         """One record. `producer_id` is -1 outside of transactions; `record_offset` that of the record's batch."""
         read = read_key(key)
@@ -49,7 +64,8 @@ class OffsetsPartition:
             if read.group_id in self.groups:
                 self.groups[read.group_id].forget_members(now)
         else:
-            self.group(read.group_id, now).restore(read_group(read.group_id, value), now)
+            stored = read_group(read.group_id, value)
+            self.group(read.group_id, now).restore(stored, now)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
         """The end of a transaction."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.model.ids import NO_EPOCH, TopicPartition
+from barnabas.wire.errors import WireError
 from barnabas.wire.messages.group_metadata_key import GroupMetadataKey
 from barnabas.wire.messages.group_metadata_value import GroupMetadataValue
 from barnabas.wire.messages.offset_commit_key import OffsetCommitKey
@@ -142,6 +143,7 @@ def read_key(key: Bytes) -> OffsetKey | GroupKey | None:
 
 
 def read_offset(value: Bytes) -> OffsetAndMetadata:
+    """Raises `WireError` for what is none, or has a version that is not known here."""
     version = int.from_bytes(value[:2], "big", signed=True)
     read, _ = OffsetCommitValue.decode(value, version, 2)
     return OffsetAndMetadata(
@@ -154,8 +156,15 @@ def read_offset(value: Bytes) -> OffsetAndMetadata:
 
 
 def read_group(group_id: str, value: Bytes) -> StoredGroup:
+    """Raises `WireError` for what is none, or has a version that is not known here."""
     version = int.from_bytes(value[:2], "big", signed=True)
     read, _ = GroupMetadataValue.decode(value, version, 2)
+    if read.members and read.protocol is None:
+        raise WireError(f"it has {len(read.members)} members and no protocol")
+    if not all(member.member_id for member in read.members):
+        raise WireError("one of its members has no id")
+    if read.generation < 0:
+        raise WireError(f"it has the generation {read.generation}")
     return StoredGroup(
         group_id,
         read.protocol_type,

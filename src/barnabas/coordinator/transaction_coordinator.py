@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.coordinator.group_coordinator import partition_for
 from barnabas.coordinator.offsets_records import Bytes, KeyValue
+from barnabas.coordinator.partition_loading import load_partition
 from barnabas.coordinator.transaction_markers import EndedTransaction, TransactionMarkers
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id, transaction_record
 from barnabas.coordinator.transactions import (
@@ -37,8 +38,9 @@ from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime, Tasks, drive
+from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.errors import WireError
-from barnabas.wire.records import Record, batches, build_batch, records_of
+from barnabas.wire.records import BatchHeader, Record, build_batch
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +74,16 @@ class TransactionPartition:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(TRANSACTION_TOPIC, self.partition)
 
+    def replay_stored(self, header: BatchHeader, record: Record) -> None:
+        """One record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
+        if header.is_control:
+            return
+        if record.key is None:
+            raise WireError("it has no key")
+        self.replay(record.key, record.value)
+
     def replay(self, key: Bytes, value: Bytes | None) -> None:
-        """One record of the log: the newest of an id counts."""
+        """One record: the newest of an id counts."""
         transactional_id = read_transactional_id(key)
         if transactional_id is None:
             self.unknown_keys += 1
@@ -103,6 +113,7 @@ class TransactionCoordinator:
         self._producer_id = producer_id
         self._tasks = tasks
         self._active = False
+        self.unreadable = Unreadable(runtime.clock)
         self._partitions: dict[int, TransactionPartition] = {}
         self._epochs: dict[int, int] = {}
         """The last leader epoch heard of each partition, also of those that are led elsewhere."""
@@ -156,29 +167,23 @@ class TransactionCoordinator:
         return self._partitions.get(partition.partition) is partition
 
     async def _load(self, partition: TransactionPartition) -> None:
-        """Reads the partition's log to its end, a buffer at a time; ends early when the partition is lost meanwhile."""
+        """Reads the partition's log to its end; ends early when the partition is lost meanwhile."""
         began_ms = self._clock.monotonic_ms()
-        buffer_bytes = self._config.number("transaction.state.log.load.buffer.size")
-        offset = 0
-        while self._is_current(partition):
-            try:
-                data = self._log.read(partition.topic_partition, offset, buffer_bytes)
-                if not data:
-                    break
-                for header, start, end in batches(data):
-                    offset = header.next_offset
-                    if not header.is_control:
-                        for record in records_of(data, start, end):
-                            if record.key is not None:
-                                partition.replay(record.key, record.value)
-            except (KafkaError, WireError) as error:
-                # Not leader any more, or a disk that has failed, or a record that cannot be read: with a part of the
-                # ids, transactions could be begun anew that are still open.
-                logger.error("transactions of %s are not loaded: %s", partition.topic_partition, error)
-                if self._is_current(partition):
-                    del self._partitions[partition.partition]
-                return
-            await asyncio.sleep(0)
+        try:
+            passed_over = await load_partition(
+                self._log,
+                partition.topic_partition,
+                partition.replay_stored,
+                buffer_bytes=self._config.number("transaction.state.log.load.buffer.size"),
+                is_current=lambda: self._is_current(partition),
+                unreadable=self.unreadable,
+            )
+        except KafkaError as error:
+            # Not leader any more, or a disk that has failed: another broker will coordinate these ids.
+            logger.error("transactions of %s are not loaded: %s", partition.topic_partition, error)
+            if self._is_current(partition):
+                del self._partitions[partition.partition]
+            return
         if not self._is_current(partition):
             return
         partition.loading = False
@@ -189,6 +194,12 @@ class TransactionCoordinator:
             partition.coordinator_epoch,
             self._clock.monotonic_ms() - began_ms,
         )
+        if passed_over:
+            logger.warning(
+                "%s: %d records or batches could not be read and were passed over",
+                partition.topic_partition,
+                passed_over,
+            )
         if partition.unknown_keys:
             logger.warning(
                 "%s holds %d records of unknown types; ignored", partition.topic_partition, partition.unknown_keys
@@ -300,15 +311,16 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if any(partition.loading for partition in self._partitions.values()):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        known = [state for state in map(TransactionState.of_title, states) if state is not None]
+        wanted = {title: TransactionState.of_title(title) for title in dict.fromkeys(states)}
+        known, of_producers = frozenset(wanted.values()), frozenset(producer_ids)
         now_ms = self._clock.now_ms()
-        return [each for each in dict.fromkeys(states) if TransactionState.of_title(each) is None], [
+        return [title for title, state in wanted.items() if state is None], [
             TransactionListing(transactional_id, metadata.producer_id, metadata.state.title)
             for partition in self._partitions.values()
             for transactional_id, metadata in (
                 (each.transactional_id, each.metadata) for each in partition.transactions.values()
             )
-            if (not producer_ids or metadata.producer_id in producer_ids)
+            if (not producer_ids or metadata.producer_id in of_producers)
             and (not states or metadata.state in known)
             and (longer_than_ms < 0 or now_ms - metadata.start_ms > longer_than_ms)
         ]

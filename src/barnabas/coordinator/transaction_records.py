@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.coordinator.offsets_records import Bytes, KeyValue
-from barnabas.coordinator.transactions import TransactionMetadata, TransactionState
+from barnabas.coordinator.transactions import VALID_PREVIOUS_STATES, TransactionMetadata, TransactionState
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.transaction_log_key import TransactionLogKey
@@ -63,8 +63,8 @@ def read_transaction(value: Bytes) -> TransactionMetadata:
         raise WireError(f"a transaction's record has the version {version}")
     read, _ = TransactionLogValue.decode(value, version, 2)
     state = TransactionState.of_number(read.transaction_status)
-    if state is None:
-        raise WireError(f"a transaction's record has the state {read.transaction_status}")
+    if state not in VALID_PREVIOUS_STATES:
+        raise WireError(f"a transaction's record has the state {read.transaction_status}, which is none to be stored")
     return TransactionMetadata(
         producer_id=read.producer_id,
         producer_epoch=read.producer_epoch,

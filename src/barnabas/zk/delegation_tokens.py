@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.zk.znodes import DelegationTokenInfoZNode, ZNodeError, desanitize, sanitize
+from barnabas.zk.znodes import DelegationTokenInfoZNode, Reading, ZNodeError, desanitize, sanitize, shown
 
 _VERSION: Final = 3
 
@@ -48,11 +48,10 @@ class TokenInformation:
         if not data:
             return None
         path = DelegationTokenInfoZNode.path(token_id)
-        try:
-            fields = json.loads(data)
+        with Reading(path, data) as fields:
             version = int(fields["version"])
             if not 0 < version <= _VERSION:
-                raise ZNodeError(f"{path} has version {version}, not 1 to {_VERSION}: {data!r}")
+                raise ZNodeError(f"{path} has version {version}, not 1 to {_VERSION}: {shown(data)}")
             owner = desanitize(fields["owner"])
             return cls(
                 str(fields["tokenId"]),
@@ -63,7 +62,3 @@ class TokenInformation:
                 int(fields["maxTimestamp"]),
                 int(fields["expiryTimestamp"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ZNodeError):
-                raise
-            raise ZNodeError(f"{path} holds something else than Kafka writes ({error!r}): {data!r}") from None

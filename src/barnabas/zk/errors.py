@@ -52,6 +52,11 @@ class ZooKeeperError(Exception):
         self.op_index: int | None = None
         """Which operation of a multi failed; None outside of one."""
 
+    @property
+    def passing(self) -> bool:
+        """Whether it says nothing about what was asked, and there is an answer once there is a session again."""
+        return self.code in _PASSING
+
     def __str__(self) -> str:
         name = self.code.name if isinstance(self.code, ErrorCode) else f"error {self.code}"
         return f"{name} for {self.path}" if self.path else name
@@ -175,6 +180,17 @@ _CLASSES: dict[int, type[_Coded]] = {
         QuotaExceeded,
     )
 }
+_PASSING = frozenset(
+    {
+        ErrorCode.CONNECTION_LOSS,
+        ErrorCode.OPERATION_TIMEOUT,
+        ErrorCode.SESSION_EXPIRED,
+        ErrorCode.AUTH_FAILED,
+        ErrorCode.SESSION_MOVED,
+        ErrorCode.REQUEST_TIMEOUT,
+        ErrorCode.THROTTLED_OP,
+    }
+)
 _KNOWN = {code.value: code for code in ErrorCode}
 
 

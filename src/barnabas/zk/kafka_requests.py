@@ -6,17 +6,25 @@ that fails the second time because it had succeeded the first time is recognized
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from barnabas.runtime import Runtime
+from barnabas.runtime.unreadable import Unreadable
 from barnabas.zk.client import ZooKeeperClient
 from barnabas.zk.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, ACLs, Stat
 from barnabas.zk.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Operation, SetData
-from barnabas.zk.znodes import MATCH_ANY_VERSION, SENSITIVE_ROOT_PATHS, UNKNOWN_VERSION, ControllerEpochZNode
+from barnabas.zk.znodes import (
+    MATCH_ANY_VERSION,
+    SENSITIVE_ROOT_PATHS,
+    UNKNOWN_VERSION,
+    ControllerEpochZNode,
+    ZNodeError,
+)
 
 K = TypeVar("K")
+V = TypeVar("V")
 Write: TypeAlias = Create | SetData | Delete
 
 
@@ -39,6 +47,7 @@ class KafkaRequests:
     def __init__(self, runtime: Runtime, client: ZooKeeperClient, *, secure: bool = False) -> None:
         self._runtime = runtime
         self.client = client
+        self.unreadable = Unreadable(runtime.clock)
         self.secure = secure
 
     def acl_of(self, path: str) -> ACLs:
@@ -226,6 +235,18 @@ class KafkaRequests:
         if isinstance(answer, ZooKeeperError):
             raise answer
         return True, answer.version
+
+    def _decoded(
+        self, found: Mapping[K, tuple[bytes | None, Stat]], decode: Callable[[K, bytes | None, Stat], V]
+    ) -> dict[K, V]:
+        """What stands in many znodes of a kind; one that cannot be read is left out."""
+        decoded: dict[K, V] = {}
+        for key, (data, stat) in found.items():
+            try:
+                decoded[key] = decode(key, data, stat)
+            except ZNodeError as error:
+                self.unreadable.skip("znode", str(key), error)
+        return decoded
 
     async def _read_all(self, paths: Mapping[K, str]) -> dict[K, tuple[bytes | None, Stat]]:
         """Data and stat by key, read in one pipeline; what does not exist is left out."""

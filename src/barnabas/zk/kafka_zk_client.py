@@ -250,13 +250,27 @@ class KafkaZkClient(KafkaZkSecurity):
         await self._request(SetData(BrokerIdZNode.path(broker.broker_id), data))
 
     async def get_sorted_broker_list(self) -> list[int]:
-        return sorted(map(int, await self.get_children(BrokerIdsZNode.path)))
+        names = await self.get_children(BrokerIdsZNode.path)
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10)
 
-    async def get_all_brokers_in_cluster(self) -> list[BrokerInfo]:
-        """Every live broker with its epoch, in the order of ids."""
+    async def get_all_brokers_in_cluster(self, known: Iterable[BrokerInfo] = ()) -> list[BrokerInfo]:
+        """Every live broker with its epoch, in the order of ids; one that is `known` also where it says nonsense now.
+
+        A broker whose registration cannot be read is left out otherwise: nobody could connect to it.
+        """
+        epochs = {(broker.broker_id, broker.epoch): broker for broker in known}
+
+        def decode(broker_id: int, data: bytes | None, stat: Stat) -> BrokerInfo:
+            try:
+                return BrokerIdZNode.decode(broker_id, data, stat.czxid)
+            except ZNodeError:
+                if (broker_id, stat.czxid) not in epochs:
+                    raise
+                return epochs[broker_id, stat.czxid]
+
         brokers = await self.get_sorted_broker_list()
         found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id) for broker_id in brokers})
-        return [BrokerIdZNode.decode(broker_id, data, stat.czxid) for broker_id, (data, stat) in found.items()]
+        return list(self._decoded(found, decode).values())
 
     async def get_all_broker_and_epochs_in_cluster(self) -> dict[int, tuple[BrokerInfo, int]]:
         return {broker.broker_id: (broker, broker.epoch) for broker in await self.get_all_brokers_in_cluster()}
@@ -265,8 +279,10 @@ class KafkaZkClient(KafkaZkSecurity):
         return await self.get_all_broker_and_epochs_in_cluster()
 
     async def get_broker(self, broker_id: int) -> BrokerInfo | None:
-        data, stat = await self.get_data_and_stat(BrokerIdZNode.path(broker_id))
-        return None if stat is None else BrokerIdZNode.decode(broker_id, data, stat.czxid)
+        """None where it is not registered, or nobody can read where it is."""
+        found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id)})
+        brokers = self._decoded(found, lambda _, data, stat: BrokerIdZNode.decode(broker_id, data, stat.czxid))
+        return brokers.get(broker_id)
 
     # --- the controller ---------------------------------------------------------------------------------------
 
@@ -328,8 +344,10 @@ class KafkaZkClient(KafkaZkSecurity):
         return INITIAL_CONTROLLER_EPOCH, INITIAL_CONTROLLER_EPOCH_ZK_VERSION
 
     async def get_controller_registration(self) -> ControllerRegistration | None:
-        data, stat = await self.get_data_and_stat(ControllerZNode.path)
-        return None if stat is None else ControllerZNode.decode(data, stat.version)
+        """None where there is no controller, or nobody can read who it is."""
+        found = await self._read_all({ControllerZNode.path: ControllerZNode.path})
+        known = self._decoded(found, lambda _, data, stat: ControllerZNode.decode(data, stat.version))
+        return known.get(ControllerZNode.path)
 
     async def get_controller_id(self) -> int | None:
         registration = await self.get_controller_registration()
@@ -354,9 +372,9 @@ class KafkaZkClient(KafkaZkSecurity):
     async def get_topic_partition_states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """Partitions that have no state yet are left out."""
+        """Partitions that have no state yet, or one that cannot be read, are left out."""
         found = await self._read_all({key: TopicPartitionStateZNode.path(key) for key in partitions})
-        return {key: TopicPartitionStateZNode.decode(key, data, stat.version) for key, (data, stat) in found.items()}
+        return self._decoded(found, lambda key, data, stat: TopicPartitionStateZNode.decode(key, data, stat.version))
 
     async def get_topic_partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
         return (await self.get_topic_partition_states([partition])).get(partition)
@@ -458,8 +476,8 @@ class KafkaZkClient(KafkaZkSecurity):
         try:
             await self.create_recursive(TopicZNode.path(topic), TopicZNode.encode(topic_id, full))
         except NodeExists:
-            data, stat = await self.get_data_and_stat(TopicZNode.path(topic))
-            if stat is None or topic_id is None or TopicZNode.decode(topic, data).topic_id != topic_id:
+            there = await self.get_topic_ids_for_topics([topic])
+            if topic_id is None or there.get(topic) != topic_id:
                 raise
 
     async def set_topic_assignment(
@@ -522,15 +540,10 @@ class KafkaZkClient(KafkaZkSecurity):
     async def get_replica_assignment_and_topic_id_for_topics(
         self, topics: Iterable[str]
     ) -> dict[str, TopicIdReplicaAssignment]:
-        """A topic that is not there has an empty assignment and no id."""
+        """A topic that is not there, or cannot be read, has an empty assignment and no id."""
         paths = {topic: TopicZNode.path(topic) for topic in topics}
-        found = await self._read_all(paths)
-        return {
-            topic: TopicZNode.decode(topic, found[topic][0])
-            if topic in found
-            else TopicIdReplicaAssignment(topic, None, {})
-            for topic in paths
-        }
+        found = self._decoded(await self._read_all(paths), lambda topic, data, _: TopicZNode.decode(topic, data))
+        return {topic: found.get(topic) or TopicIdReplicaAssignment(topic, None, {}) for topic in paths}
 
     async def get_full_replica_assignment_for_topics(
         self, topics: Iterable[str]
@@ -641,7 +654,9 @@ class KafkaZkClient(KafkaZkSecurity):
 
     async def get_broker_ids_from_log_dir_events(self, sequence_numbers: Iterable[str]) -> list[int]:
         found = await self._read_all({n: LogDirEventNotificationSequenceZNode.path(n) for n in sequence_numbers})
-        return [LogDirEventNotificationSequenceZNode.decode(data) for data, _ in found.values()]
+        return list(
+            self._decoded(found, lambda _, data, __: LogDirEventNotificationSequenceZNode.decode(data)).values()
+        )
 
     async def delete_log_dir_event_notifications(
         self, expected_controller_epoch_zk_version: int, sequence_numbers: Iterable[str] | None = None
@@ -671,7 +686,8 @@ class KafkaZkClient(KafkaZkSecurity):
         self, sequence_numbers: Iterable[str]
     ) -> list[TopicPartition]:
         found = await self._read_all({n: IsrChangeNotificationSequenceZNode.path(n) for n in sequence_numbers})
-        return [key for data, _ in found.values() for key in IsrChangeNotificationSequenceZNode.decode(data)]
+        named = self._decoded(found, lambda _, data, __: IsrChangeNotificationSequenceZNode.decode(data))
+        return [partition for partitions in named.values() for partition in partitions]
 
     async def delete_isr_change_notifications(
         self, expected_controller_epoch_zk_version: int, sequence_numbers: Iterable[str] | None = None
@@ -761,9 +777,14 @@ class KafkaZkClient(KafkaZkSecurity):
     # --- features ---------------------------------------------------------------------------------------------
 
     async def get_features(self) -> tuple[Features, int] | None:
-        """The finalized features and their epoch (the znode's version); None before there was a controller."""
-        data, stat = await self.get_data_and_stat(FeatureZNode.path)
-        return None if stat is None else (FeatureZNode.decode(data), stat.version)
+        """The finalized features and their epoch (the znode's version).
+
+        None before there was a controller, and where they cannot be read.
+        """
+        found = await self._read_all({FeatureZNode.path: FeatureZNode.path})
+        return self._decoded(found, lambda _, data, stat: (FeatureZNode.decode(data), stat.version)).get(
+            FeatureZNode.path
+        )
 
     async def create_feature_znode(self, features: Features) -> None:
         await self._request(self._create(FeatureZNode.path, FeatureZNode.encode(features)))

@@ -149,10 +149,10 @@ class KafkaZkSecurity(KafkaRequests):
         return TokenInformation.decode(token_id, data)
 
     async def get_delegation_tokens(self) -> dict[str, TokenInformation]:
-        """Every token, read in one pipeline."""
+        """Every token that can be read, in one pipeline."""
         names = await self.get_children(DelegationTokensZNode.path)
         found = await self._read_all({name: DelegationTokenInfoZNode.path(name) for name in names})
-        decoded = {name: TokenInformation.decode(name, data) for name, (data, _) in found.items()}
+        decoded = self._decoded(found, lambda name, data, _: TokenInformation.decode(name, data))
         return {name: token for name, token in decoded.items() if token is not None}
 
     async def delete_delegation_token(self, token_id: str) -> bool:

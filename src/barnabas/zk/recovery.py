@@ -9,16 +9,16 @@ from typing import Any
 from barnabas.zk.acl import SUPER, Identity, resolved
 from barnabas.zk.data import OPEN_ACL_UNSAFE, OpCode
 from barnabas.zk.frames import decode_operation
-from barnabas.zk.jute import read_buffer, read_int
+from barnabas.zk.jute import JuteError, read_buffer, read_int
 from barnabas.zk.ops import Create, Multi, Operation, SetACL
 from barnabas.zk.sessions import Sessions
 from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.tree import DataTree
-from barnabas.zk.wal import Transaction, WriteAheadLog
+from barnabas.zk.wal import CorruptState, Transaction, WriteAheadLog
 
 
 def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Fills a new tree and new sessions, and makes the log ready for what comes next."""
+    """Fills a new tree and new sessions, and makes the log ready for what comes next. Raises `CorruptState`."""
     _, snapshot, transactions = log.recover()
     if snapshot is not None:
         restore_snapshot(snapshot, tree, sessions, now_ms)
@@ -31,19 +31,27 @@ def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], no
 
 
 def replay(transaction: Transaction, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Does again what was done live; it succeeds as it did then."""
+    """Does again what was done live; it succeeds as it did then. Raises `CorruptState` where it does not."""
     zxid, time_ms, session_id, op_code, record = transaction
     if op_code == OpCode.CREATE_SESSION:
-        timeout_ms, position = read_int(record, 0)
-        password, _ = read_buffer(record, position)
+        try:
+            timeout_ms, position = read_int(record, 0)
+            password, _ = read_buffer(record, position)
+        except JuteError as error:
+            raise CorruptState(f"transaction {zxid:#x} opens a session with something else: {error}") from None
         sessions.open(session_id, password or b"", timeout_ms, now_ms)
         tree.last_zxid = zxid
         return
-    operation = decode_operation(op_code, record, 0)
-    assert operation is not None, f"transaction {zxid:#x} has the op code {op_code}"
+    try:
+        operation = decode_operation(op_code, record, 0)
+    except JuteError as error:
+        raise CorruptState(f"transaction {zxid:#x} is no operation of code {op_code}: {error}") from None
+    if operation is None:
+        raise CorruptState(f"transaction {zxid:#x} has the op code {op_code}: another version wrote it.")
     # Whether it was allowed was decided then: its ACLs are in the record as they were resolved.
     tree.write(operation, session_id, (SUPER,), zxid, time_ms)
-    assert tree.last_zxid == zxid, f"transaction {zxid:#x} does not succeed any more"
+    if tree.last_zxid != zxid:
+        raise CorruptState(f"transaction {zxid:#x} does not succeed any more: what stood before it is damaged.")
     if op_code == OpCode.CLOSE_SESSION:
         sessions.close(session_id)
 

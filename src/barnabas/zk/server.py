@@ -20,10 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, cast
 
+from barnabas.model.cluster import is_loopback
+from barnabas.runtime.descriptors import is_scarce
 from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
+from barnabas.runtime.sparing_log import VARYING, SparingLog
 from barnabas.zk.acl import permits
 from barnabas.zk.data import (
-    AUTH_XID,
     NOTIFICATION_XID,
     OPEN_ACL_UNSAFE,
     PING_XID,
@@ -117,6 +119,7 @@ class CoordinatorServer:
         self.authentication = Authentication(config)
         self.monotonic_ms = runtime.clock.monotonic_ms
         self._on_failure = on_failure
+        self._log_of_closings = SparingLog(logger, logging.INFO)
         self._wal = WriteAheadLog(runtime.disk, data_dir, fsync=fsync, snapshots_kept=config.snapshots_kept)
         self._listener: Listener | None = None
         self._secure_listener: Listener | None = None
@@ -128,8 +131,8 @@ class CoordinatorServer:
         self._flush_is_due = False
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._expiry_due_ms = 0
-        self._containers_checked_ms = 0
-        self._containers_are_watched = False
+        self._passing_checked_ms = 0
+        self._passing_is_watched = False
         self._reads: dict[type, Callable[[Connection, Any], Any]] = {
             Exists: self._exists,
             GetData: self._get_data,
@@ -166,6 +169,7 @@ class CoordinatorServer:
             ) from None
         try:
             recover(self._wal, self.tree, self.sessions, self.monotonic_ms())
+            self.tree.extended_types = self.config.extended_types
             if not self.fsync:
                 logger.warning("fsync is off: a power loss may cost the last acknowledged writes")
             await self._listen()
@@ -175,8 +179,15 @@ class CoordinatorServer:
             self._lock.release()
             self._lock = None
             raise
-        self._containers_checked_ms = self.monotonic_ms()
+        self._passing_checked_ms = self.monotonic_ms()
         self._watch_the_clock()
+        if not (is_loopback(self.host) or self.config.sasl_required):
+            logger.warning(
+                "%s:%d can be reached over the network, and nothing protects it: whoever does may write any znode that "
+                "has no ACL, such as /controller",
+                self.host,
+                self.port,
+            )
         logger.info(
             "the coordinator listens on %s:%d, %d znodes and %d sessions at zxid %#x",
             self.host,
@@ -226,7 +237,11 @@ class CoordinatorServer:
             if connection.transport is not None:
                 connection.transport.close()
         if self.failure is None and self._wal.appended_since_snapshot:
-            self._save_snapshot()
+            try:
+                self._save_snapshot()
+            except OSError as error:
+                # The log has everything that was answered; the next start reads more of it, that is all.
+                logger.warning("the coordinator ends without a snapshot: %s", error)
         self._wal.close()
         if self._lock is not None:
             self._lock.release()
@@ -276,7 +291,7 @@ class CoordinatorServer:
             connection.flush(latency_ms)
             answered += connection.latency.count - before
         self.latency.add(answered, latency_ms)
-        if self.tree.containers and not self._containers_are_watched:
+        if (self.tree.containers or self.tree.ttls) and not self._passing_is_watched:
             self._watch_the_clock()
         config = self.config
         if (
@@ -318,9 +333,16 @@ class CoordinatorServer:
         if limit and sum(1 for other in self.connections if other.host == connection.host) >= limit:
             connection.drop(f"{connection.host} has {limit} connections already")
             return
+        if connection.transport is not None and is_scarce(connection.transport):
+            connection.drop("file descriptors run short (raise `ulimit -n`)")
+            return
         self.connections[connection] = None
         connection.established_ms = self.runtime.clock.now_ms()
         connection.timer = self._loop.call_later(HANDSHAKE_TIMEOUT_MS / 1000, connection.drop, "it said nothing")
+
+    def note_closing(self, connection: Connection, reason: str) -> None:
+        """Says why the server ends a connection: once a minute for each kind of reason, whoever repeats it."""
+        self._log_of_closings.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
@@ -402,9 +424,9 @@ class CoordinatorServer:
             self._expiry_timer.cancel()
             self._expiry_timer = None
         due_ms = self.sessions.next_expiry_ms()
-        self._containers_are_watched = bool(self.tree.containers)
-        if self._containers_are_watched:
-            next_check_ms = self._containers_checked_ms + self.config.container_check_ms
+        self._passing_is_watched = bool(self.tree.containers or self.tree.ttls)
+        if self._passing_is_watched:
+            next_check_ms = self._passing_checked_ms + self.config.container_check_ms
             due_ms = next_check_ms if due_ms is None else min(due_ms, next_check_ms)
         if due_ms is None:
             return
@@ -425,13 +447,13 @@ class CoordinatorServer:
             self._end_session(session)
             if session.connection is not None:
                 session.connection.drop(f"session {session.id:#x} has expired")
-        if now_ms - self._containers_checked_ms >= self.config.container_check_ms:
-            self._containers_checked_ms = now_ms
-            for path in self.tree.empty_containers():
-                self._delete_container(path)
+        if now_ms - self._passing_checked_ms >= self.config.container_check_ms:
+            self._passing_checked_ms = now_ms
+            for path in self.tree.outlived(self.runtime.clock.now_ms()):
+                self._delete_outlived(path)
         self._watch_the_clock()
 
-    def _delete_container(self, path: str) -> None:
+    def _delete_outlived(self, path: str) -> None:
         operation = DeleteContainer(path)
         zxid = self.tree.last_zxid + 1
         wall_clock_ms = self.runtime.clock.now_ms()
@@ -470,7 +492,7 @@ class CoordinatorServer:
                 connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.UNIMPLEMENTED))
                 connection.close_when_sent()
             elif type(operation) is Auth:
-                self._authenticate(connection, operation)
+                self._authenticate(connection, xid, operation)
             elif type(operation) is Sasl:
                 self._sasl(connection, xid, operation)
             elif type(operation) is CloseSession:
@@ -498,15 +520,16 @@ class CoordinatorServer:
                 self._tell(fired, zxid)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
 
-    def _authenticate(self, connection: Connection, request: Auth) -> None:
+    def _authenticate(self, connection: Connection, xid: int, request: Auth) -> None:
+        """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
         identities = self.authentication.packet(request, connection.host)
         if identities is None:
             logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
-            connection.send(encode_reply(AUTH_XID, 0, ErrorCode.AUTH_FAILED))
+            connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
             connection.close_when_sent()
             return
         connection.identities += [each for each in identities if each not in connection.identities]
-        connection.send(encode_reply(AUTH_XID, 0, 0))
+        connection.send(encode_reply(xid, 0, 0))
 
     def _sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
         """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
@@ -568,7 +591,7 @@ class CoordinatorServer:
                 else:
                     results.append(self.tree.get_children(operation.path, connection.identities)[0])
             except ZooKeeperError as error:
-                results.append(error)
+                results.append(error.with_traceback(None))
         return results
 
     def _set_watches(self, connection: Connection, request: SetWatches) -> None:

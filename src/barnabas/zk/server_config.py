@@ -29,6 +29,7 @@ class CoordinatorConfig:
     log_bytes_between_snapshots: int = 32 * 1024 * 1024
     snapshots_kept: int = 3
     container_check_ms: int = 60_000
+    extended_types: bool = False
     super_digest: str = ""
     """``user:base64(sha1(user:password))`` of who may do everything."""
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -96,6 +97,7 @@ _KEYS: Final[dict[str, tuple[str, Callable[[str], Any], str]]] = {
     "snapCount": ("transactions_between_snapshots", _positive, "a number of transactions above 0"),
     "autopurge.snapRetainCount": ("snapshots_kept", _positive, "a number of snapshots above 0"),
     "znode.container.checkIntervalMs": ("container_check_ms", _positive, _MILLISECONDS),
+    "extendedTypesEnabled": ("extended_types", _flag, "true or false"),
     "DigestAuthenticationProvider.superDigest": ("super_digest", str, "user:base64(sha1(user:password))"),
     "superUser": ("sasl_super_user", str, "a SASL user's name"),
     "sessionRequireClientSASLAuth": ("sasl_required", _flag, "true or false"),

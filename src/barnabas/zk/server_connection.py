@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.zk.acl import Identity
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from barnabas.zk.digest_md5 import DigestMd5Server
     from barnabas.zk.server import CoordinatorServer
     from barnabas.zk.sessions import Session
-
-logger = logging.getLogger(__name__)
 
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
@@ -219,12 +216,12 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, reason: str) -> None:
         """Takes nothing more from a client that speaks nonsense; what it asked for before is answered."""
-        logger.info("connection from %s closed: %s", self.peer, reason)
+        self._server.note_closing(self, reason)
         self.close_when_sent()
 
     def drop(self, reason: str) -> None:
         """Closes at once. The session, where there is one, lives on."""
-        logger.info("connection from %s closed: %s", self.peer, reason)
+        self._server.note_closing(self, reason)
         self.abort()
 
     def abort(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Final
 from barnabas.zk.data import ACLs, encode_acls, read_acls
 from barnabas.zk.jute import INT, StructError, encode_buffer, encode_string, read_buffer, read_int, read_string
 from barnabas.zk.sessions import Sessions
-from barnabas.zk.tree import CONTAINER_OWNER, DataTree, Znode
+from barnabas.zk.tree import CONTAINER_OWNER, DataTree, Znode, ttl_of
+from barnabas.zk.wal import CorruptState
 from barnabas.zk.watches import parent_of
 
 _ZNODE: Final = Struct(">qqqqiiqqii")
@@ -44,11 +45,14 @@ def encode_snapshot(tree: DataTree[Any], sessions: Sessions[Any]) -> bytes:
 
 
 def restore_snapshot(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Fills a new tree and new sessions; their clients have their whole timeout from `now_ms` on."""
+    """Fills a new tree and new sessions; their clients have their whole timeout from `now_ms` on.
+
+    Raises `CorruptState` for what no coordinator of this version wrote.
+    """
     try:
         _restore(body, tree, sessions, now_ms)
-    except StructError as error:
-        raise AssertionError(f"a snapshot with a right checksum and a wrong form: {error}") from error
+    except (StructError, ValueError, LookupError, OverflowError) as error:
+        raise CorruptState(f"a snapshot has a right checksum and a wrong form: {error!r}") from error
 
 
 def _restore(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
@@ -67,6 +71,7 @@ def _restore(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: 
     tree.nodes.clear()
     tree.ephemerals.clear()
     tree.containers.clear()
+    tree.ttls.clear()
     tree.data_bytes = 0
     count, position = read_int(body, position)
     for _ in range(count):
@@ -80,6 +85,8 @@ def _restore(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: 
         tree.data_bytes += len(path) + len(data or b"")
         if node.ephemeral_owner == CONTAINER_OWNER:
             tree.containers[path] = None
+        elif ttl_of(node.ephemeral_owner) is not None:
+            tree.ttls[path] = None
         elif node.ephemeral_owner:
             tree.ephemerals.setdefault(node.ephemeral_owner, {})[path] = None
         if path != "/":

@@ -48,6 +48,22 @@ W = TypeVar("W", bound=Hashable)
 
 CONTAINER_OWNER: Final = -(1 << 63)
 """The ephemeral owner of a container, kept but never shown: ``EphemeralType.CONTAINER``."""
+TTL_OWNER: Final = -(1 << 56)
+TTL_MS_MAX: Final = (1 << 40) - 1
+"""The ephemeral owner of a znode with a time to live is the first of these plus the time, kept but never shown:
+``EphemeralType.TTL``, whose last forty bits are milliseconds."""
+
+
+def ttl_of(owner: int) -> int | None:
+    """The time to live in ms that an ephemeral owner stands for; None where it is a session's or a container's."""
+    return owner - TTL_OWNER if TTL_OWNER < owner <= TTL_OWNER + TTL_MS_MAX else None
+
+
+def is_session(owner: int) -> bool:
+    """Whether an ephemeral owner is a session, with which its znode ends."""
+    return owner not in (0, CONTAINER_OWNER) and ttl_of(owner) is None
+
+
 _UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 _BAD_IN_PATH: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]|//|/\\.\\.?(?:/|$)",
@@ -102,7 +118,7 @@ class Znode:
             self.version,
             self.creations * 2 - children,
             self.aversion,
-            0 if self.ephemeral_owner == CONTAINER_OWNER else self.ephemeral_owner,
+            self.ephemeral_owner if is_session(self.ephemeral_owner) else 0,
             0 if self.data is None else len(self.data),
             children,
             self.pzxid,
@@ -121,6 +137,10 @@ class DataTree(Generic[W]):
         self.nodes: dict[str, Znode] = {}
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
+        self.ttls: dict[str, None] = {}
+        """Znodes with a time to live."""
+        self.extended_types = True
+        """Whether such znodes may be made (``extendedTypesEnabled``); what a log or snapshot has of them is kept."""
         self.watches: Watches[W] = Watches()
         self.last_zxid = 0
         self.data_bytes = 0
@@ -301,8 +321,10 @@ class DataTree(Generic[W]):
     ) -> tuple[str | tuple[str, Stat], Undo]:
         path = operation.path
         if operation.ttl_ms is not None:
-            # As ZooKeeper with its default settings: without ``extendedTypesEnabled`` there is no time to live.
-            raise (Unimplemented if operation.ttl_ms >= 0 else BadArguments)(path)
+            if operation.ttl_ms >= 0 and not self.extended_types:
+                raise Unimplemented(path)
+            if not 0 < operation.ttl_ms <= TTL_MS_MAX:
+                raise BadArguments(path)
         slash = path.rfind("/")
         if slash == -1 or "\0" in path:
             raise BadArguments(path)
@@ -317,9 +339,11 @@ class DataTree(Generic[W]):
             raise BadArguments(path)
         if path in self.nodes:
             raise NodeExists(path)
-        if parent.ephemeral_owner not in (0, CONTAINER_OWNER):
+        if is_session(parent.ephemeral_owner):
             raise NoChildrenForEphemerals(path)
         owner = session_id if operation.ephemeral else CONTAINER_OWNER if operation.container else 0
+        if operation.ttl_ms is not None:
+            owner = TTL_OWNER + operation.ttl_ms
         before = parent.creations, parent.pzxid
         node = Znode(operation.data, acl, owner, zxid, now_ms)
         self.nodes[path] = node
@@ -344,11 +368,12 @@ class DataTree(Generic[W]):
         owner = node.ephemeral_owner
         if owner == 0:
             return
-        if owner == CONTAINER_OWNER:
+        if not is_session(owner):
+            passing = self.containers if owner == CONTAINER_OWNER else self.ttls
             if sign > 0:
-                self.containers[path] = None
+                passing[path] = None
             else:
-                del self.containers[path]
+                del passing[path]
         elif sign > 0:
             self.ephemerals.setdefault(owner, {})[path] = None
         else:
@@ -393,7 +418,7 @@ class DataTree(Generic[W]):
         node = self.node(path)
         if node.children:
             raise NotEmpty(path)
-        if node.ephemeral_owner not in (0, CONTAINER_OWNER):
+        if is_session(node.ephemeral_owner):
             raise BadVersion(path)
         return None, self._take_away(path, node, self.node(parent_of(path)), zxid, changes)
 
@@ -492,9 +517,16 @@ class DataTree(Generic[W]):
         for path in list(self.ephemerals.get(session_id, ())):
             self._take_away(path, self.nodes[path], self.nodes[parent_of(path)], zxid, changes)
 
-    def empty_containers(self) -> list[str]:
-        """Containers that had a child and have none any more: ZooKeeper deletes them by and by."""
-        return [path for path in self.containers if (node := self.nodes[path]).creations and not node.children]
+    def outlived(self, now_ms: int) -> list[str]:
+        """What ZooKeeper deletes by and by: containers that had a child and have none any more, and znodes without
+        children that were not changed for their time to live."""
+        found = [path for path in self.containers if (node := self.nodes[path]).creations and not node.children]
+        for path in self.ttls:
+            node = self.nodes[path]
+            ttl_ms = ttl_of(node.ephemeral_owner)
+            if ttl_ms is not None and not node.children and now_ms - node.mtime > ttl_ms:
+                found.append(path)
+        return found
 
 
 def _nothing_to_undo() -> None:

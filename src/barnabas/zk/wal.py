@@ -40,7 +40,7 @@ SNAPSHOTS_KEPT: Final = 3
 ALLOCATED_AHEAD: Final = 256 * 1024
 
 
-class CorruptState(Exception):
+class CorruptState(ValueError):
     """The files are not a state anyone was told of, and starting from them could lose what was acknowledged."""
 
 
@@ -85,13 +85,17 @@ def _batch_end(data: bytes, position: int) -> int | None:
 def decode_batches(data: bytes, position: int) -> Iterator[tuple[Transaction, int]]:
     """The transactions of the whole batches from `position` on, each with the position behind its batch.
 
-    Ends before the first batch that is not whole.
+    Ends before the first batch that is not whole. Raises `CorruptState` for one that is whole and holds something else.
     """
     while (end := _batch_end(data, position)) is not None:
         at = position + _BATCH_HEAD.size
         while at < end:
+            if end - at < _TRANSACTION.size:
+                raise CorruptState(f"a batch with a right checksum ends inside a transaction, at byte {at}")
             length, zxid, time_ms, session_id, op_code = _TRANSACTION.unpack_from(data, at)
             at += _TRANSACTION.size
+            if length > end - at:
+                raise CorruptState(f"a transaction of {length} bytes reaches beyond its batch, at byte {at}")
             yield Transaction(zxid, time_ms, session_id, op_code, data[at : at + length]), end
             at += length
         position = end
@@ -137,6 +141,13 @@ class WriteAheadLog:
         transactions: list[Transaction] = []
         for log_zxid in logs[begin:]:
             last_zxid = self._replay(log_zxid, last_zxid, transactions)
+        # A snapshot, and a log behind it, are made of what is safe: their names say how far that went at least.
+        known_zxid = max([0, *_zxids(names, "snapshot"), *(zxid - 1 for zxid in logs)])
+        if last_zxid < known_zxid:
+            raise CorruptState(
+                f"{directory} had transactions up to {known_zxid:#x}, and what can be read of it ends with "
+                f"{last_zxid:#x}: a log or snapshot is missing or damaged. Restore {directory} from a backup."
+            )
         for name in names:
             if name.endswith(".tmp"):
                 disk.remove(f"{directory}/{name}")
@@ -160,8 +171,9 @@ class WriteAheadLog:
         data = self._disk.read(path)
         position = len(_LOG_MAGIC)
         if not data.startswith(_LOG_MAGIC):
-            if any(data[:position]) and not _LOG_MAGIC.startswith(data[:position].rstrip(b"\0")):
-                raise CorruptState(f"{path} is not a log of this coordinator, or of another version of it.")
+            foreign = any(data[:position]) and not _LOG_MAGIC.startswith(data[:position].rstrip(b"\0"))
+            if foreign or _has_safe_batch(data, position - 1):
+                raise CorruptState(f"{path} is not a log of this coordinator, or of another version of it, or damaged.")
             return last_zxid
         for transaction, end in decode_batches(data, position):
             if transaction.zxid > last_zxid:
@@ -244,9 +256,11 @@ class WriteAheadLog:
         for old in _zxids(names, "snapshot"):
             if old < kept[0]:
                 disk.remove(f"{directory}/{_snapshot_name(old)}")
+        # With fewer snapshots than are kept, what they fall back to is the first log of all.
+        fallback = kept[0] if len(kept) == self._snapshots_kept else 0
         logs = _zxids(names, "log")
         for old, following in pairwise(logs):
-            if following <= kept[0] + 1:
+            if following <= fallback + 1:
                 disk.remove(f"{directory}/{_log_name(old)}")
 
     def close(self) -> None:

@@ -120,6 +120,31 @@ def desanitize(name: str) -> str:
     return unquote(name)
 
 
+SHOWN_BYTES_MAX: Final = 200
+
+
+def shown(data: bytes | None) -> str:
+    """The bytes of a znode for people to read, as far as a line of a log has room."""
+    if data is None or len(data) <= SHOWN_BYTES_MAX:
+        return repr(data)
+    return f"{data[:SHOWN_BYTES_MAX]!r}.. ({len(data)} bytes)"
+
+
+def int32(value: Any, least: int = -(1 << 31)) -> int:
+    """A number of a znode's JSON, where Kafka has an int. Raises ``ValueError`` for one that none of its ints can be.
+
+    It would go into requests to every broker, which hold no larger one.
+    """
+    number = int(value)
+    if not least <= number < 1 << 31:
+        raise ValueError(f"{number} is no int from {least} on")
+    return number
+
+
+def _replicas(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(map(int32, values))
+
+
 def _bytes(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -128,14 +153,17 @@ def parsed_json(path: str, data: bytes | None) -> dict[str, Any]:
     """The JSON object in the znode at `path`. Raises `ZNodeError`."""
     try:
         value = json.loads(data or b"")
-    except ValueError as error:
-        raise ZNodeError(f"{path} does not hold JSON ({error}): {data!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise ZNodeError(f"{path} does not hold JSON ({error}): {shown(data)}") from None
     if not isinstance(value, dict):
-        raise ZNodeError(f"{path} does not hold a JSON object: {data!r}")
+        raise ZNodeError(f"{path} does not hold a JSON object: {shown(data)}")
     return value
 
 
-class _Reading:
+_BAD_FIELD: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+class Reading:
     """Reads fields of a parsed znode and names it when one is missing or of another type."""
 
     __slots__ = ("_data", "_path")
@@ -148,8 +176,8 @@ class _Reading:
         return parsed_json(self._path, self._data)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError | AttributeError) and not isinstance(error, ZNodeError):
-            raise ZNodeError(f"{self._path} holds something else than Kafka writes ({error!r}): {self._data!r}")
+        if isinstance(error, _BAD_FIELD) and not isinstance(error, ZNodeError):
+            raise ZNodeError(f"{self._path} holds something else than Kafka writes ({error!r}): {shown(self._data)}")
 
 
 class ControllerZNode:
@@ -170,10 +198,10 @@ class ControllerZNode:
 
     @staticmethod
     def decode(data: bytes | None, zk_version: int = 0) -> ControllerRegistration:
-        with _Reading(ControllerZNode.path, data) as fields:
+        with Reading(ControllerZNode.path, data) as fields:
             kraft_epoch = fields.get("kraftControllerEpoch")
             return ControllerRegistration(
-                int(fields["brokerid"]), None if kraft_epoch is None else int(kraft_epoch), zk_version
+                int32(fields["brokerid"]), None if kraft_epoch is None else int32(kraft_epoch), zk_version
             )
 
 
@@ -189,9 +217,9 @@ class ControllerEpochZNode:
     @staticmethod
     def decode(data: bytes | None) -> int:
         try:
-            return int((data or b"").decode())
+            return int32((data or b"").decode(), 0)
         except ValueError:
-            raise ZNodeError(f"{ControllerEpochZNode.path} does not hold a number: {data!r}") from None
+            raise ZNodeError(f"{ControllerEpochZNode.path} does not hold a number: {shown(data)}") from None
 
 
 class BrokersZNode:
@@ -234,12 +262,12 @@ class BrokerIdZNode:
     def decode(broker_id: int, data: bytes | None, epoch: int = -1) -> BrokerInfo:
         """Any version from 1 to 5. `epoch` is the znode's czxid."""
         path = BrokerIdZNode.path(broker_id)
-        with _Reading(path, data) as fields:
+        with Reading(path, data) as fields:
             version = int(fields["version"])
             if version < 1:
-                raise ZNodeError(f"{path} has registration version {version}, which no Kafka writes: {data!r}")
+                raise ZNodeError(f"{path} has registration version {version}, which no Kafka writes: {shown(data)}")
             if version == 1:
-                endpoints = [Endpoint("PLAINTEXT", str(fields["host"]), int(fields["port"]))]
+                endpoints = [Endpoint("PLAINTEXT", str(fields["host"]), _port(fields["port"]))]
             else:
                 protocols = fields.get("listener_security_protocol_map") or {}
                 endpoints = [_endpoint(text, protocols) for text in fields["endpoints"]]
@@ -255,7 +283,14 @@ def _connection_string(endpoint: Endpoint) -> str:
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     listener, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
-    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+    return Endpoint(listener, host.strip("[]"), _port(port), str(protocols.get(listener, listener)))
+
+
+def _port(value: Any) -> int:
+    port = int(value)
+    if not 0 <= port < 1 << 16:
+        raise ValueError(f"{port} is no port")
+    return port
 
 
 class BrokerSequenceIdZNode:
@@ -294,7 +329,7 @@ class TopicZNode:
 
     @staticmethod
     def decode(topic: str, data: bytes | None) -> TopicIdReplicaAssignment:
-        with _Reading(TopicZNode.path(topic), data) as fields:
+        with Reading(TopicZNode.path(topic), data) as fields:
             adding = fields.get("adding_replicas") or {}
             removing = fields.get("removing_replicas") or {}
             topic_id = fields.get("topic_id")
@@ -303,12 +338,12 @@ class TopicZNode:
                 None if topic_id is None else Uuid.parse(topic_id),
                 {
                     TopicPartition(topic, partition): ReplicaAssignment(
-                        tuple(map(int, replicas)),
-                        tuple(map(int, adding.get(str(partition), ()))),
-                        tuple(map(int, removing.get(str(partition), ()))),
+                        _replicas(replicas),
+                        _replicas(adding.get(str(partition), ())),
+                        _replicas(removing.get(str(partition), ())),
                     )
                     for partition, replicas in sorted(
-                        (int(name), replicas) for name, replicas in (fields.get("partitions") or {}).items()
+                        (int32(name, 0), replicas) for name, replicas in (fields.get("partitions") or {}).items()
                     )
                 },
             )
@@ -349,16 +384,16 @@ class TopicPartitionStateZNode:
 
     @staticmethod
     def decode(topic_partition: TopicPartition, data: bytes | None, zk_version: int) -> LeaderIsrAndControllerEpoch:
-        with _Reading(TopicPartitionStateZNode.path(topic_partition), data) as fields:
+        with Reading(TopicPartitionStateZNode.path(topic_partition), data) as fields:
             return LeaderIsrAndControllerEpoch(
                 LeaderAndIsr(
-                    int(fields["leader"]),
-                    int(fields["leader_epoch"]),
-                    tuple(map(int, fields["isr"])),
+                    int32(fields["leader"]),
+                    int32(fields["leader_epoch"], 0),
+                    _replicas(fields["isr"]),
                     LeaderRecoveryState(fields.get("leader_recovery_state", 0)),
                     zk_version,
                 ),
-                int(fields["controller_epoch"]),
+                int32(fields["controller_epoch"]),
             )
 
 
@@ -388,10 +423,12 @@ class ConfigEntityZNode:
         """Empty for a znode that holds nothing, or no JSON, as in Kafka."""
         try:
             value = json.loads(data or b"")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         config = value.get("config") if isinstance(value, dict) else None
-        return {str(key): str(item) for key, item in config.items()} if isinstance(config, dict) else {}
+        if not isinstance(config, dict):
+            return {}
+        return {key: str(item) for key, item in config.items() if isinstance(item, str | int | float)}
 
 
 class ConfigEntityChangeNotificationZNode:
@@ -411,7 +448,7 @@ class ConfigEntityChangeNotificationSequenceZNode:
     @staticmethod
     def decode(data: bytes | None) -> str:
         """The entity's path below ``/config``. Version 1 named type and entity apart."""
-        with _Reading(ConfigEntityChangeNotificationZNode.path, data) as fields:
+        with Reading(ConfigEntityChangeNotificationZNode.path, data) as fields:
             if int(fields["version"]) == 1:
                 return f"{fields['entity_type']}/{fields['entity_name']}"
             return str(fields["entity_path"])
@@ -452,8 +489,8 @@ class IsrChangeNotificationSequenceZNode:
 
 
 def _partitions(path: str, data: bytes | None) -> list[TopicPartition]:
-    with _Reading(path, data) as fields:
-        return [TopicPartition(str(entry["topic"]), int(entry["partition"])) for entry in fields["partitions"]]
+    with Reading(path, data) as fields:
+        return [TopicPartition(str(entry["topic"]), int32(entry["partition"], 0)) for entry in fields["partitions"]]
 
 
 class LogDirEventNotificationZNode:
@@ -476,8 +513,8 @@ class LogDirEventNotificationSequenceZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> int:
-        with _Reading(LogDirEventNotificationZNode.path, data) as fields:
-            return int(fields["broker"])
+        with Reading(LogDirEventNotificationZNode.path, data) as fields:
+            return int32(fields["broker"])
 
 
 class AdminZNode:
@@ -515,9 +552,9 @@ class ReassignPartitionsZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
-        with _Reading(ReassignPartitionsZNode.path, data) as fields:
+        with Reading(ReassignPartitionsZNode.path, data) as fields:
             return {
-                TopicPartition(str(entry["topic"]), int(entry["partition"])): tuple(map(int, entry["replicas"]))
+                TopicPartition(str(entry["topic"]), int32(entry["partition"], 0)): _replicas(entry["replicas"])
                 for entry in fields["partitions"]
             }
 
@@ -555,7 +592,11 @@ class ConsumerOffsetZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> int | None:
-        return None if data is None else int(data)
+        """Raises ``ValueError``."""
+        offset = None if data is None else int(data)
+        if offset is not None and not -(1 << 63) <= offset < 1 << 63:
+            raise ValueError(f"{offset} is no offset")
+        return offset
 
 
 class ClusterZNode:
@@ -571,7 +612,7 @@ class ClusterIdZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> str:
-        with _Reading(ClusterIdZNode.path, data) as fields:
+        with Reading(ClusterIdZNode.path, data) as fields:
             return str(fields["id"])
 
 
@@ -593,9 +634,11 @@ class ProducerIdBlockZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> ProducerIdsBlock:
-        with _Reading(ProducerIdBlockZNode.path, data) as fields:
+        with Reading(ProducerIdBlockZNode.path, data) as fields:
             start, end = int(fields["block_start"]), int(fields["block_end"])
-            return ProducerIdsBlock(int(fields["broker"]), start, end - start + 1)
+            if not 0 <= start <= end < 1 << 63:
+                raise ValueError(f"{start} to {end} is no block")
+            return ProducerIdsBlock(int32(fields["broker"]), start, end - start + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,13 +666,13 @@ class FeatureZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> Features:
-        with _Reading(FeatureZNode.path, data) as fields:
+        with Reading(FeatureZNode.path, data) as fields:
             version = int(fields["version"])
             if version not in (1, 2):
-                raise ZNodeError(f"{FeatureZNode.path} has version {version}, not 1 or 2: {data!r}")
+                raise ZNodeError(f"{FeatureZNode.path} has version {version}, not 1 or 2: {shown(data)}")
             status = int(fields["status"])
             if status not in (0, 1):
-                raise ZNodeError(f"{FeatureZNode.path} has status {status}, not 0 or 1: {data!r}")
+                raise ZNodeError(f"{FeatureZNode.path} has status {status}, not 0 or 1: {shown(data)}")
             levels = {str(name): int(entry["max_version_level"]) for name, entry in fields["features"].items()}
             return Features(levels, bool(status), version)
 
@@ -712,7 +755,7 @@ class ResourceZNode:
     def decode(path: str, data: bytes | None) -> list[AclEntry]:
         if not data:
             return []
-        with _Reading(path, data) as fields:
+        with Reading(path, data) as fields:
             return [
                 AclEntry(
                     str(entry["principal"]), str(entry["permissionType"]), str(entry["host"]), str(entry["operation"])
@@ -757,16 +800,16 @@ class AclChangeZNode:
 
     @staticmethod
     def decode_literal(data: bytes | None) -> ResourcePattern:
-        resource_type, colon, name = (data or b"").decode().partition(":")
+        resource_type, colon, name = (data or b"").decode("utf-8", "replace").partition(":")
         if not colon:
-            raise ZNodeError(f"{AclChangeZNode.literal_path} holds no TYPE:NAME: {data!r}")
+            raise ZNodeError(f"{AclChangeZNode.literal_path} holds no TYPE:NAME: {shown(data)}")
         return ResourcePattern(resource_type, name)
 
     @staticmethod
     def decode_extended(data: bytes | None) -> ResourcePattern:
-        with _Reading(AclChangeZNode.extended_path, data) as fields:
+        with Reading(AclChangeZNode.extended_path, data) as fields:
             if int(fields["version"]) > 1:
-                raise ZNodeError(f"{AclChangeZNode.extended_path} has a version above 1: {data!r}")
+                raise ZNodeError(f"{AclChangeZNode.extended_path} has a version above 1: {shown(data)}")
             return ResourcePattern(str(fields["resourceType"]), str(fields["name"]), str(fields["patternType"]))
 
 

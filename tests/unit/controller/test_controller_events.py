@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any
 
@@ -52,6 +53,25 @@ def test_events_are_handled_in_order_one_at_a_time() -> None:
             for name in ("TopicChange", "BrokerChange", "TopicDeletion", "Reelect")
             for what in ("begins", "ends")
         ]
+
+    play(story())
+
+
+def test_an_event_that_was_handled_is_not_kept_until_the_next_one() -> None:
+    """One may name a hundred thousand things, and in a quiet cluster the next one comes tomorrow."""
+
+    class Large(events.TopicChange):
+        pass
+
+    async def story() -> None:
+        recorder = Recorder()
+        recorder.start()
+        recorder.manager.put(Large())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert recorder.story == ["Large begins", "Large ends"]
+        assert not [each for each in gc.get_objects() if type(each) is Large]
+        await recorder.manager.close()
 
     play(story())
 

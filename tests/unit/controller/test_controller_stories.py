@@ -518,6 +518,34 @@ def test_a_deleted_replica_is_not_made_anew_by_a_reassignment(play: Callable[[Pl
     play(story)
 
 
+@pytest.mark.parametrize("why", ["another controller", "a broker that is back"])
+def test_a_reassignment_that_is_resumed_in_order_is_no_error(
+    play: Callable[[Play], None], caplog: pytest.LogCaptureFixture, why: str
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (2,))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [3, 4]))
+        await made.settled()
+        if why == "another controller":
+            await made.die(1)
+            await made.until(lambda: any(each.epoch == 2 for each in made.controllers.values()), "another controller")
+        else:
+            await made.die(4)
+            await made.settled()
+            made.brokers[4].told.clear()
+            await made.start(4)
+            await made.until(
+                lambda: any(isinstance(each, LeaderAndIsrRequest) for each in made.brokers[4].told), "it is told"
+            )
+        await made.settled()
+        listed = await made.controller.list_partition_reassignments(ListPartitionReassignmentsRequest(topics=None))
+        assert listed.topics[0].partitions[0].adding_replicas == [3, 4]
+
+    play(story)
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
+
+
 def test_a_topic_that_does_not_exist_leaves_the_deletions(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from controller_world import World, world
 
+from barnabas.zk.data import ACL, Permission
 from barnabas.zk.delegation_tokens import TokenInformation
 from barnabas.zk.znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
 
@@ -64,6 +65,24 @@ async def _told(made: World, *token_ids: bytes) -> bool:
     path = DelegationTokenChangeNotificationZNode.path
     found = [(await zk.get_data_and_version(f"{path}/{name}"))[0] for name in await zk.get_children(path)]
     return sorted(filter(None, found)) == list(token_ids)
+
+
+def test_a_token_that_cannot_be_removed_keeps_no_other(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        zk = await made.zk()
+        await zk.create_delegation_token_paths()
+        for name in ("a", "b"):
+            await zk.set_or_create_delegation_token(token(made, name, expires_ms=-1))
+        # "a" cannot be deleted: what is below it would have to go first, and may not.
+        await zk.create_recursive(f"{DelegationTokensZNode.path}/a/child")
+        kept = ACL(Permission.ALL & ~Permission.DELETE, "world", "anyone")
+        await zk.set_acl(f"{DelegationTokensZNode.path}/a", (kept,))
+        made.config["delegation.token.secret.key"] = "secret"
+        await made.start(1)
+        await made.until(lambda: _are(made, "a"), "the other token is removed")
+        assert made.controller.is_active
+
+    play(story)
 
 
 def test_without_a_secret_key_nobody_looks(play: Callable[[Play], None]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.group_coordinator import (
     OFFSETS_TOPIC,
     FetchedOffset,
@@ -62,14 +63,20 @@ class MemoryLog:
             await self.held
         return base_offset
 
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         if self.read_error is not None:
             raise KafkaError(self.read_error)
         log = self.partitions.get(topic_partition.partition, bytearray())
         for header, start, _ in batches(log):
             if header.next_offset > offset:
-                return bytes(log[start:])
-        return b""
+                return Stretch(bytes(log[start:]), None)
+        return Stretch(b"", None)
+
+    def start_offset(self, topic_partition: TopicPartition) -> int:
+        return 0
+
+    def next_segment(self, topic_partition: TopicPartition, offset: int) -> int | None:
+        return None
 
 
 def play(story: Callable[[GroupCoordinator, MemoryLog], Awaitable[None]], log: MemoryLog | None = None) -> None:
@@ -387,5 +394,29 @@ def test_transactional_offsets_that_are_refused_leave_nothing_behind() -> None:
         assert (await commit("g", "stranger", None, 1, 7, 0, offsets, not_in_transaction))[T0]
         groups.transaction_completed(7, [PARTITION], True)
         assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+
+    play(story)
+
+
+def test_a_group_that_did_not_come_about_is_not_kept() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        def known() -> list[str]:
+            return list(groups._partitions[PARTITION].groups)
+
+        nothing = Join("", "a", "consumer", (), 10_000, 10_000)
+        assert (await groups.join("g", nothing)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert known() == []
+        too_large = {T0: OffsetAndMetadata(5, metadata="x" * 5000)}
+        assert await groups.commit_offsets("g", "", None, -1, too_large) == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+        assert known() == []
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(5)})
+        assert known() == []
+        log.error = None
+        required = await groups.join("g", join("", require_known_member_id=True))
+        assert required.error is ErrorCode.MEMBER_ID_REQUIRED
+        assert known() == ["g"], "an id was given out"
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(5)})
+        assert known() == ["g"]
 
     play(story)

@@ -19,7 +19,7 @@ from barnabas.zk.errors import (
     Unimplemented,
     ZooKeeperError,
 )
-from barnabas.zk.ops import Check, Create, Delete, Multi, Operation, SetACL, SetData
+from barnabas.zk.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
 from barnabas.zk.session_ops import CloseSession, SetWatches
 from barnabas.zk.tree import CONTAINER_OWNER, DataTree, is_valid_path
 
@@ -98,7 +98,8 @@ def test_create2_answers_with_the_stat(tree: Tree) -> None:
         (Create("/b", acl=()), InvalidACL),
         (Create("/b", acl=CREATOR_ALL_ACL), InvalidACL),
         (Create("/b", acl=(ACL(31, "world", "someone"),)), InvalidACL),
-        (Create("/b", ttl_ms=1000), Unimplemented),
+        (Create("/b", ttl_ms=0), BadArguments),
+        (Create("/b", ttl_ms=2**40), BadArguments),
         (SetData("/missing", b""), NoNode),
         (SetData("/a", b"", 3), BadVersion),
         (SetData("no-slash", b""), BadArguments),
@@ -307,10 +308,31 @@ def test_set_acl_moves_the_aversion_alone(tree: Tree) -> None:
     tree.write(SetData("/a", b""), who=(("ip", "10.1.2.3"),))
 
 
+def test_a_znode_outlives_its_time_to_live_once_it_is_not_changed_and_has_no_children(tree: Tree) -> None:
+    path, stat = tree.write(Create("/t", ttl_ms=1000))
+    assert (path, stat.ephemeral_owner) == ("/t", 0)
+    node = tree.data.nodes["/t"]
+    assert tree.data.outlived(node.mtime + 1000) == []
+    assert tree.data.outlived(node.mtime + 1001) == ["/t"]
+    tree.write(Create("/t/child"))
+    assert tree.data.outlived(node.mtime + 1001) == []
+    tree.write(Delete("/t/child"))
+    tree.write(SetData("/t", b"again"))
+    assert tree.data.outlived(node.mtime + 1000) == []
+    tree.write(DeleteContainer("/t"))
+    assert tree.data.ttls == {}
+
+
+def test_without_extended_types_there_is_no_time_to_live(tree: Tree) -> None:
+    tree.data.extended_types = False
+    with pytest.raises(Unimplemented):
+        tree.write(Create("/t", ttl_ms=1000))
+
+
 def test_a_container_is_due_for_deletion_once_its_last_child_is_gone(tree: Tree) -> None:
     path, stat = tree.write(Create("/c", container=True))
     assert (path, stat.ephemeral_owner, tree.data.node(path).ephemeral_owner) == ("/c", 0, CONTAINER_OWNER)
-    assert tree.data.empty_containers() == []
+    assert tree.data.outlived(0) == []
     tree.write(Create("/c/child"))
     tree.write(Delete("/c/child"))
-    assert tree.data.empty_containers() == ["/c"]
+    assert tree.data.outlived(0) == ["/c"]

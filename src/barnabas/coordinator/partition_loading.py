@@ -1,0 +1,103 @@
+"""Reads a partition of an internal topic to its end, as a coordinator does that was elected for it.
+
+What is stored there may be anything: clients may write to internal topics (those whose client id is ``__admin_client``,
+as in Kafka), disks rot, and a newer broker writes versions that are not known here. A record that cannot be read costs
+itself alone: it is passed over as if it had never been written, so that what the log had before it for the same key
+counts, and the loading goes on. (Apache 3.9 logs "Error loading offsets" and leaves the rest of the partition out.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from barnabas.coordinator.coordinator_log import CoordinatorLog
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.unreadable import Unreadable
+from barnabas.wire.errors import WireError
+from barnabas.wire.message import Bytes
+from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
+
+Replay: TypeAlias = Callable[[BatchHeader, Record], None]
+"""Takes up one record. What it raises is why the record is passed over."""
+
+_DAMAGED: Final = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+async def load_partition(
+    log: CoordinatorLog,
+    topic_partition: TopicPartition,
+    replay: Replay,
+    *,
+    buffer_bytes: int,
+    is_current: Callable[[], bool],
+    unreadable: Unreadable,
+) -> int:
+    """Replays every record, a buffer at a time, as long as `is_current`. Returns how much was passed over.
+
+    Raises `KafkaError` where the log is none of this broker's any more, or its disk failed.
+    """
+    passed_over = 0
+
+    def skip(what: str, offset: int, why: object) -> None:
+        nonlocal passed_over
+        passed_over += 1
+        unreadable.skip(f"{topic_partition.topic} {what}", f"{topic_partition} offset {offset}", why)
+
+    offset: int | None = log.start_offset(topic_partition)
+    behind: int | None
+    damage: str | None
+    while offset is not None and is_current():
+        try:
+            data, end_offset = log.read(topic_partition, offset, buffer_bytes)
+        except KafkaError as error:
+            if error.code not in _DAMAGED:
+                raise
+            behind, damage = offset, str(error)
+        else:
+            if not data:
+                break
+            behind, damage = _replay_batches(data, offset, end_offset, replay, skip)
+        if damage is not None:
+            # Where the next batch begins is not known before the next file.
+            skip("segment", behind, damage)
+            behind = log.next_segment(topic_partition, max(offset, behind - 1))
+        offset = behind
+        await asyncio.sleep(0)
+    return passed_over
+
+
+def _replay_batches(
+    data: Bytes, offset: int, end_offset: int | None, replay: Replay, skip: Callable[[str, int, object], None]
+) -> tuple[int, str | None]:
+    """Replays whole batches: the offset behind the last, and why there may be more that cannot be found.
+
+    None reaches beyond `end_offset`, which tells of an offset that is wrong: it is not under a batch's CRC.
+    """
+    next_offset = offset
+    try:
+        for header, start, end in batches(data):
+            if header.next_offset <= next_offset:
+                raise WireError(f"a batch ends at offset {header.last_offset}, and the one before at {next_offset - 1}")
+            if end_offset is not None and header.next_offset > end_offset:
+                raise WireError(f"a batch ends at offset {header.last_offset}, and the next segment is at {end_offset}")
+            next_offset = header.next_offset
+            try:
+                check_crc(data, start, end)
+                records = records_of(data, start, end)
+            except WireError as error:
+                skip("batch", header.base_offset, error)
+                continue
+            for record in records:
+                try:
+                    replay(header, record)
+                except WireError as error:
+                    skip("record", record.offset, error)
+                except Exception as error:
+                    # Whatever it is that these bytes lead to: they are stored, and would do it again at each start.
+                    skip("record", record.offset, repr(error))
+    except WireError as error:
+        return next_offset, str(error)
+    return next_offset, None if next_offset > offset else f"{len(data)} bytes hold no whole batch"
