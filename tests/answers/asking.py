@@ -22,7 +22,7 @@ SILENCE = "no answer"
 
 LEFT_OUT = {
     "throttle_time_ms", "port", "unknown_tagged_fields", "cluster_id", "total_bytes", "usable_bytes", "partition_size",
-    "log_dir", "error_message",
+    "log_dir",
 }  # fmt: skip
 BROKERS = {
     "node_id", "leader_id", "controller_id", "broker_id", "preferred_read_replica", "replica_nodes", "isr_nodes",
@@ -36,6 +36,11 @@ OWN_VALUE = {
     "log.dirs", "log.dir", "listeners", "advertised.listeners", "zookeeper.connect", "broker.id", "node.id",
 }  # fmt: skip
 """Configurations that no two brokers have the same of."""
+MESSAGES = {"error_message", "batch_index_error_message"}
+"""Null or not, empty or not, and worded alike: only numbers, addresses and lists without an order are left out."""
+_ADDRESS = re.compile(r"\b(localhost|127\.0\.0\.1)(:\d+)?")
+_NUMBER = re.compile(r"(?<![A-Za-z])-?\d+(\.\d+)?")
+_ID = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
 NUMBERED = re.compile(r"\b(topic|group|transaction|absent)-\d+")
 
 
@@ -159,6 +164,8 @@ def masked(value: Any, world: World, asked: set[str], version: int, field: str =
         return "a time"
     if isinstance(value, memoryview | bytearray | bytes):
         return bytes(value).hex()
+    if field in MESSAGES and isinstance(value, str):
+        return _NUMBER.sub("#", _ID.sub("an id", _ADDRESS.sub("an address", NUMBERED.sub(r"\1-N", value))))
     if isinstance(value, str):
         return NUMBERED.sub(r"\1-N", value)
     if isinstance(value, float):

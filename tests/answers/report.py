@@ -27,7 +27,8 @@ sense; one for what does not exist; one to a broker that is neither leader nor c
 broken (a byte short, seven bytes too long, half of it, with a client id longer than the request, in a version that
 there is not); and then for each field of the request one in which that field holds something else (an empty, absent,
 invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records).
-Answers are equal when all their fields are, but for ids, times, ports, disk sizes and the wording of error messages.
+Answers are equal when all their fields are, error messages among them, but for ids, times, ports, disk sizes, and the
+numbers and addresses in a message.
 
 """
 
@@ -40,6 +41,12 @@ NOT_OFFERED = {
     "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol: with ZooKeeper, Apache refuses it too",
     "ENVELOPE": "a KRaft broker forwards with it; ZooKeeper's brokers only have it for a migration",
 }
+
+
+def asked_before(path: Path) -> int:
+    """How many requests the page says were compared when it was made."""
+    row = next(line for line in path.read_text().splitlines() if line.startswith("| all |"))
+    return int(row.split("|")[4])
 
 
 def write(path: Path, rows: Sequence[Row], wrong: Sequence[str], apaches: Mapping[int, tuple[int, int]]) -> None:

@@ -189,6 +189,19 @@ def test_a_bad_configuration_value_says_what_is_allowed(cluster: Cluster, tmp_pa
     assert "whole number" in said
 
 
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("listeners", {"listeners": "SASL_SSL://127.0.0.1:0", "security_inter_broker_protocol": "SASL_SSL"}),
+        ("authorizer.class.name", {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}),
+    ],
+)
+def test_protection_that_is_not_there_is_refused_before_the_broker_is_registered(
+    cluster: Cluster, tmp_path: Path, key: str, values: dict[str, str]
+) -> None:
+    assert key in refused(properties(tmp_path, cluster, **values))
+
+
 def test_up_on_a_taken_port_says_so(cluster: Cluster, tmp_path: Path) -> None:
     port = cluster.broker(0)["port"]
     done = barnabas("up", "-n", "1", "--dir", str(tmp_path / "c"), "--base-port", str(port))

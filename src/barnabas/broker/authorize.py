@@ -7,45 +7,13 @@ is the authorizer's business: without ``authorizer.class.name`` everybody may do
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.context import RequestContext
-
-
-class Operation(IntEnum):
-    """``AclOperation``'s codes."""
-
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-
-
-class ResourceType(IntEnum):
-    """``ResourceType``'s codes."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-CLUSTER_NAME = "kafka-cluster"
 
 
 class Principal(NamedTuple):
@@ -104,31 +72,7 @@ def authorized_topics(context: RequestContext, operation: Operation, names: Iter
 def operations_bits(context: RequestContext, resource_type: ResourceType, name: str) -> int:
     """What the caller may do on a resource, as the bit field that Metadata and DescribeCluster carry."""
     bits = 0
-    for operation in _SUPPORTED[resource_type]:
+    for operation in SUPPORTED_OPERATIONS[resource_type]:
         if authorized(context, operation, resource_type, name):
             bits |= 1 << operation
     return bits
-
-
-_SUPPORTED: dict[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
-    ResourceType.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-    ),
-}

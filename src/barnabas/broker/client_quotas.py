@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.broker.configs import java_double
+from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
@@ -91,7 +92,13 @@ async def describe(
     found = []
     for entity, config in await _entities(zk):
         keys = _IP_BOUNDS if IP in entity else _BOUNDS
-        quotas = {key: float(value) for key, value in config.items() if key in keys}
+        quotas: dict[str, float] = {}
+        for key, value in config.items():
+            if key in keys:
+                try:
+                    quotas[key] = float(value)
+                except ValueError as error:
+                    zk.unreadable.skip("quota", f"{key} of {entity}", error)
         if quotas and matches(entity, components, strict=strict):
             found.append((entity, quotas))
     return found
@@ -121,6 +128,7 @@ def _named(sanitized: str) -> str | None:
     return None if sanitized == DEFAULT_ENTITY else desanitize(sanitized)
 
 
+@telling(ErrorCode.REQUEST_TIMED_OUT)
 async def alter(
     zk: KafkaZkClient, entity: Entity, changes: Iterable[tuple[str, float | None]], *, validate_only: bool
 ) -> None:
@@ -162,7 +170,7 @@ def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | Non
         return USERS, sanitized[USER], _BOUNDS
     if CLIENT_ID in sanitized:
         return CLIENTS, sanitized[CLIENT_ID], _BOUNDS
-    raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid client quota entity")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
 
 
 def _text(key: str, value: float, bounds: tuple[int, int] | None) -> str:

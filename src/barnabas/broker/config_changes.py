@@ -8,14 +8,18 @@ notifications are removed by whichever broker comes by (``ZkNodeChangeNotificati
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.configs import (
+    AlterOperation,
     ConfigResourceType,
     apply_incremental,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
+from barnabas.broker.passing import telling
+from barnabas.broker.protection import unchangeable
 from barnabas.model.config import broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.runtime import Condition
@@ -27,7 +31,6 @@ from barnabas.zk.znodes import (
     TOPICS,
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
-    ZNodeError,
     desanitize,
     sequence_number,
 )
@@ -89,11 +92,12 @@ class ConfigChanges:
                 self._last_executed = number
                 continue
             try:
-                entity_path = ConfigEntityChangeNotificationSequenceZNode.decode(data)
-            except ZNodeError as error:
-                logger.error("[broker %d] a configuration change cannot be read: %s", self._broker.broker_id, error)
-            else:
-                await self._entity_changed(entity_path)
+                await self._entity_changed(ConfigEntityChangeNotificationSequenceZNode.decode(data))
+            except Exception as error:
+                if isinstance(error, ZooKeeperError) and error.passing:
+                    raise
+                # As in Apache's, whatever it is: it would keep all changes behind it from being taken up.
+                zk.unreadable.skip("configuration change", name, error)
             self._last_executed = number
         await self._purge(names)
 
@@ -107,7 +111,12 @@ class ConfigChanges:
                 continue
             if now_ms - stat.ctime <= CHANGE_EXPIRATION_MS:
                 break
-            await zk.delete_path(path, recursive_delete=False)
+            try:
+                await zk.delete_path(path, recursive_delete=False)
+            except ZooKeeperError as error:
+                if error.passing:
+                    raise
+                logger.warning("[broker %d] %s is not removed: %s", self._broker.broker_id, path, error)
 
     async def _entity_changed(self, entity_path: str) -> None:
         entity_type, _, entity = entity_path.partition("/")
@@ -147,6 +156,7 @@ class ConfigChanges:
 
     # Writing
 
+    @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def change(
         self,
         resource_type: int,
@@ -157,13 +167,18 @@ class ConfigChanges:
     ) -> None:
         """Applies single changes to what is set now."""
         entity_type, entity = self._entity(resource_type, name)
+        if entity_type == BROKERS:
+            _refuse_promises(each for each, operation, _ in operations if operation != AlterOperation.DELETE)
         definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
         current = await self._broker.zk.get_entity_configs(entity_type, entity)
         values = apply_incremental(current, operations, definitions)
         await self._write(entity_type, entity, values, validate_only=validate_only)
 
+    @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def replace(self, resource_type: int, name: str, values: dict[str, str], *, validate_only: bool) -> None:
         entity_type, entity = self._entity(resource_type, name)
+        if entity_type == BROKERS:
+            _refuse_promises(values)
         await self._write(entity_type, entity, values, validate_only=validate_only)
 
     def _entity(self, resource_type: int, name: str) -> tuple[str, str]:
@@ -176,7 +191,7 @@ class ConfigChanges:
         if resource_type != ConfigResourceType.BROKER:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"AlterConfigs is only supported for topics and brokers, but resource type is {resource_type}",
+                f"Unknown resource type {resource_type}",
             )
         if not name:
             return BROKERS, DEFAULT_ENTITY
@@ -188,14 +203,32 @@ class ConfigChanges:
         return BROKERS, name
 
     async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
-        if entity_type == TOPICS:
-            validate_topic_values(self._broker.config, values)
-        else:
-            validate_dynamic_broker_values(
-                self._broker.config_layers.static, values, per_broker=entity != DEFAULT_ENTITY
-            )
+        try:
+            if entity_type == TOPICS:
+                validate_topic_values(self._broker.config, values)
+            else:
+                validate_dynamic_broker_values(
+                    self._broker.config_layers.static, values, per_broker=entity != DEFAULT_ENTITY
+                )
+        except ConfigError as error:
+            kind, name = ("TOPIC", entity) if entity_type == TOPICS else ("BROKER", entity.replace(DEFAULT_ENTITY, ""))
+            resource = f"ConfigResource(type={kind}, name='{name}')"
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"Invalid config value for resource {resource}: {error.in_kafkas_words}"
+            ) from None
         if validate_only:
             return
         zk = self._broker.zk
         await zk.set_or_create_entity_configs(entity_type, entity, values)
         await zk.create_config_change_notification(f"{entity_type}/{entity}")
+
+
+def _refuse_promises(names: Iterable[str]) -> None:
+    """Raises INVALID_REQUEST for keys that are changed in Kafka while a broker runs, and that protect nobody here."""
+    promised = unchangeable(names)
+    if promised:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "This broker changes no listeners while it runs, and has neither TLS nor SASL: "
+            f"{', '.join(sorted(promised))}",
+        )

@@ -17,6 +17,7 @@ from itertools import dropwhile
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from barnabas.broker.connections import overrides_of
 from barnabas.model.config import (
     DYNAMIC_ONLY,
     Config,
@@ -24,10 +25,11 @@ from barnabas.model.config import (
     Value,
     broker_config,
     broker_definitions,
+    refused_values,
     topic_config,
     topic_definitions,
 )
-from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 
 
 class ConfigSource(IntEnum):
@@ -217,8 +219,9 @@ class BrokerConfigLayers:
         return entries
 
     def describe_topic(self, values: Mapping[str, str]) -> list[Entry]:
-        """Every key of a topic whose own values are `values`."""
-        config = topic_config(self.current(), values)
+        """Every key of a topic whose own values are `values`. One that is not allowed is told, and does not count."""
+        refused = refused_values(topic_definitions(), values)
+        config = topic_config(self.current(), {name: text for name, text in values.items() if name not in refused})
         entries = []
         for name, definition in sorted(topic_definitions().items()):
             sensitive = is_sensitive(definition)
@@ -230,7 +233,7 @@ class BrokerConfigLayers:
             entries.append(
                 Entry(
                     definition,
-                    None if sensitive else text_of(config.value(name)),
+                    None if sensitive else values[name] if name in refused else text_of(config.value(name)),
                     synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
                     False,
                     tuple(synonyms),
@@ -247,7 +250,8 @@ def _unknown(name: str) -> Definition:
 
 
 def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIG for a key that topics do not have, or a value that is not allowed (``LogConfig``)."""
+    """Raises INVALID_CONFIG for a key that topics do not have, and `ConfigError` for a value that is not allowed
+    (``LogConfig``)."""
     for name in values:
         if name not in topic_definitions():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -257,12 +261,9 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
                 f"Invalid value {values[name]} for configuration {name}: {name} must be the literal '*' or a list of "
                 "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
             )
-    try:
-        config = topic_config(broker, values)
-        for name in values:
-            config.value(name)
-    except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    config = topic_config(broker, values)
+    for name in values:
+        config.value(name)
     if config.number("min.compaction.lag.ms") > config.number("max.compaction.lag.ms"):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -272,8 +273,8 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
 
 
 def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises INVALID_REQUEST for what cannot be changed while the broker runs, INVALID_CONFIG for what is wrong
-    (``DynamicBrokerConfig.validate``)."""
+    """Raises INVALID_REQUEST or INVALID_CONFIG for what cannot be changed while the broker runs, `ConfigError` for a
+    value that is not allowed (``DynamicBrokerConfig.validate``)."""
     read_only = [
         name
         for name in values
@@ -296,10 +297,7 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"{', '.join(sorted(own))}",
             )
-    try:
-        broker_config({**static.overrides, **values})
-    except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    overrides_of(broker_config({**static.overrides, **values}))
 
 
 class AlterOperation(IntEnum):
@@ -329,7 +327,7 @@ def apply_incremental(
             values.pop(name, None)
             continue
         if text is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {operation.name}:{name}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
         if operation is AlterOperation.SET:
             values[name] = text
             continue

@@ -2,8 +2,9 @@
 
 How bytes become frames. All connections of a loop receive into one small shared buffer, which holds no bytes between
 two calls. Whole frames in it are cut out, each into a bytearray of its own; a frame that goes on beyond it gets a
-bytearray of its exact size, into which the rest is received directly. So every request owns its bytes: a record batch
-in it is a memoryview that the log may stamp in place and that nobody else will overwrite.
+bytearray of its own, into which the rest is received directly: of its exact size where that is an ordinary one, else
+growing with what arrives (`RequestMemory`). So every request owns its bytes: a record batch in it is a memoryview that
+the log may stamp in place and that nobody else will overwrite.
 
 How requests are run. All whole frames of one read are begun in one go, and what they are answered leaves in one write.
 A story is stepped by `drive`, without a task; most end at once. While one waits, the connection is Kafka's muted
@@ -30,6 +31,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas.broker.authorize import ANONYMOUS, Authorizer, Principal
 from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
+from barnabas.broker.passing import code_of, passing
+from barnabas.broker.request_memory import RequestMemory
 from barnabas.broker.router import Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Bytes
@@ -40,7 +44,7 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_request_header, encode_response
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Generator
 
     from barnabas.broker.server import Broker
 
@@ -62,12 +66,13 @@ _shared_view: Final = memoryview(_shared)
 
 
 class ConnectionLimits:
-    """What a listener grants each of its connections."""
+    """What a listener grants each of its connections, and all of them together."""
 
-    __slots__ = ("max_request_bytes",)
+    __slots__ = ("max_request_bytes", "memory")
 
-    def __init__(self, max_request_bytes: int) -> None:
+    def __init__(self, max_request_bytes: int, memory: RequestMemory | None = None) -> None:
         self.max_request_bytes = max_request_bytes
+        self.memory = RequestMemory() if memory is None else memory
 
 
 class Abandonable(Protocol):
@@ -127,9 +132,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_filled",
         "_flush_is_due",
         "_frame",
+        "_frame_size",
         "_frame_view",
+        "_gated",
         "_head",
-        "_limits",
+        "_memory",
+        "_muted",
         "_reading_paused",
         "_repeated_fetches",
         "_repeated_produces",
@@ -142,6 +150,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_writing_paused",
         "authorizer",
         "listener",
+        "max_request_bytes",
         "peer",
         "peer_host",
         "principal",
@@ -157,7 +166,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._routes = router.routes
         self._repeated_fetches = router.repeated_fetches
         self._repeated_produces = router.repeated_produces
-        self._limits = limits
+        self._memory = limits.memory
+        self.max_request_bytes = limits.max_request_bytes
+        """What may be announced now; less than the listener grants while nobody knows who it is."""
         self.listener = listener
         self.authorizer = authorizer
         self.principal: Principal = ANONYMOUS
@@ -171,6 +182,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._head = b""  # up to three bytes of a size whose rest has not come
         self._frame: bytearray | None = None
         self._frame_view = _shared_view
+        self._frame_size = 0
         self._filled = 0
         self._waiting: deque[bytearray] = deque()
         self._waiting_bytes = 0
@@ -181,6 +193,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._ending: str | None = None
         """Why the connection ends once what was begun is answered."""
         self._closed = False
+        self._gated = False  # by `hold`
+        self._muted = False  # until there is room for the frame that is announced
         self._reading_paused = False
         self._writing_paused = False
         self._at_once: tuple[Any, BaseException | None] = (None, None)
@@ -195,7 +209,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if peer:
             self.peer_host = str(peer[0])
             self.peer = f"{peer[0]}:{peer[1]}"
-        self._broker.connections.opened(self)
+        self._broker.connections.opened(self, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._file_sender is not None:
@@ -212,14 +226,22 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def hold(self) -> None:
         """Reads nothing until `release`: the broker does not serve yet."""
-        assert self._transport is not None
-        self._reading_paused = True
-        self._transport.pause_reading()
+        self._gated = True
+        self._pause_or_resume()
 
     def release(self) -> None:
-        if self._reading_paused and not self._closed:
-            assert self._transport is not None
-            self._reading_paused = False
+        self._gated = False
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        paused = self._gated or self._muted or self._waiting_bytes > MAX_WAITING_BYTES
+        if paused == self._reading_paused or self._closed:
+            return
+        assert self._transport is not None
+        self._reading_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
             self._transport.resume_reading()
 
     def close(self) -> None:
@@ -231,10 +253,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         self._closed = True
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        self._frame = None
-        self._frame_view = _shared_view
+        self._drop_requests()
         self._corked = None
         unanswered, self._unanswered = self._unanswered, deque()
         for each in unanswered:
@@ -244,9 +263,25 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _refuse(self, reason: str) -> None:
         """Ends the connection when all that came before is answered; nothing behind is begun or read."""
+        self._drop_requests()
+        self._end_when_answered(reason)
+
+    def _drop_requests(self) -> None:
+        """Those that have not begun."""
+        held = self._waiting_bytes
         self._waiting.clear()
         self._waiting_bytes = 0
-        self._end_when_answered(reason)
+        if self._frame is not None:
+            self._memory.ahead -= len(self._frame) - self._filled
+            if self._muted:
+                self._muted = False
+                self._memory.forget(self)
+            else:
+                held += self._frame_size
+            self._frame = None
+            self._frame_view = _shared_view
+        if held:
+            self._memory.release(held)
 
     def _end_when_answered(self, reason: str) -> None:
         if self._ending is None:
@@ -257,7 +292,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _abort(self, reason: str) -> None:
         if self._closed:
             return
-        logger.warning("[broker %d] closing the connection from %s: %s", self._broker.broker_id, self.peer, reason)
+        self._broker.connections.complain(self, reason)
         self._uncork()
         self._end()
         if self._transport is not None:
@@ -266,8 +301,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
     # Bytes to frames
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            return self._frame_view[self._filled :] if self._filled else self._frame_view
+        frame = self._frame
+        if frame is not None:
+            if self._filled == len(frame):
+                self._grow_frame(frame)
+            return self._frame_view[self._filled :]
         if self._head:
             held = len(self._head)
             _shared[:held] = self._head
@@ -280,7 +318,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         frame = self._frame
         if frame is not None:
             self._filled += nbytes
-            if self._filled == len(frame):
+            self._memory.ahead -= nbytes
+            if self._filled == self._frame_size:
                 self._frame = None
                 self._frame_view = _shared_view
                 self._arrived(frame)
@@ -295,7 +334,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             if (
                 end == size + 4
                 and not (self._unanswered or self._waiting or self._writing_paused)
-                and size <= self._limits.max_request_bytes
+                and size <= self.max_request_bytes
             ):
                 self._run(_shared[4:end])
                 return
@@ -308,18 +347,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
         refusal: str | None = None
         while end - position >= 4:
             size = _SIZE(_shared, position)[0]
-            if not 0 <= size <= self._limits.max_request_bytes:
+            if not 0 <= size <= self.max_request_bytes:
                 refusal = (
-                    f"it announced a request of {size} bytes; socket.request.max.bytes is "
-                    f"{self._limits.max_request_bytes}"
+                    f"it announced a request of {size} bytes; socket.request.max.bytes is {self.max_request_bytes}"
                 )
                 break
             start = position + 4
             if start + size > end:
-                self._frame = begun = bytearray(size)
-                self._frame_view = memoryview(begun)
-                self._filled = end - start
-                begun[: end - start] = _shared_view[start:end]
+                self._begin_frame(size, _shared_view[start:end])
                 position = end
                 break
             position = start + size
@@ -330,25 +365,54 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._corked = []
         for frame in frames:
             if self._unanswered or self._waiting or self._writing_paused or self._closed or self._ending is not None:
-                self._arrived(frame)
+                self._arrived(frame, held=False)
             else:
                 self._run(frame)
         self._uncork()
         if refusal is not None:
             self._end_when_answered(refusal)
 
-    def _arrived(self, frame: bytearray) -> None:
-        if self._closed or self._ending is not None:
-            return
-        if not self._waiting and self._may_begin(frame):
+    def _begin_frame(self, size: int, arrived: memoryview) -> None:
+        memory = self._memory
+        self._filled = filled = len(arrived)
+        self._frame = frame = bytearray(memory.buffer_bytes(size, filled))
+        self._frame_view = memoryview(frame)
+        self._frame_size = size
+        frame[:filled] = arrived
+        memory.ahead += len(frame) - filled
+        if memory.admit(self):
+            memory.held += size
+        else:
+            self._muted = True
+            self._pause_or_resume()
+
+    def unmute(self) -> None:
+        self._muted = False
+        self._memory.held += self._frame_size
+        self._pause_or_resume()
+
+    def _grow_frame(self, frame: bytearray) -> None:
+        """Into a new buffer: whoever received into the old one may have a hand on it still."""
+        memory = self._memory
+        grown = bytearray(memory.buffer_bytes(self._frame_size, self._filled))
+        grown[: self._filled] = frame
+        memory.ahead += len(grown) - self._filled
+        self._frame = grown
+        self._frame_view = memoryview(grown)
+
+    def _arrived(self, frame: bytearray, *, held: bool = True) -> None:
+        """A whole frame; `held` by the memory, as those are that did not come at once."""
+        if not self._closed and self._ending is None:
+            if self._waiting or not self._may_begin(frame):
+                if not held:
+                    self._memory.held += len(frame)
+                self._waiting.append(frame)
+                self._waiting_bytes += len(frame)
+                self._pause_or_resume()
+                return
             self._run(frame)
-            return
-        self._waiting.append(frame)
-        self._waiting_bytes += len(frame)
-        if self._waiting_bytes > MAX_WAITING_BYTES and not self._reading_paused:
-            assert self._transport is not None
-            self._reading_paused = True
-            self._transport.pause_reading()
+        if held:
+            self._memory.release(len(frame))
 
     def _may_begin(self, frame: bytearray) -> bool:
         if self._closed or self._writing_paused:
@@ -369,15 +433,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
                 self._run(frame)
+                self._memory.release(len(frame))
             self._uncork()
         if self._closed:
             return
         if self._ending is not None:
             self._end_when_answered(self._ending)
-        elif self._reading_paused and self._waiting_bytes <= MAX_WAITING_BYTES:
-            assert self._transport is not None
-            self._reading_paused = False
-            self._transport.resume_reading()
+        else:
+            self._pause_or_resume()
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -433,16 +496,37 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 )
             return
         try:
-            request, _ = route.decode(frame, version, offset)
+            if len(frame) <= LONG_BYTES:
+                request, _ = route.decode(frame, version, offset)
+            else:
+                decoding = route.decode_in_turns(frame, version, offset, elements_allowed(api_key, len(frame)))
+                try:
+                    next(decoding)
+                except StopIteration as end:
+                    request, _ = end.value
+                else:
+                    context = RequestContext(header, self.principal, self.listener, self, route, None)
+                    self._begin(context, self._serve_long(context, decoding, len(frame)))
+                    return
         except WireError as error:
             self._refuse(f"its {route.name} request (version {version}) cannot be read ({error})")
             return
+        context = RequestContext(header, self.principal, self.listener, self, route, request)
+        story = route.handle(self._broker, request, context)
         if api_key == ApiKey.PRODUCE:
-            self._repeated_produces.learn(header, request, frame)
+            story = self._repeated_produces.learning(story, header, request, frame)
         elif api_key == ApiKey.FETCH:
             self._repeated_fetches.learn(self._broker, header, request, frame)
-        context = RequestContext(header, self.principal, self.listener, self, route, request)
-        self._begin(context, route.handle(self._broker, request, context))
+        elif api_key not in ANSWERED_IN_KIND:
+            story = self._broker.long_requests.answer(context, story)
+        self._begin(context, story)
+
+    async def _serve_long(self, context: RequestContext, decoding: Generator[None, None, Any], size: int) -> Any:
+        self._memory.held += size
+        try:
+            return await self._broker.long_requests.serve(self._broker, context, decoding)
+        finally:
+            self._memory.release(size)
 
     def _begin(self, context: RequestContext, coroutine: Coroutine[Any, Any, Any]) -> None:
         story = drive(coroutine, self._ended_at_once)
@@ -454,6 +538,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             except Disconnect as end:
                 self._refuse(str(end))
                 return
+            finally:
+                del error  # its traceback leads to this very frame
             if answer:
                 self._send(answer)
         elif self._closed:
@@ -468,6 +554,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
         unanswered = Unanswered(self, operation, settled=settled)
         self._unanswered.append(unanswered)
         return unanswered
+
+    def turn(self) -> asyncio.Future[None]:
+        """Done when whoever answers a long request may go on."""
+        return self._broker.long_requests.turns.next()
 
     def _note_end(self, response: Any, error: BaseException | None) -> None:
         self._at_once = (response, error)
@@ -587,9 +677,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
         """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
         if error is not None:
-            response = self._failed(context, error)
+            response = self.failed(context, error)
         if response is None or self._closed:
             return []
+        if type(response) is list:
+            return response
         if type(response) is bytes:
             return [response]
         try:
@@ -598,13 +690,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
             logger.exception("[broker %d] cannot encode %r", self._broker.broker_id, response)
             raise Disconnect(f"the response to its {context.api_name} cannot be written ({failure})") from failure
 
-    def _failed(self, context: RequestContext, error: BaseException) -> Any:
-        """The response that tells the caller of `error`, or None where there is none to send."""
+    def failed(self, context: RequestContext, error: BaseException) -> Any:
+        """The response that tells the caller of `error`, or None where there is none to send. Raises `Disconnect`."""
         if isinstance(error, Disconnect):
-            raise error
+            # Another one: an exception that a frame of its own traceback knows keeps that frame, and so the request.
+            raise Disconnect(str(error)) from None
         if isinstance(error, asyncio.CancelledError):  # the broker is shutting down
             self.close()
             return None
+        if not isinstance(error, KafkaError):
+            error = passing(error, code_of(context.header.api_key)) or error
         if not isinstance(error, KafkaError):
             if not isinstance(error, Exception):
                 raise error

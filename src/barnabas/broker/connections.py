@@ -1,43 +1,116 @@
-"""The broker's open connections: counted against the limits, closed when idle for too long, gated until it serves."""
+"""The broker's open connections: counted against the limits, closed when idle for too long, gated until it serves.
+
+Three limits, the first two Kafka's (``ConnectionQuotas``): ``max.connections.per.ip``, where a connection too many is
+closed; ``max.connections`` for all of them, where one too many is closed, but on the listener of the brokers, if it has
+one of its own, makes the connection that has been idle for longest give way; and the process's file descriptors, of
+which a part is kept for files: a connection that took one of these makes idle ones give way, and is closed where there
+are none.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
-from typing import TYPE_CHECKING
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from barnabas.runtime import Clock
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+from barnabas.runtime import Clock, SparingLog
+from barnabas.runtime.descriptors import is_scarce
+from barnabas.runtime.sparing_log import VARYING
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
 
 logger = logging.getLogger(__name__)
 
+GIVES_WAY_AFTER_MS: Final = 1_000
+"""A connection has so long to say something before it makes room for another."""
+OVERRIDES: Final = "max.connections.per.ip.overrides"
+
 
 class Connections:
     """Every open connection. Until `serve` they are accepted and not read from."""
 
-    def __init__(self, clock: Clock, *, max_connections: int, max_idle_ms: int) -> None:
+    def __init__(self, clock: Clock, config: Callable[[], Config], *, protected_listener: str | None = None) -> None:
+        """`protected_listener`: where brokers connect, if others connect elsewhere."""
         self._clock = clock
-        self._max_connections = max_connections
-        self._max_idle_ms = max_idle_ms
+        self._config = config
+        self._protected_listener = protected_listener
+        self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[BrokerConnection, tuple[int, int]] = {}
+        self._by_address: Counter[str] = Counter()
+        self._log = SparingLog(logger)
+        self._overrides_of = config()
+        self._overrides = overrides_of(self._overrides_of)
         self.serving = False
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, connection: BrokerConnection) -> None:
-        if len(self._open) >= self._max_connections:
-            logger.warning("closing the connection from %s: max.connections is reached", connection.peer)
+    def complain(self, connection: BrokerConnection, reason: str) -> None:
+        """Says why a connection is closed: once a minute for each kind of reason, whoever repeats it."""
+        self._log.log(VARYING.sub("", reason), "closing the connection from %s: %s", connection.peer, reason)
+
+    def opened(self, connection: BrokerConnection, transport: asyncio.BaseTransport) -> None:
+        refusal = self._refusal(connection, transport)
+        if refusal is not None:
+            self.complain(connection, refusal)
             connection.close()
             return
         self._open[connection] = (0, self._clock.monotonic_ms())
+        self._by_address[connection.peer_host] += 1
         if not self.serving:
             connection.hold()
 
+    def _refusal(self, connection: BrokerConnection, transport: asyncio.BaseTransport) -> str | None:
+        config = self._config()
+        if config is not self._overrides_of:
+            self._overrides_of = config
+            try:
+                self._overrides = overrides_of(config)
+            except ConfigError as error:  # another broker's, or a tool's, took it: it keeps nobody out
+                logger.error("the overrides stay as they were: %s", error)
+        address = connection.peer_host
+        allowed = self._overrides.get(address, config.number("max.connections.per.ip"))
+        if self._by_address[address] >= allowed:
+            return f"its address has as many connections as max.connections.per.ip allows ({allowed})"
+        allowed = config.number("max.connections")
+        if len(self._open) >= allowed:
+            protected = connection.listener == self._protected_listener
+            if not (protected and self._make_room(1, idle_ms=0)):
+                return f"there are as many connections as max.connections allows ({allowed})"
+        # Several at once, so that not every connection looks at all others.
+        if is_scarce(transport) and not self._make_room(1 + len(self._open) // 32, idle_ms=GIVES_WAY_AFTER_MS):
+            return "file descriptors run short, and no connection is idle (raise `ulimit -n`)"
+        return None
+
+    def _make_room(self, count: int, *, idle_ms: int) -> int:
+        """Closes so many that wait for nothing, those first that never asked for anything and those that have been
+        idle for longest; returns how many there were."""
+        now_ms = self._clock.monotonic_ms()
+        idle: list[tuple[bool, int, int, BrokerConnection]] = []
+        for order, (connection, (requests, since_ms)) in enumerate(self._open.items()):
+            if connection.requests != requests or connection.busy:
+                self._open[connection] = (connection.requests, now_ms)
+            elif now_ms - since_ms >= idle_ms and connection.listener != self._protected_listener:
+                idle.append((connection.requests > 0, since_ms, order, connection))
+        giving_way = heapq.nsmallest(count, idle)
+        for *_, connection in giving_way:
+            self.complain(connection, "it is idle, and others need the room")
+            connection.close()
+            self.closed(connection)
+        return len(giving_way)
+
     def closed(self, connection: BrokerConnection) -> None:
-        self._open.pop(connection, None)
+        if self._open.pop(connection, None) is not None:
+            self._by_address[connection.peer_host] -= 1
+            if not self._by_address[connection.peer_host]:
+                del self._by_address[connection.peer_host]
 
     def serve(self) -> None:
         self.serving = True
@@ -61,3 +134,17 @@ class Connections:
     def close(self) -> None:
         for connection in list(self._open):
             connection.close()
+
+
+def overrides_of(config: Config) -> dict[str, int]:
+    """``max.connections.per.ip.overrides`` by address. Raises `ConfigError`."""
+    key = OVERRIDES
+    found: dict[str, int] = {}
+    for item in filter(None, (each.strip() for each in config.text(key).split(","))):
+        address, _, count = item.rpartition(":")
+        if not re.fullmatch(r"[0-9a-fA-F:.]+", address) or not count.isdecimal():
+            raise ConfigError(f"{key} has {item!r}: it takes ADDRESS:COUNT, an IP address and a whole number.")
+        found[address] = int(count)
+    if not found and config.number("max.connections.per.ip") == 0:
+        raise ConfigError(f"max.connections.per.ip=0 lets nobody connect: set {key} as well, or a larger number.")
+    return found

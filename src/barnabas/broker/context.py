@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.authorize import Principal
+from barnabas.runtime.turns import SLICE
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request: its header, who sent it on which listener, and over which connection."""
 
-    __slots__ = ("connection", "header", "listener", "principal", "request", "route", "settled")
+    __slots__ = ("_slice", "connection", "header", "listener", "principal", "request", "route", "settled")
 
     def __init__(
         self,
@@ -32,8 +34,19 @@ class RequestContext:
         self.connection = connection
         self.route = route
         self.request = request
+        self._slice = SLICE
         self.settled = False
         """All that the request does is done, and what is waited for is only its answer."""
+
+    def due(self, cost: int = 1) -> bool:
+        """Whether it is time to give way, after another element, or one that costs as much as several: a handler's
+        loop over what was asked for ends with ``if context.due(): await context.turn()``."""
+        self._slice -= cost
+        return self._slice <= 0
+
+    def turn(self) -> asyncio.Future[None]:
+        self._slice = SLICE
+        return self.connection.turn()
 
     def settle(self) -> None:
         """Called by a story before it waits, where what comes behind may begin now (`Route.pipelined`)."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import ACKS_ALL, Replicas
 
 if TYPE_CHECKING:
-    from barnabas.runtime import Bytes
+    pass
 
 
 class ReplicatedLog:
@@ -44,7 +45,17 @@ class ReplicatedLog:
             raise KafkaError(result.error, result.message)
         return result.base_offset
 
-    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+    def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         log = self._replicas.partition_or_raise(topic_partition).leader_log()
-        records: Bytes = log.read(max(offset, log.log_start_offset), max_bytes).records
-        return bytes(records)
+        begin = max(offset, log.log_start_offset)
+        records = bytes(log.read(begin, max_bytes).records)
+        # The segment that holds `begin`, or where compaction took the rest of that, the one that follows.
+        segment = log.offset_metadata(begin).segment_base_offset
+        return Stretch(records, self.next_segment(topic_partition, segment))
+
+    def start_offset(self, topic_partition: TopicPartition) -> int:
+        return self._replicas.partition_or_raise(topic_partition).leader_log().log_start_offset
+
+    def next_segment(self, topic_partition: TopicPartition, offset: int) -> int | None:
+        segments = self._replicas.partition_or_raise(topic_partition).leader_log().segments
+        return next((segment.base_offset for segment in segments if segment.base_offset > offset), None)

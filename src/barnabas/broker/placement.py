@@ -7,10 +7,20 @@ brokers are put in an order that alternates racks, and no rack gets a second rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Entropy
+
+PARTITIONS_MAX: Final = 50_000
+"""Of one request, as KRaft bounds them (``ReplicationControlManager``: 10,000). A topic's assignment is one znode, of
+which ZooKeeper takes a megabyte: that many partitions hardly fit."""
+
+
+def check_partition_count(counts: Iterable[int]) -> None:
+    if sum(counts) > PARTITIONS_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def assign_replicas(

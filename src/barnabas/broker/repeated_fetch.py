@@ -18,8 +18,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import CLUSTER_NAME, Operation, ResourceType
 from barnabas.broker.handlers.fetch import replica_of, response
+from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchKey, FetchParams
@@ -28,7 +28,6 @@ from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnsw
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
-from barnabas.runtime.file_records import FILE_RECORDS_BYTES
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import RequestHeader, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
@@ -114,9 +113,18 @@ class KnownFetch:
 
     def read(self, fetch_offset: int, connection: BrokerConnection) -> Bytes | None:
         """The records from `fetch_offset` on; None where the log refuses, which the handler is to tell."""
-        max_bytes = min(self.request.partition_max_bytes, self.params.max_bytes)
+        asked = self.request
         try:
-            return self.log.read(fetch_offset, max_bytes, in_place=connection.sends_files).records
+            return self.partition.read(
+                fetch_offset,
+                min(asked.partition_max_bytes, self.params.max_bytes),
+                current_leader_epoch=asked.current_leader_epoch,
+                last_fetched_epoch=asked.last_fetched_epoch,
+                isolation=FetchIsolation.LOG_END,
+                only_leader=True,
+                min_one_batch=True,
+                in_place=connection.sends_files,
+            ).records
         except KafkaError:
             return None
 
@@ -330,9 +338,7 @@ class _Waiting(DelayedOperation[FetchKey]):
     def on_complete(self) -> None:
         known, session = self._known, self._session
         if self._moved_alone and len(session.stirred) == 1 and session.partitions.get(known.cache_key) is known.cached:
-            records = self._broker.replicas.just_appended(known.partition, known.request.fetch_offset)
-            if records is None or len(records) >= FILE_RECORDS_BYTES:
-                records = known.read(known.request.fetch_offset, self._connection)
+            records = known.read(known.request.fetch_offset, self._connection)
             if records:
                 self._connection.answered(self.unanswered, known.answer(session, self._correlation_id, records))
                 return

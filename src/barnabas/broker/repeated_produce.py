@@ -13,14 +13,16 @@ partition, no transaction, an append that succeeds. Everything else, every error
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from barnabas.broker.authorize import Operation, ResourceType
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, response
+from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, answered, response
+from barnabas.log.validation import TakesLong
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.delayed_produce import Appended
@@ -39,7 +41,9 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 MAX_ENVELOPES: Final = 16_384
-"""So many are remembered, 1 KB each; further ones take the ordinary way."""
+"""So many are remembered, 1 KB each; then the one that was learned first makes way."""
+_HEAD_BYTES: Final = 1024
+"""No envelope is longer: a client id of 127 bytes at most and a topic's name of 249."""
 
 _VERSIONS: Final = range(7, ProduceRequest.max_version + 1)
 """Since 7 every compression is allowed, so that a batch's attributes need no look at the version."""
@@ -103,24 +107,39 @@ class _Version(NamedTuple):
 
 
 class RepeatedProduces:
-    """All envelopes that a broker has seen."""
+    """The envelopes of the last requests that were taken."""
 
-    __slots__ = ("_count", "_versions")
+    __slots__ = ("_learned", "_versions")
 
     def __init__(self) -> None:
-        self._count = 0
+        self._learned: deque[tuple[dict[bytes, Envelope], bytes]] = deque()
         self._versions: dict[int, _Version] = {}
         for version in _VERSIONS:
             flexible = version >= ProduceRequest.flexible_since
             # Lengths of 2 and 4 bytes, or of 1; a topic name's own low byte is the last before the name.
             self._versions[version] = _Version(version, *((20, 4) if flexible else (24, 8)), flexible, {})
 
-    def learn(self, header: RequestHeader, request: ProduceRequest, frame: bytearray) -> None:
+    async def learning(
+        self,
+        story: Coroutine[Any, Any, ProduceResponse | None],
+        header: RequestHeader,
+        request: ProduceRequest,
+        frame: bytearray,
+    ) -> ProduceResponse | None:
+        """Answers a decoded request by `story`, and learns from it if nothing of it was refused."""
+        head = bytes(frame[:_HEAD_BYTES])  # while it waits, its records need not
+        response = await story
+        if response is None or not any(
+            each.error_code for topic in response.responses for each in topic.partition_responses
+        ):
+            self.learn(header, request, head)
+        return response
+
+    def learn(self, header: RequestHeader, request: ProduceRequest, frame: bytes | bytearray) -> None:
         """Remembers a decoded request's envelope, if it is one of those that can be repeated."""
         known = self._versions.get(header.api_version)
         if (
             known is None
-            or self._count >= MAX_ENVELOPES
             or request.transactional_id is not None
             or len(request.topic_data) != 1
             or len(request.topic_data[0].partition_data) != 1
@@ -149,7 +168,10 @@ class RepeatedProduces:
             return
         answer = b"".join(encode_response(_answered(name, index, _NUMBERS.unpack(_NUMBERS_MARK)), version, 0))
         front, _, back = answer[_ENVELOPE_AT:].partition(_NUMBERS_MARK)
-        self._count += 1
+        if len(self._learned) >= MAX_ENVELOPES:
+            of_version, oldest = self._learned.popleft()
+            del of_version[oldest]
+        self._learned.append((known.envelopes, envelope))
         known.envelopes[envelope] = Envelope(
             TopicPartition(name, index),
             request.acks,
@@ -208,7 +230,7 @@ class RepeatedProduces:
         acks = envelope.acks
         try:
             partition, info = broker.replicas.append_as_leader(topic_partition, memoryview(frame)[start:stop], acks)
-        except KafkaError:
+        except (KafkaError, TakesLong):
             return None
         if acks == ACKS_ALL:
             log = partition.log
@@ -296,7 +318,8 @@ class _Replicated(DelayedOperation[TopicPartition]):
             self._broker.router.routes[int(ApiKey.PRODUCE)],
             envelope.request,
         )
-        refusal = response(self._broker, envelope.request, [[appended]], context)
+        topics = [TopicResponse(appended.topic_partition.topic, [answered(self._broker, appended, context)])]
+        refusal = response(self._broker, envelope.request, topics, context)
         assert refusal is not None, "acks=all has an answer"
         return encode_response(refusal, self._version, self._correlation_id)
 

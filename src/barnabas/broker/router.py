@@ -8,7 +8,7 @@ response has no error code of its own at the top, the module also says what a fa
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.context import RequestContext
@@ -90,6 +90,7 @@ class Route(NamedTuple):
     min_version: int
     max_version: int
     decode: Callable[[Bytes, int, int], tuple[Any, int]]
+    decode_in_turns: Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
     handle: Handle
     response_class: Any
     failed: Failed | None
@@ -114,6 +115,7 @@ class Router:
                 min_version,
                 max_version,
                 request.decode,
+                request.decode_in_turns,
                 module.handle,
                 response_class(key),
                 getattr(module, "failed", None),

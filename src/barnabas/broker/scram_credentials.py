@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.unreadable import Skip
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import USERS, desanitize, sanitize
 
@@ -59,9 +61,14 @@ class ScramCredential(NamedTuple):
         """Raises ``ValueError``."""
         fields = dict(part.partition("=")[::2] for part in text.split(","))
         if fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
-            raise ValueError(f"Credentials not valid: {text}")
-        salt, stored, server = (base64.b64decode(fields[each]) for each in ("salt", "stored_key", "server_key"))
-        return cls(salt, stored, server, int(fields["iterations"]))
+            raise ValueError("it has other fields than a credential")
+        salt, stored, server = (
+            base64.b64decode(fields[each], validate=True) for each in ("salt", "stored_key", "server_key")
+        )
+        iterations = int(fields["iterations"])
+        if not 0 < iterations < 1 << 31:
+            raise ValueError(f"it has {iterations} iterations")
+        return cls(salt, stored, server, iterations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +117,11 @@ async def alter(zk: KafkaZkClient, changes: Sequence[Change]) -> dict[str, Kafka
             await _alter_user(zk, user, of_user)
             outcomes[user] = None
         except KafkaError as error:
-            outcomes[user] = error
+            outcomes[user] = error.with_traceback(None)
     return outcomes
 
 
+@telling(ErrorCode.NOT_CONTROLLER)
 async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[Change]) -> None:
     config = await zk.get_entity_configs(USERS, sanitize(user))
     for change in changes:
@@ -131,15 +139,16 @@ async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism
     """Mechanism and iterations of every user that has a credential, by name."""
     names = await zk.get_all_entities_with_config(USERS)
     configs = await zk.get_entities_configs(USERS, names)
-    found = {desanitize(name): _credentials(configs[name]) for name in names}
+    found = {desanitize(name): _credentials(configs[name], name, zk.unreadable.skip) for name in names}
     return {user: found[user] for user in sorted(found) if found[user]}
 
 
+@telling(ErrorCode.REQUEST_TIMED_OUT)
 async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, int]]:
     """Raises RESOURCE_NOT_FOUND for a user without credentials."""
     if not user:
         raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty")
-    found = _credentials(await zk.get_entity_configs(USERS, sanitize(user)))
+    found = _credentials(await zk.get_entity_configs(USERS, sanitize(user)), user, zk.unreadable.skip)
     if not found:
         raise KafkaError(
             ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"
@@ -147,9 +156,15 @@ async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, i
     return found
 
 
-def _credentials(config: dict[str, str]) -> list[tuple[ScramMechanism, int]]:
-    return [
-        (each, ScramCredential.decode(config[each.mechanism_name]).iterations)
-        for each in ScramMechanism
-        if each.mechanism_name in config
-    ]
+def _credentials(config: dict[str, str], user: str, skip: Skip) -> list[tuple[ScramMechanism, int]]:
+    """Those that can be read."""
+    found = []
+    for mechanism in ScramMechanism:
+        if mechanism.mechanism_name in config:
+            try:
+                credential = ScramCredential.decode(config[mechanism.mechanism_name])
+            except ValueError:
+                skip("credential", f"{mechanism.mechanism_name} of user {user}", "it is no SCRAM credential")
+            else:
+                found.append((mechanism, credential.iterations))
+    return found

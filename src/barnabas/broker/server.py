@@ -18,21 +18,26 @@ from barnabas.broker.config_changes import ConfigChanges
 from barnabas.broker.configs import BrokerConfigLayers
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.connections import Connections
+from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.listeners import Listeners, listeners_of
+from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
+from barnabas.broker.protection import require_no_more_than_there_is
+from barnabas.broker.request_memory import request_memory
 from barnabas.broker.router import Router
 from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.topics import Topics
 from barnabas.broker.transactions import Transactions
 from barnabas.client.connection import Connection
 from barnabas.controller.controller import KafkaController
+from barnabas.controller.token_expiry import token_auth_enabled
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.log.log_dirs import LogDirs
-from barnabas.model.cluster import BrokerInfo, Endpoint
-from barnabas.model.config import Config, topic_config
-from barnabas.model.errors import ConfigError, ErrorCode
+from barnabas.model.cluster import BrokerInfo, Endpoint, is_loopback
+from barnabas.model.config import Config, refused_values, topic_config, topic_definitions
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
@@ -41,14 +46,13 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Condition, Listener, Runtime, Tasks
-from barnabas.wire.errors import WireError
-from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.wire import scan
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.client import ConnectionState, StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
 from barnabas.zk.client_config import client_of
 from barnabas.zk.errors import ZooKeeperError
 from barnabas.zk.kafka_zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
-from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode
+from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode, ZNodeError
 
 logger = logging.getLogger(__name__)
 
@@ -73,17 +77,20 @@ class Broker:
         self.cluster_id = ""
         self.features_epoch = 0
         self.listeners: Listeners = listeners_of(config, host_name)
+        require_no_more_than_there_is(config, self.listeners)
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.tasks = Tasks(self._task_failed)
         self.authorizer: Authorizer = AllowAll()
         self.router = Router()
+        self.long_requests = LongRequests()
         self.metadata = MetadataCache()
         self.topics = Topics(self)
         self.config_changes = ConfigChanges(self)
+        alone = len(self.listeners.bound) == 1
         self.connections = Connections(
             runtime.clock,
-            max_connections=config.number("max.connections"),
-            max_idle_ms=config.number("connections.max.idle.ms"),
+            lambda: self.config,
+            protected_listener=None if alone else self.listeners.inter_broker,
         )
         self._sockets: list[Listener] = []
         self._stopping = False
@@ -133,7 +140,8 @@ class Broker:
 
     @property
     def controller(self) -> KafkaController:
-        assert self._controller is not None
+        if self._controller is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This broker has not started yet.")
         return self._controller
 
     @property
@@ -156,7 +164,19 @@ class Broker:
             else {"owner": wait.owner, "waited_ms": wait.waited_ms, "remaining_ms": wait.remaining_ms},
             "zookeeper": None if self._client is None else self._client.status(),
             "admin": self.admin,
+            "records_checked_by": scan.RUNNING,
+            "unreadable": self._unreadable(),
         }
+
+    def _unreadable(self) -> dict[str, int]:
+        """How much of what was stored could not be read and was passed over, by kind."""
+        coordinator = None if self._transactions is None else self._transactions.coordinator
+        counts: dict[str, int] = {}
+        for part in (self._zk, self._log_dirs, self._groups, coordinator):
+            if part is not None:
+                for kind, count in part.unreadable.counts.items():
+                    counts[kind] = counts.get(kind, 0) + count
+        return counts
 
     def _state(self) -> str:
         """In the words of Kafka's ``BrokerState``, with one of our own."""
@@ -179,7 +199,10 @@ class Broker:
     async def _startup(self) -> None:
         config = self.config
         await self._connect_zookeeper()
-        self.cluster_id = await self.zk.get_or_create_cluster_id()
+        try:
+            self.cluster_id = await self.zk.get_or_create_cluster_id()
+        except ZNodeError as error:
+            raise BrokerStartError(f"{error}. Put the cluster's id back; it stands in every meta.properties.") from None
         self._log_dirs = LogDirs(self.runtime, config, tasks=self.tasks)
         await self._identify()
         await self._load_dynamic_config()
@@ -223,6 +246,8 @@ class Broker:
             registration_version=5 if self.metadata_version.is_feature_versioning_supported else 4,
         )
         self._registered_epoch = await self._register(info)
+        if token_auth_enabled(config):
+            await self.zk.create_delegation_token_paths()
         self._controller = KafkaController(
             self.runtime,
             self.broker_id,
@@ -244,11 +269,12 @@ class Broker:
         self.tasks.begin(self.connections.close_idle(), "idle-connections")
         self.connections.serve()
         logger.info(
-            "[broker %d] started in cluster %s, epoch %d, at %s",
+            "[broker %d] started in cluster %s, epoch %d, at %s; records are checked by %s",
             self.broker_id,
             self.cluster_id,
             self.broker_epoch,
             ", ".join(str(each) for each in self.listeners.advertised),
+            scan.RUNNING,
         )
 
     def _alter_partition_sender(self, channel: ControllerChannel) -> AlterPartitionSender:
@@ -290,7 +316,15 @@ class Broker:
 
     async def _load_logs(self) -> None:
         topics = await self.zk.get_all_entities_with_config(TOPICS)
-        await self.log_dirs.load(await self.zk.get_entities_configs(TOPICS, topics))
+        configs = await self.zk.get_entities_configs(TOPICS, topics)
+        await self.log_dirs.load({topic: self._stored_config(topic, values) for topic, values in configs.items()})
+
+    def _stored_config(self, topic: str, values: Mapping[str, str]) -> Config:
+        """A topic's configuration as ZooKeeper has it; a value that cannot be used counts as not set."""
+        refused = refused_values(topic_definitions(), values)
+        for error in refused.values():
+            self.zk.unreadable.skip("configuration", f"topic {topic}", error)
+        return topic_config(self.config, {name: text for name, text in values.items() if name not in refused})
 
     async def _partition_counts(self, *topics: str) -> list[int]:
         """How many partitions the topics have. Logs that took long to recover may have cost the session: nothing hangs
@@ -316,11 +350,11 @@ class Broker:
                 await self.pause(ZOOKEEPER_RETRY_MS)
             else:
                 for topic, values in configs.items():
-                    self.log_dirs.update_topic_config(topic, topic_config(self.config, values))
+                    self.log_dirs.update_topic_config(topic, self._stored_config(topic, values))
                 return
 
     async def _listen(self) -> None:
-        limits = ConnectionLimits(self.config.number("socket.request.max.bytes"))
+        limits = ConnectionLimits(self.config.number("socket.request.max.bytes"), request_memory(self.config))
         ports: dict[str, int] = {}
         for endpoint in self.listeners.bound:
             name = endpoint.listener
@@ -338,6 +372,14 @@ class Broker:
             self._sockets.append(socket)
             ports[name] = socket.port
         self.listeners = self.listeners.advertise_bound(ports)
+        for endpoint in self.listeners.bound:
+            if not is_loopback(endpoint.host):
+                logger.warning(
+                    "[broker %d] %s can be reached over the network, and nothing protects it: whoever does may read, "
+                    "write and delete everything",
+                    self.broker_id,
+                    endpoint,
+                )
 
     async def _follow_features(self) -> None:
         """Keeps the epoch of ``/feature``, which ApiVersions tells."""
@@ -360,7 +402,8 @@ class Broker:
                 known = await self.zk.get_features()
                 self.features_epoch = -1 if known is None else known[1]
                 if known is None and await self.zk.path_exists(FeatureZNode.path):
-                    stale = True
+                    stale = True  # made a moment ago, or unreadable
+                    await self.pause(ZOOKEEPER_RETRY_MS)
             except ZooKeeperError as error:
                 logger.debug("[broker %d] features are not read: %s", self.broker_id, error)
                 await self.pause(ZOOKEEPER_RETRY_MS)
@@ -456,7 +499,7 @@ class Broker:
 
     def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own values changed. Turning unclean election on is also the controller's business."""
-        self.log_dirs.update_topic_config(topic, topic_config(self.config, values))
+        self.log_dirs.update_topic_config(topic, self._stored_config(topic, values))
         if self.controller.is_active and values.get("unclean.leader.election.enable", "").lower() == "true":
             self.controller.enable_topic_unclean_leader_election(topic)
 
@@ -501,7 +544,7 @@ class Broker:
             return
         self._stopping = True
         if self._controller is not None and self.config.flag("controlled.shutdown.enable"):
-            await self._controlled_shutdown()
+            await hand_over_leadership(self)
         await self._stop(clean=True)
         logger.info("[broker %d] stopped", self.broker_id)
 
@@ -509,51 +552,6 @@ class Broker:
         """Stops without asking anybody, after a failure; what is on disk stays as it is."""
         self._stopping = True
         await self._stop(clean=False)
-
-    async def _controlled_shutdown(self) -> None:
-        """Asks the controller to move leaders away, a few times; a broker that cannot be freed stops all the same."""
-        retries = self.config.number("controlled.shutdown.max.retries")
-        for attempt in range(1, retries + 1):
-            if self._client is None or self._client.state is not ConnectionState.CONNECTED:
-                # Who the controller is could only be asked of ZooKeeper, and that would wait until it comes back.
-                logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", self.broker_id)
-                return
-            try:
-                if await self._ask_to_shut_down():
-                    return
-            except (OSError, WireError, ZooKeeperError) as error:
-                logger.warning("[broker %d] controlled shutdown, attempt %d: %s", self.broker_id, attempt, error)
-            if attempt < retries:
-                await self.pause(self.config.number("controlled.shutdown.retry.backoff.ms"))
-        logger.warning("[broker %d] proceeding to an unclean hand-over: controlled shutdown failed", self.broker_id)
-
-    async def _ask_to_shut_down(self) -> bool:
-        controller_id = await self.zk.get_controller_id()
-        controller = None if controller_id is None else await self.zk.get_broker(controller_id)
-        endpoint = None if controller is None else controller.endpoint(self.listeners.inter_broker)
-        if endpoint is None:
-            logger.warning("[broker %d] controlled shutdown: there is no controller now", self.broker_id)
-            return False
-        connection = self.connect_to(endpoint, str(self.broker_id))
-        try:
-            await connection.connect()
-            response = await connection.send(
-                ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch),
-                self.metadata_version.controlled_shutdown_version,
-                self.config.number("controller.socket.timeout.ms"),
-            )
-        finally:
-            connection.abort()
-        remaining = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
-        if response.error_code or remaining:
-            logger.warning(
-                "[broker %d] controlled shutdown: %s, still leading %s",
-                self.broker_id,
-                ErrorCode(response.error_code).name,
-                ", ".join(remaining) or "nothing",
-            )
-            return False
-        return True
 
     async def _stop(self, *, clean: bool) -> None:
         for socket in self._sockets:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.configs import validate_topic_values
+from barnabas.broker.passing import telling
 from barnabas.broker.placement import assign_added_partitions, assign_replicas
 from barnabas.broker.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -21,7 +22,7 @@ from barnabas.broker.topic_names import (
     colliding_topics,
     validate_topic_name,
 )
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.runtime import Condition
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
@@ -76,19 +77,24 @@ class Topics:
         self.changed = Condition()
 
     async def create(
-        self, topics: list[CreateTopicsRequest.CreatableTopic], *, validate_only: bool
+        self,
+        topics: list[CreateTopicsRequest.CreatableTopic],
+        *,
+        validate_only: bool,
+        turn: Callable[[], Awaitable[None]],
     ) -> list[CreatedTopic | KafkaError]:
-        """Each topic's outcome, in the order asked for."""
+        """Each topic's outcome, in the order asked for. `turn` is awaited behind each, so that others go on."""
         outcomes: list[CreatedTopic | KafkaError] = []
         for topic in topics:
             try:
                 outcomes.append(await self._create(topic, validate_only=validate_only))
             except KafkaError as error:
                 logger.info("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
-                outcomes.append(error)
+                outcomes.append(error.with_traceback(None))
             except (ControllerMoved, ZooKeeperError) as error:
                 logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
                 outcomes.append(KafkaError(ErrorCode.NOT_CONTROLLER, str(error)))
+            await turn()
         return outcomes
 
     async def _create(self, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> CreatedTopic:
@@ -128,7 +134,10 @@ class Topics:
     ) -> CreatedTopic:
         validate_topic_name(name)
         validate_assignment(assignment)
-        validate_topic_values(self._broker.config, configs)
+        try:
+            validate_topic_values(self._broker.config, configs)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, error.in_kafkas_words) from None
         zk = self._broker.zk
         existing = await zk.get_all_topics_in_cluster()
         if name in existing:
@@ -203,6 +212,7 @@ class Topics:
             self._creating.pop(name, None)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
+    @telling(ErrorCode.NOT_CONTROLLER)
     async def delete(self, name: str) -> None:
         """Marks the topic; a second mark is no error, so that several may wait for one deletion."""
         try:
@@ -210,6 +220,7 @@ class Topics:
         except NodeExists:
             return
 
+    @telling(ErrorCode.NOT_CONTROLLER)
     async def add_partitions(
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
     ) -> None:
@@ -260,6 +271,7 @@ class Topics:
         }
         return {**existing, **added_partitions}
 
+    @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def configs(self, name: str) -> dict[str, str]:
         return await self._broker.zk.get_entity_configs(TOPICS, name)
 

@@ -90,7 +90,9 @@ class Transactions:
         try:
             if await self._broker.zk.is_topic_marked_for_deletion(topic):
                 return False
-            return topic_partition in await self._broker.zk.get_full_replica_assignment_for_topics([topic])
+            known = await self._broker.zk.get_full_replica_assignment_for_topics([topic])
+            # A topic that is there and has no partitions is one that cannot be read.
+            return topic_partition in known if known else await self._broker.zk.topic_exists(topic)
         except ZooKeeperError as error:
             logger.info(
                 "[broker %d] whether %s exists is not known: %s", self._broker.broker_id, topic_partition, error

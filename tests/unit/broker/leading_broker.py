@@ -11,6 +11,7 @@ from replicas_alone import replicas_alone
 
 from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.router import Router
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config, broker_config
@@ -48,10 +49,10 @@ class Transport(asyncio.Transport):
 
 
 class Connections:
-    def opened(self, connection: BrokerConnection) -> None:
+    def opened(self, connection: BrokerConnection, transport: object = None) -> None:
         pass
 
-    closed = opened
+    closed = complain = opened
 
 
 class Broker:
@@ -69,6 +70,7 @@ class Broker:
         self._assigned, self._partitions = list(replicas), partitions
         self.lead(0)
         self.router = Router()
+        self.long_requests = LongRequests()
         self.connect()
 
     def lead(self, epoch: int) -> None:

@@ -9,7 +9,7 @@ from barnabas.broker.configs import (
     validate_topic_values,
 )
 from barnabas.model.config import broker_config, topic_definitions
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 
 
 def entry(entries, name):
@@ -50,13 +50,26 @@ def test_passwords_are_not_told():
     assert all(each.value is None for each in described.synonyms)
 
 
-@pytest.mark.parametrize(
-    "values", [{"no.such": "1"}, {"retention.ms": "x"}, {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}]
-)
+@pytest.mark.parametrize("values", [{"no.such": "1"}, {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}])
 def test_values_that_topics_do_not_take_are_refused(values):
     with pytest.raises(KafkaError) as refused:
         validate_topic_values(broker_config({}), values)
     assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("retention.ms", "x", "Not a number of type LONG"),
+        ("segment.bytes", "1", "Value must be at least 14"),
+        ("preallocate", "maybe", "Expected value to be either true or false"),
+        ("compression.type", "zip", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_in_kafkas_words(name, text, said):
+    with pytest.raises(ConfigError) as refused:
+        validate_topic_values(broker_config({}), {name: text})
+    assert refused.value.in_kafkas_words == f"Invalid value {text} for configuration {name}: {said}"
 
 
 def test_read_only_keys_cannot_be_changed_at_run_time():

@@ -9,12 +9,16 @@ from barnabas.broker import connection as connections
 from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
 from barnabas.broker.context import Disconnect
+from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.repeated_produce import RepeatedProduces
+from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
 from barnabas.broker.router import Route
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.config import broker_config
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 
@@ -57,11 +61,18 @@ class Transport(asyncio.Transport):
 
 
 class Open:
-    def opened(self, connection):
+    def opened(self, connection, transport):
+        pass
+
+    def complain(self, connection, reason):
         pass
 
     def closed(self, connection):
         pass
+
+
+def route(name, request, handle, response):
+    return Route(name, 0, 4, request.decode, request.decode_in_turns, handle, response, None)
 
 
 class Table:
@@ -71,8 +82,8 @@ class Table:
         self.repeated_fetches = RepeatedFetches()
         self.repeated_produces = RepeatedProduces()
         self.routes = {
-            12: Route("Heartbeat", 0, 4, HeartbeatRequest.decode, handle, HeartbeatResponse, None),
-            18: Route("ApiVersions", 0, 4, ApiVersionsRequest.decode, handle, ApiVersionsResponse, None),
+            12: route("Heartbeat", HeartbeatRequest, handle, HeartbeatResponse),
+            18: route("ApiVersions", ApiVersionsRequest, handle, ApiVersionsResponse),
         }
 
     def unsupported_version(self):
@@ -82,10 +93,12 @@ class Table:
 class Node:
     broker_id = 7
     connections = Open()
+    long_requests = LongRequests()
 
 
-def begin(handle, *, max_request_bytes=1000):
-    connection = BrokerConnection(Node(), Table(handle), "PLAINTEXT", AllowAll(), ConnectionLimits(max_request_bytes))
+def begin(handle, *, max_request_bytes=1000, memory=None):
+    limits = ConnectionLimits(max_request_bytes, memory)
+    connection = BrokerConnection(Node(), Table(handle), "PLAINTEXT", AllowAll(), limits)
     transport = Transport()
     connection.connection_made(transport)
     return connection, transport
@@ -523,3 +536,171 @@ def test_what_came_before_bytes_that_cannot_be_understood_is_answered_although_i
         assert transport.closed
 
     asyncio.run(main())
+
+
+def announce(connection, size, arrived=0):
+    feed(connection, struct.pack(">i", size) + bytes(arrived))
+
+
+def test_a_length_alone_costs_an_ordinary_request_and_all_of_them_a_bounded_sum():
+    memory = RequestMemory()
+    several = [begin(echo, max_request_bytes=100 << 20, memory=memory)[0] for _ in range(200)]
+    for connection in several:
+        announce(connection, 100 << 20)
+        assert len(connection.get_buffer(-1)) <= ORDINARY_BYTES
+    assert memory.ahead <= AHEAD_BYTES_MAX + 200 * 4096
+    for connection in several:
+        connection.connection_lost(None)
+    assert (memory.ahead, memory.held) == (0, 0)
+
+
+def test_the_buffer_of_an_ordinary_request_is_made_once_and_that_of_a_larger_one_grows_with_what_arrives():
+    connection, transport = begin(echo, max_request_bytes=100 << 20)
+    announce(connection, ORDINARY_BYTES, 100)
+    assert len(connection.get_buffer(-1)) == ORDINARY_BYTES - 100
+    connection, transport = begin(echo, max_request_bytes=100 << 20)
+    announce(connection, 100 << 20)
+    arrived = 0
+    while arrived < 20 << 20:
+        length = len(connection.get_buffer(-1))
+        assert arrived + length <= max(2 * arrived, ORDINARY_BYTES)
+        feed(connection, bytes(length))
+        arrived += length
+    assert not transport.closed
+
+
+def test_a_request_that_grew_arrives_whole_however_it_was_cut(monkeypatch):
+    seen = []
+    monkeypatch.setattr(BrokerConnection, "_run", lambda self, frame: seen.append(frame))
+    connection, _ = begin(echo, max_request_bytes=10**7)
+    data = bytes(range(256)) * 20_000
+    feed(connection, struct.pack(">i", len(data)) + data + struct.pack(">i", 3) + b"abc", 33_333)
+    assert seen == [data, b"abc"]
+    assert (connection._memory.ahead, connection._memory.held) == (0, 0)
+
+
+def test_beyond_queued_max_request_bytes_a_connection_is_read_from_again_when_there_is_room():
+    memory = RequestMemory(1000)
+    (first, first_transport), (second, second_transport), (third, third_transport) = (
+        begin(echo, max_request_bytes=100_000, memory=memory) for _ in range(3)
+    )
+    announce(first, 50_000)
+    assert first_transport.reading, "a request begins while anything is free"
+    announce(second, 50_000)
+    announce(third, 50_000)
+    assert (second_transport.reading, third_transport.reading) == (False, False)
+    third.connection_lost(None)
+    first.connection_lost(None)
+    assert second_transport.reading
+    second.connection_lost(None)
+    assert (memory.ahead, memory.held) == (0, 0)
+
+
+def test_requests_that_wait_for_their_turn_count_until_they_begin():
+    memory = RequestMemory(1000)
+    held = asyncio.new_event_loop().create_future()
+
+    async def wait(broker, request, context):
+        await held
+        return HeartbeatResponse()
+
+    connection, _ = begin(wait, memory=memory)
+    feed(connection, heartbeat(1) + heartbeat(2) + heartbeat(3))
+    assert memory.held == 2 * (len(heartbeat(2)) - 4)
+    connection.connection_lost(None)
+    assert memory.held == 0
+
+
+def test_a_bound_for_all_requests_that_is_below_that_of_one_is_refused():
+    with pytest.raises(ConfigError, match=r"queued\.max"):
+        request_memory(broker_config({"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1001"}))
+
+
+def test_what_a_connection_may_announce_depends_on_what_it_is():
+    connection, transport = begin(echo, max_request_bytes=10**6)
+    connection.max_request_bytes = 1000
+    announce(connection, 1001)
+    assert transport.closed
+
+
+def long_request(elements, size=None):
+    """DescribeGroups of so many groups."""
+    request = DescribeGroupsRequest(groups=["g" * (size or 1)] * elements)
+    return b"".join(encode_request(request, 0, 1, "test"))
+
+
+async def describe(broker, request, context):
+    for _ in request.groups:
+        if context.due():
+            await context.turn()
+    return DescribeGroupsResponse(
+        groups=[DescribeGroupsResponse.DescribedGroup(group_id=each) for each in request.groups]
+    )
+
+
+def begin_describing(memory=None):
+    connection, transport = begin(echo, max_request_bytes=10**7, memory=memory)
+    connection._routes[15] = route("DescribeGroups", DescribeGroupsRequest, describe, DescribeGroupsResponse)
+    return connection, transport
+
+
+def turns_until(done):
+    """Turns of the loop until `done`, each with a heartbeat of somebody else's that is answered at once."""
+    other, other_transport = begin(echo)
+
+    async def play():
+        turns = 0
+        while not done():
+            feed(other, heartbeat(turns))
+            assert len(other_transport.frames()) == turns + 1
+            turns += 1
+            assert turns < 10_000
+            await asyncio.sleep(0)
+        return turns
+
+    return play()
+
+
+def test_a_long_request_is_read_answered_and_written_while_others_are_served():
+    async def play():
+        memory = RequestMemory()
+        connection, transport = begin_describing(memory)
+        feed(connection, long_request(20_000))
+        assert not transport.written
+        assert memory.held > 60_000
+        turns = await turns_until(lambda: transport.written)
+        assert memory.held == 0
+        assert len(decode_response(DescribeGroupsResponse, 0, transport.frames()[0])[1].groups) == 20_000
+        return turns
+
+    assert asyncio.run(play()) > 2 * 20_000 // 256 + 20_000 // 128
+
+
+def test_a_request_with_more_elements_than_its_size_allows_closes_the_connection_before_they_are_decoded():
+    async def play():
+        connection, transport = begin_describing()
+        feed(connection, long_request(ELEMENTS * 2))
+        await turns_until(lambda: transport.closed)
+        assert not transport.written
+
+    asyncio.run(play())
+
+
+def test_a_connection_that_goes_while_its_long_request_is_read_leaves_nothing_behind():
+    async def play():
+        memory = RequestMemory()
+        stories = []
+        for _ in range(2 * HUGE_AT_A_TIME):
+            connection, _ = begin_describing(memory)
+            feed(connection, long_request(HUGE * 2))
+            stories.append(connection)
+        for _ in range(HUGE // 128):
+            await asyncio.sleep(0)
+        for connection in stories:
+            connection.connection_lost(None)
+        assert memory.held == 0
+        connection, transport = begin_describing(memory)
+        feed(connection, long_request(HUGE * 2))
+        await turns_until(lambda: transport.written)
+
+    asyncio.run(play())

@@ -18,6 +18,7 @@ from barnabas.replica.fetch_session import Session
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.records import Record, build_batch
+from barnabas.wire.records import batches as record_batches
 
 FOLLOWER = 2
 VERSIONS = range(12, 18)
@@ -227,7 +228,7 @@ def test_what_is_repeated_is_answered_as_the_first_time(tmp_path: Path, version:
 
 
 @pytest.mark.parametrize("version", [13, 17])
-def test_the_second_request_of_a_kind_needs_no_handler_and_no_turn_of_the_loop(tmp_path: Path, version: int) -> None:
+def test_the_second_request_of_a_kind_needs_no_handler(tmp_path: Path, version: int) -> None:
     async def main() -> None:
         broker, session = fetched_once(tmp_path, version)
         partition = broker.replicas.partition(PARTITION)
@@ -247,10 +248,35 @@ def test_the_second_request_of_a_kind_needs_no_handler_and_no_turn_of_the_loop(t
             assert not broker.transport.written
             assert partition.local_log().high_watermark == offset
             append(broker, 0, batch(b"c"))
+            await settle()
             response = decode_response(FetchResponse, version, bytes(broker.transport.written[4:]))[1]
             data = response.responses[0].partitions[0]
             assert int.from_bytes(data.records[:8], "big") == offset
             assert data.high_watermark == offset
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", [12, 17])
+def test_what_is_appended_in_one_turn_of_the_loop_leaves_in_one_answer(tmp_path: Path, version: int) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2), partitions=range(4))
+        asked = [FetchRequest.FetchPartition(index, 0, 0, -1, 0, 1 << 20) for index in range(4)]
+        broker.feed(fetch(version, 0, 0, asked))
+        for index in (2, 0, 2, 3):
+            append(broker, index, batch(b"%d" % index))
+        assert not broker.transport.written
+        await settle()
+        size = int.from_bytes(broker.transport.written[:4], "big")
+        assert len(broker.transport.written) == 4 + size, "one answer"
+        response = decode_response(FetchResponse, version, bytes(broker.transport.written[4:]))[1]
+        batches = {
+            each.partition_index: [header.base_offset for header, _, _ in record_batches(bytes(each.records))]
+            for topic in response.responses
+            for each in topic.partitions
+            if each.records
+        }
+        assert batches == {0: [0], 2: [0, 1], 3: [0]}
 
     asyncio.run(main())
 

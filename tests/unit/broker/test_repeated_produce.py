@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 from leading_broker import PARTITION, TOPIC, Broker
+from verdicts import batches as cases
 
+from barnabas.broker import repeated_produce
+from barnabas.log.validation import AT_ONCE_BYTES
 from barnabas.runtime.real import real_runtime
+from barnabas.wire.compression import Codec
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.records import Record, build_batch
@@ -62,6 +66,12 @@ def odd_frames(version: int, acks: int) -> list[bytes]:
     ]
 
 
+def base_offsets(answers: bytearray, size: int) -> list[int]:
+    """Of answers of version 9 that have `size` bytes each."""
+    at = size - 1 - 4 - 1 - 1 - 1 - 1 - 8 - 8 - 8
+    return [struct.unpack_from(">q", answers, start + at)[0] for start in range(0, len(answers), size)]
+
+
 @pytest.mark.parametrize("version", range(3, 12))
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_what_is_repeated_is_answered_as_the_first_time(tmp_path: Path, version: int, acks: int) -> None:
@@ -102,6 +112,46 @@ def test_the_second_request_of_a_kind_needs_no_handler(tmp_path: Path, version: 
     asyncio.run(main())
 
 
+def known(broker: Broker) -> int:
+    return sum(len(each.envelopes) for each in broker.router.repeated_produces._versions.values())
+
+
+def test_what_was_refused_is_not_remembered(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        for refused in (
+            frame(11, batch(), index=7),
+            frame(11, batch()[:-1]),
+            frame(11, batch(), client_id="x" * 127)[:-1],
+        ):
+            broker.feed(refused)
+            if broker.transport.closed:
+                broker.connect()
+        assert known(broker) == 0
+        broker.feed(frame(11, batch()))
+        assert known(broker) == 1
+
+    asyncio.run(main())
+
+
+def test_what_was_learned_first_makes_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_produce, "MAX_ENVELOPES", 3)
+
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        for name in ("a", "b", "c", "d"):
+            broker.feed(frame(11, batch(), client_id=name))
+            broker.feed(frame(9, batch(), client_id=name))
+            assert known(broker) <= 3
+        broker.connection._routes = {}
+        broker.feed(frame(9, batch(), client_id="d"))
+        assert not broker.transport.closed, "it is known"
+        broker.feed(frame(11, batch(), client_id="a"))
+        assert broker.transport.closed, "it is not known any more"
+
+    asyncio.run(main())
+
+
 def test_what_waits_for_followers_is_answered_in_order_when_they_have_it(tmp_path: Path) -> None:
     async def main() -> None:
         broker = Broker(tmp_path, replicas=(1, 2))
@@ -117,11 +167,7 @@ def test_what_waits_for_followers_is_answered_in_order_when_they_have_it(tmp_pat
             await asyncio.sleep(0)
         size = 4 + struct.unpack_from(">i", broker.transport.written)[0]
         assert len(broker.transport.written) == 3 * size
-        base_offset_at = size - 1 - 4 - 1 - 1 - 1 - 1 - 8 - 8 - 8
-        offsets = [
-            struct.unpack_from(">q", broker.transport.written, number * size + base_offset_at)[0] for number in range(3)
-        ]
-        assert offsets == [0, 1, 2]
+        assert base_offsets(broker.transport.written, size) == [0, 1, 2]
 
     asyncio.run(main())
 
@@ -144,5 +190,41 @@ def test_answers_keep_their_order_where_nobody_waits(tmp_path: Path) -> None:
             answered.append(written[4:8])
             written = written[4 + struct.unpack_from(">i", written)[0] :]
         assert answered == [each[8:12] for each in asked]
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_takes_long_to_check_keeps_its_place_and_others_do_not_wait_for_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        broker.feed(frame(9, batch()))
+        size = len(broker.transport.written)
+        long = cases.batch(cases.record(value=bytes(3 * AT_ONCE_BYTES)), 1, Codec.ZSTD)
+        busy, served = broker.connection, broker.transport
+        broker.feed(b"".join((frame(9, batch()), frame(9, long), frame(9, batch()))))
+        assert base_offsets(served.written, size) == [0, 1]
+        broker.connect()
+        broker.feed(frame(9, batch()))
+        assert base_offsets(broker.transport.written, size) == [2]
+        while busy.busy:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert base_offsets(served.written, size) == [0, 1, 3, 4]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_does_not_exist_is_refused_in_a_known_envelope_as_well(tmp_path: Path, codec: int) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        broker.feed(frame(9, batch()))
+        odd = cases.batch(cases.record(), codec=codec, packed=cases.record())
+        broker.feed(frame(9, odd))
+        while broker.connection.busy:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert not broker.transport.closed
+        partition = broker.replicas.partition(PARTITION)
+        assert partition is not None
+        assert partition.local_log().log_end_offset == 1
 
     asyncio.run(main())

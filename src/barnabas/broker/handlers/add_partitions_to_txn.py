@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics, require_cluster
+from barnabas.broker.authorize import authorized, authorized_topics, require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import INTERNAL_TOPICS
 from barnabas.broker.transactions import partitions_of, topic_results, transaction_result
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -42,6 +43,8 @@ async def handle(
         elif not errors:
             errors = await _add(broker, each.transactional_id, each.producer_id, each.producer_epoch, partitions)
         results.append(transaction_result(each.transactional_id, errors))
+        if context.due(1 + len(partitions)):
+            await context.turn()
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker import client_quotas
-from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
@@ -29,8 +30,10 @@ async def handle(
                 validate_only=request.validate_only,
             )
         except KafkaError as error:
-            outcome = error
+            outcome = error.with_traceback(None)
         entries.append(_answered(entry, outcome))
+        if context.due():
+            await context.turn()
     return AlterClientQuotasResponse(entries=entries)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.placement import check_partition_count
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -18,13 +21,14 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     if not broker.controller.is_active:
         return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
-    names = [topic.name for topic in request.topics]
+    named = Counter(topic.name for topic in request.topics)
+    check_partition_count(max(topic.count, 0) for topic in request.topics)
     results: dict[str, Result] = {}
     created = []
     for topic in request.topics:
         result = results.setdefault(topic.name, Result(name=topic.name))
         try:
-            if names.count(topic.name) > 1:
+            if named[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             if not authorized(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
@@ -34,6 +38,8 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
             result.error_message = error.message
         else:
             created.append((topic.name, topic.count))
+        if context.due():
+            await context.turn()
     if not request.validate_only:
         for name in await broker.topics.until_created(created, request.timeout_ms):
             results[name].error_code = ErrorCode.REQUEST_TIMED_OUT

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.placement import check_partition_count
 from barnabas.broker.topic_names import CLUSTER_METADATA_TOPIC
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -18,22 +21,25 @@ Result = CreateTopicsResponse.CreatableTopicResult
 
 async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     if not broker.controller.is_active:
-        return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
-    names = [topic.name for topic in request.topics]
-    results = {name: Result(name=name) for name in names}
+        return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER, ""), context)
+    named = Counter(topic.name for topic in request.topics)
+    results = {name: Result(name=name, error_message=None) for name in named}
     may_create_all = authorized_cluster(context, Operation.CREATE)
     creatable = []
     for topic in request.topics:
         result = results[topic.name]
         if topic.name == CLUSTER_METADATA_TOPIC:
             _refuse(result, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
-        elif names.count(topic.name) > 1:
+        elif named[topic.name] > 1:
             _refuse(result, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
         elif not (may_create_all or authorized(context, Operation.CREATE, ResourceType.TOPIC, topic.name)):
             _refuse(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         else:
             creatable.append(topic)
-    made = await broker.topics.create(creatable, validate_only=request.validate_only)
+        if context.due():
+            await context.turn()
+    check_partition_count(max(topic.num_partitions, len(topic.assignments), 1) for topic in creatable)
+    made = await broker.topics.create(creatable, validate_only=request.validate_only, turn=context.turn)
     created = []
     for topic, outcome in zip(creatable, made, strict=True):
         result = results[topic.name]
@@ -60,7 +66,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
             created.append((topic.name, len(outcome.assignment)))
     late = await broker.topics.until_created(created, request.timeout_ms)
     for name in late:
-        results[name] = Result(name=name, error_code=ErrorCode.REQUEST_TIMED_OUT)
+        results[name] = Result(name=name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
     return CreateTopicsResponse(topics=list(results.values()))
 
 

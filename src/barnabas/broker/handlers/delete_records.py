@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, authorized_topics
+from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -23,6 +24,8 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
         for each in topic.partitions:
+            if context.due():
+                await context.turn()
             if topic.name in allowed:
                 offsets[TopicPartition(topic.name, each.partition_index)] = each.offset
             else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -44,12 +45,13 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             deletable[name] = result
+        if context.due():
+            await context.turn()
     for name, result in deletable.items():
         try:
             await broker.topics.delete(name)
         except KafkaError as error:
             result.error_code = error.code
-            result.error_message = error.message
     waiting = [name for name, result in deletable.items() if not result.error_code]
     for name in await broker.topics.until_deleted(waiting, request.timeout_ms):
         deletable[name].error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -59,8 +61,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
 def failed(request: DeleteTopicsRequest, error: KafkaError, context: RequestContext) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
         responses=[
-            Result(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
-            for name, topic_id in _asked(request, context)
+            Result(name=name, topic_id=topic_id, error_code=error.code) for name, topic_id in _asked(request, context)
         ]
     )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker import client_quotas
-from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
@@ -23,7 +24,7 @@ async def handle(
     )
     found = await client_quotas.describe(broker.zk, components, strict=request.strict)
     return DescribeClientQuotasResponse(
-        error_message=None,
+        error_message="",
         entries=[
             DescribeClientQuotasResponse.EntryData(
                 [DescribeClientQuotasResponse.EntityData(kind, name) for kind, name in entity.items()],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import CLUSTER_NAME, Operation, ResourceType, authorized_cluster, operations_bits
+from barnabas.broker.authorize import authorized_cluster, operations_bits
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.metadata import reachable_brokers
+from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
@@ -14,15 +15,16 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 _BROKERS: Final = 1
+_CONTROLLERS: Final = 2
 
 
 async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type != _BROKERS:
+        if request.endpoint_type != _CONTROLLERS:
+            raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            if request.endpoint_type not in (_BROKERS, 2)
-            else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "The request was sent to an endpoint of the wrong type: this is a broker.",
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         )
     image = broker.metadata.image
     response = DescribeClusterResponse(

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.configs import ConfigResourceType, Entry
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import validate_topic_name
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
+DESCRIBED_MAX: Final = 1_000_000
+"""Values in one answer: as many as 28,000 topics have."""
+
 Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
 async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     results = []
+    described = 0
+    answers: dict[tuple[int, str, frozenset[str]], list[DescribeConfigsResponse.DescribeConfigsResourceResult]] = {}
     for resource in request.resources:
+        if context.due():
+            await context.turn()
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         results.append(result)
-        try:
-            entries = await _entries(broker, resource, context)
-        except KafkaError as error:
-            result.error_code = error.code
-            result.error_message = error.message or ""
-            continue
-        wanted = resource.configuration_keys
-        result.configs = [
-            _described(entry, request, context.header.api_version)
-            for entry in entries
-            if not wanted or entry.definition.name in wanted
-        ]
+        wanted = frozenset(resource.configuration_keys or ())
+        key = (resource.resource_type, resource.resource_name, wanted)
+        if key not in answers:
+            try:
+                entries = await _entries(broker, resource, context)
+            except KafkaError as error:
+                result.error_code = error.code
+                result.error_message = error.message or ""
+                continue
+            answers[key] = [
+                _described(entry, request, context.header.api_version)
+                for entry in entries
+                if not wanted or entry.definition.name in wanted
+            ]
+            if context.due(len(entries)):
+                await context.turn()
+        result.configs = answers[key]  # as often as it was named
+        described += len(result.configs)
+        if described > DESCRIBED_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {DESCRIBED_MAX} values are asked for at once.")
     return DescribeConfigsResponse(results=results)
 
 

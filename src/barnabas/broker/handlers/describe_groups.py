@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, operations_bits
+from barnabas.broker.authorize import authorized, operations_bits
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_described(broker, request, each, context) for each in request.groups])
+    described: dict[str, DescribeGroupsResponse.DescribedGroup] = {}
+    for group_id in request.groups:
+        if group_id not in described:
+            described[group_id] = _described(broker, request, group_id, context)
+        if context.due():
+            await context.turn()
+    # As often as it was named.
+    return DescribeGroupsResponse(groups=[described[group_id] for group_id in request.groups])
 
 
 def failed(request: DescribeGroupsRequest, error: KafkaError, context: RequestContext) -> DescribeGroupsResponse:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, authorized_topics
+from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import validate_topic_name
+from barnabas.model.acl import Operation
+from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -23,10 +25,18 @@ async def handle(
 ) -> DescribeProducersResponse:
     allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
     topics = []
+    described: dict[TopicPartition, PartitionResponse] = {}
     for topic in request.topics:
-        responses = []
+        responses: list[PartitionResponse] = []
+        topics.append(TopicResponse(topic.name, responses))
         for index in topic.partition_indexes:
-            response = PartitionResponse(index)
+            if context.due():
+                await context.turn()
+            key = TopicPartition(topic.name, index)
+            if key in described:  # as often as it was named
+                responses.append(described[key])
+                continue
+            response = described[key] = PartitionResponse(index)
             responses.append(response)
             try:
                 validate_topic_name(topic.name)
@@ -34,7 +44,7 @@ async def handle(
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if topic.name not in broker.metadata.image.topics:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                log = broker.replicas.partition_or_raise(TopicPartition(topic.name, index)).local_log()
+                log = broker.replicas.partition_or_raise(key).local_log()
                 response.active_producers = [
                     DescribeProducersResponse.ProducerState(
                         producer_id=each.producer_id,
@@ -48,8 +58,9 @@ async def handle(
                 ]
             except KafkaError as error:
                 response.error_code = error.code
-                response.error_message = error.message
-        topics.append(TopicResponse(topic.name, responses))
+                # Apache's broker says of a partition that is elsewhere nothing but its error code.
+                is_here = error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER
+                response.error_message = (error.message or text_of(error.code)) if is_here else None
     return DescribeProducersResponse(topics=topics)
 
 

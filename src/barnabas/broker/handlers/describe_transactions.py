@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
@@ -18,9 +19,14 @@ TransactionState = DescribeTransactionsResponse.TransactionState
 async def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[_describe(broker, each, context) for each in request.transactional_ids]
-    )
+    described: dict[str, DescribeTransactionsResponse.TransactionState] = {}
+    for transactional_id in request.transactional_ids:
+        if transactional_id not in described:
+            described[transactional_id] = _describe(broker, transactional_id, context)
+        if context.due():
+            await context.turn()
+    # As often as it was named.
+    return DescribeTransactionsResponse(transaction_states=[described[each] for each in request.transactional_ids])
 
 
 def failed(

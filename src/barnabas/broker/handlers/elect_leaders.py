@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
@@ -46,7 +47,9 @@ def _refused(asked: Mapping[str, Sequence[int]], error: KafkaError, top_level: E
                 topic=topic,
                 partition_result=[
                     ElectLeadersResponse.PartitionResult(
-                        partition_id=partition, error_code=error.code, error_message=error.message
+                        partition_id=partition,
+                        error_code=error.code,
+                        error_message=error.message,
                     )
                     for partition in partitions
                 ],

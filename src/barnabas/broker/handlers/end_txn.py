@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 

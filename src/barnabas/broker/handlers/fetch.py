@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
 from barnabas.replica.fetch_session import FetchContext, refused
 from barnabas.replica.partition import FetchIsolation
-from barnabas.wire.compression import Codec
+from barnabas.wire.compression import Codec, TooLargeError
 from barnabas.wire.errors import WireError
-from barnabas.wire.message_sets import down_converted
+from barnabas.wire.message_sets import down_converting
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.records import batches
 
@@ -54,9 +55,11 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     if session.error:
         return session.response(())
     erroneous: Answers = []
-    interesting = []
+    interesting: list[tuple[TopicIdPartition, FetchRequest.FetchPartition]] = []
     follower_allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
     for each in session.fetches:
+        if context.due():
+            await context.turn()
         key = each[0]
         if from_follower:
             allowed = follower_allowed
@@ -90,10 +93,17 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             listener=context.listener,
             in_place=version >= _FIRST_VERSION_OF_ZSTD and context.connection.sends_files,
         )
-        answers = await replicas.fetch(params, interesting, session.follower_session)
+        answers = await replicas.fetch(params, interesting, session.follower_session, turn=context.turn)
         if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
-            offsets = {key: asked.fetch_offset for key, asked in interesting}
-            answers = [_as_old_clients_understand(broker, key, data, version, offsets[key]) for key, data in answers]
+            asked = dict(interesting)
+            left = max_bytes
+            for index, (key, data) in enumerate(answers):
+                answers[index] = told = await _as_old_clients_understand(
+                    broker, key, data, context, asked[key], max_bytes, left
+                )
+                left -= len(told[1].records or b"")
+                if context.due():
+                    await context.turn()
     return response(broker, session, answers, erroneous, version, context.listener)
 
 
@@ -118,10 +128,18 @@ def response(
     return told
 
 
-def _as_old_clients_understand(
-    broker: Broker, key: TopicIdPartition, data: FetchResponse.PartitionData, version: int, fetch_offset: int
+async def _as_old_clients_understand(
+    broker: Broker,
+    key: TopicIdPartition,
+    data: FetchResponse.PartitionData,
+    context: RequestContext,
+    asked: FetchRequest.FetchPartition,
+    max_bytes: int,
+    left_bytes: int,
 ) -> tuple[TopicIdPartition, FetchResponse.PartitionData]:
-    """Records and errors that the client's version knows, in place of those that it does not."""
+    """Records and errors that the client's version knows, in place of those that it does not. Records grow as they are
+    converted: there are no more of them than of `max_bytes` are left, but for the first of the answer."""
+    version = context.version
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not data.records:
@@ -138,7 +156,23 @@ def _as_old_clients_understand(
         try:
             if any(header.compression is Codec.ZSTD for header, _, _ in batches(records)):
                 return key, refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-            data.records = down_converted(records, 0 if version < _FIRST_VERSION_OF_TIMESTAMPS else 1, fetch_offset)
+            converting = down_converting(
+                records,
+                0 if version < _FIRST_VERSION_OF_TIMESTAMPS else 1,
+                asked.fetch_offset,
+                min(asked.partition_max_bytes, left_bytes),
+                at_least_one=left_bytes == max_bytes,
+            )
+            while True:
+                try:
+                    next(converting)
+                except StopIteration as end:
+                    data.records = end.value
+                    break
+                await context.turn()
+        except TooLargeError as error:
+            logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, error)
+            return key, refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
         except WireError as error:
             logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
             return key, refused(key.partition, ErrorCode.CORRUPT_MESSAGE)

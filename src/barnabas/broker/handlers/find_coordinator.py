@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.model.acl import Operation, ResourceType
+from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -24,13 +26,16 @@ and clients ask again after a second of their own, though the topic is there aft
 
 async def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.version >= _FIRST_VERSION_WITH_BATCHES:
-        return FindCoordinatorResponse(
-            coordinators=[await _find(broker, request.key_type, key, context) for key in request.coordinator_keys]
-        )
+        coordinators = []
+        for key in request.coordinator_keys:
+            coordinators.append(await _find(broker, request.key_type, key, context))
+            if context.due():
+                await context.turn()
+        return FindCoordinatorResponse(coordinators=coordinators)
     found = await _find(broker, request.key_type, request.key, context)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=text_of(found.error_code),
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -40,16 +45,17 @@ async def handle(broker: Broker, request: FindCoordinatorRequest, context: Reque
 def failed(request: FindCoordinatorRequest, error: KafkaError, context: RequestContext) -> FindCoordinatorResponse:
     if context.version >= _FIRST_VERSION_WITH_BATCHES:
         return FindCoordinatorResponse(
-            coordinators=[_refused(key, error.code, error.message) for key in request.coordinator_keys]
+            coordinators=[_refused(key, error.code, text_of(error.code)) for key in request.coordinator_keys]
         )
     return FindCoordinatorResponse(
-        error_code=error.code, error_message=error.message, node_id=NO_BROKER, host="", port=-1
+        error_code=error.code, error_message=text_of(error.code), node_id=NO_BROKER, host="", port=-1
     )
 
 
-def _refused(key: str, code: ErrorCode, message: str | None = None) -> FindCoordinatorResponse.Coordinator:
+def _refused(key: str, code: ErrorCode, message: str = "") -> FindCoordinatorResponse.Coordinator:
+    """Since version 4 Kafka says nothing more of a coordinator that is not found."""
     return FindCoordinatorResponse.Coordinator(
-        key=key, node_id=NO_BROKER, host="", port=-1, error_code=code, error_message=message or code.name
+        key=key, node_id=NO_BROKER, host="", port=-1, error_code=code, error_message=message
     )
 
 
@@ -67,7 +73,7 @@ async def _find(
         name, number = GROUP_METADATA_TOPIC, broker.groups.partition_for(key)
         count = broker.groups.partition_count
     else:
-        return _refused(key, ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {key_type}.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {key_type}.")
     if name not in broker.metadata.image.topics:
         if await broker.topics.create_automatically(name) != ErrorCode.LEADER_NOT_AVAILABLE:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -80,5 +86,5 @@ async def _find(
     if leader is None or endpoint is None:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return FindCoordinatorResponse.Coordinator(
-        key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_message=None
+        key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_cluster
+from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -26,8 +27,10 @@ async def handle(
     results = []
     named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
-        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        result = Result(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
         results.append(result)
+        if context.due():
+            await context.turn()
         try:
             if resource.resource_type == ConfigResourceType.TOPIC:
                 if not authorized(context, Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.shares import PARTITIONS_AT_ONCE, shares
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
@@ -23,6 +24,9 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
     require_cluster(context, Operation.CLUSTER_ACTION)
     if broker.is_stale(request.broker_epoch):
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    if request.controller_epoch < broker.replicas.controller_epoch:
+        # Before anything is done for it: ZooKeeper would be asked about each of a hundred thousand names.
+        raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
     names = [topic.topic_name for topic in request.topic_states]
     names.extend(state.topic_name for state in request.ungrouped_partition_states)
     await broker.learn_topic_configs(names)
@@ -58,11 +62,11 @@ def _shares(request: LeaderAndIsrRequest) -> Iterator[LeaderAndIsrRequest]:
 
 
 def _joined(answer: LeaderAndIsrResponse, part: LeaderAndIsrResponse) -> LeaderAndIsrResponse:
-    answer.partition_errors = [*answer.partition_errors, *part.partition_errors]
+    answer.partition_errors += part.partition_errors
     topics = answer.topics
     for topic in part.topics:
         if topics and topics[-1].topic_id == topic.topic_id:
-            topics[-1].partition_errors = [*topics[-1].partition_errors, *topic.partition_errors]
+            topics[-1].partition_errors += topic.partition_errors
         else:
             topics.append(topic)
     return answer

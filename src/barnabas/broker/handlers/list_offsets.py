@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, authorized_topics
+from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.partition import (
@@ -40,21 +42,22 @@ _FIRST_VERSION: Final = {
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     allowed = authorized_topics(context, Operation.DESCRIBE, [topic.name for topic in request.topics])
-    asked = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
-    duplicates = {each for each in asked if asked.count(each) > 1} if len(set(asked)) < len(asked) else set()
+    named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
     for topic in request.topics:
         partitions = []
         for each in topic.partitions:
             if topic.name not in allowed:
                 response = PartitionResponse(each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif (topic.name, each.partition_index) in duplicates:
+            elif named[topic.name, each.partition_index] > 1:
                 response = PartitionResponse(each.partition_index, ErrorCode.INVALID_REQUEST)
             elif each.timestamp < 0 and context.version < _FIRST_VERSION.get(each.timestamp, 1 << 15):
                 response = PartitionResponse(each.partition_index, ErrorCode.UNSUPPORTED_VERSION)
             else:
                 response = _answered(broker, request, topic.name, each, context)
             partitions.append(response)
+            if context.due():
+                await context.turn()
         topics.append(TopicResponse(topic.name, partitions))
     return ListOffsetsResponse(topics=topics)
 

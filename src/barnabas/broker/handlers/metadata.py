@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import (
-    CLUSTER_NAME,
-    Operation,
-    ResourceType,
-    authorized,
-    authorized_cluster,
-    operations_bits,
-)
+from barnabas.broker.authorize import authorized, authorized_cluster, operations_bits
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import INTERNAL_TOPICS, validate_topic_name
+from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.cluster import BrokerInfo, ClusterImage, TopicInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
@@ -36,11 +30,15 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
         for name, topic in sorted(image.topics.items()):
             if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
                 topics.append(_existing(image, topic, context, alive))
+            if context.due(len(topic.partitions)):
+                await context.turn()
     else:
         # Each once, however often it was named.
         once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
         for asked in once.values():
             topics.append(_asked_for(broker, image, asked, request, context, alive))
+            if context.due():
+                await context.turn()
         await _create_missing(broker, request, context, topics)
     if version >= 8 and request.include_topic_authorized_operations:
         for described in topics:
@@ -136,6 +134,8 @@ async def _create_missing(
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
             topic.error_code = await broker.topics.create_automatically(topic.name)
+            if context.due():
+                await context.turn()
 
 
 def _refused(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponse.MetadataResponseTopic:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
+from barnabas.broker.authorize import authorized, authorized_topics
 from barnabas.broker.context import RequestContext
 from barnabas.coordinator.offsets_records import NO_TIMESTAMP, OffsetAndMetadata
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -33,6 +34,8 @@ async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestC
     retention_ms = request.retention_time_ms if 2 <= context.version <= 4 else _BY_DEFAULT
     for topic in request.topics:
         for partition in topic.partitions:
+            if context.due():
+                await context.turn()
             key = TopicPartition(topic.name, partition.partition_index)
             if topic.name not in allowed:
                 outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -76,7 +79,7 @@ async def _commit_to_zookeeper(
         await broker.zk.set_or_create_consumer_offset(group_id, key, committed.offset)
     except ZooKeeperError as error:
         logger.warning("[broker %d] offset of %s for %r: %s", broker.broker_id, key, group_id, error)
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if error.passing else ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.NONE
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
+from barnabas.broker.authorize import authorized, authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -23,6 +24,8 @@ async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestC
     wanted: list[TopicPartition] = []
     for topic in request.topics:
         for partition in topic.partitions:
+            if context.due():
+                await context.turn()
             key = TopicPartition(topic.name, partition.partition_index)
             if topic.name not in allowed:
                 outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED

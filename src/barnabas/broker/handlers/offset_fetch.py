@@ -6,9 +6,10 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.coordinator.group_coordinator import FetchedOffset
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -25,7 +26,12 @@ _FIRST_VERSION_WITH_TOP_ERROR: Final = 2
 
 async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
-        return OffsetFetchResponse(groups=[_group(broker, request, each, context) for each in request.groups])
+        groups = []
+        for each in request.groups:
+            groups.append(_group(broker, request, each, context))
+            if context.due(1 + sum(len(topic.partitions) for topic in groups[-1].topics)):
+                await context.turn()
+        return OffsetFetchResponse(groups=groups)
     asked = None
     if request.topics is not None:
         asked = [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
@@ -95,7 +101,7 @@ def _fetch(
     if asked is None:
         fetched = broker.groups.fetch_offsets(group_id, None, require_stable=require_stable)
         return {key: offset for key, offset in fetched.items() if _may_see(context, key.topic)}
-    hidden = [key for key in asked if not _may_see(context, key.topic)]
+    hidden = {key for key in asked if not _may_see(context, key.topic)}
     seen = [key for key in asked if key not in hidden] if hidden else asked
     fetched = broker.groups.fetch_offsets(group_id, seen, require_stable=require_stable)
     refused = FetchedOffset(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -120,7 +126,8 @@ async def _fetch_from_zookeeper(
                 offset = await broker.zk.get_consumer_offset(group_id, key)
             except (ZooKeeperError, ValueError) as error:
                 logger.warning("[broker %d] offset of %s for %r: %s", broker.broker_id, key, group_id, error)
-                code = ErrorCode.UNKNOWN_SERVER_ERROR
+                passes = isinstance(error, ZooKeeperError) and error.passing
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE if passes else ErrorCode.UNKNOWN_SERVER_ERROR
         if offset is not None:
             fetched[key] = FetchedOffset(offset)
         else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, authorized_cluster, authorized_topics
+from barnabas.broker.authorize import authorized_cluster, authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -33,6 +34,8 @@ async def handle(
         for each in topic.partitions:
             result = EpochEndOffset(partition=each.partition)
             results.append(result)
+            if context.due():
+                await context.turn()
             if topic.topic not in allowed:
                 result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 continue

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
+from barnabas.log.validation import Unpacking, only_batch
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.replica.delayed_produce import Appended
@@ -23,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
+RecordError = ProduceResponse.BatchIndexAndErrorMessage
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 PIPELINED: Final = True
@@ -44,6 +47,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     internal_allowed = context.header.client_id == ADMIN_CLIENT_ID
     appended: list[list[Appended]] = []
     refused: dict[TopicPartition, KafkaError] = {}
+    unpacking = Unpacking()
     if request.transactional_id is not None:
         refused = await _unverified(broker, request, request.transactional_id, version)
     for topic in request.topic_data:
@@ -54,23 +58,35 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
         for data in topic.partition_data:
             partition = TopicPartition(name, data.index)
             records = data.records
+            if context.due(2):  # an append costs more than most
+                await context.turn()
             # The bytes are the log's from here on; while the answer is waited for they need not be kept.
             data.records = None
             if not allowed:
                 results.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 continue
-            error = _refusal(records, version, request, context)
-            if error is None and refused:
-                error = refused.get(partition)
+            error = _refusal(records, version, request, context) or refused.get(partition)
             if error is not None:
                 results.append(Appended(partition).failed(error.code, error.message))
                 continue
             assert isinstance(records, memoryview | bytearray)
-            results.append(replicas.append(partition, records, acks, internal_topics_allowed=internal_allowed))
+            results.append(
+                await replicas.append_unpacked(
+                    partition, records, acks, unpacking, internal_topics_allowed=internal_allowed
+                )
+            )
     if acks == ACKS_ALL:
         context.settle()
         await replicas.replicated([each for results in appended for each in results], request.timeout_ms)
-    return response(broker, request, appended, context)
+    topics = []
+    for topic, results in zip(request.topic_data, appended, strict=True):
+        partitions = []
+        for each in results:
+            partitions.append(answered(broker, each, context))
+            if context.due():
+                await context.turn()
+        topics.append(TopicResponse(topic.name, partitions))
+    return response(broker, request, topics, context)
 
 
 async def _unverified(
@@ -130,25 +146,18 @@ _NOT_VERIFIED_YET: Final = frozenset(
 def _refusal(records: object, version: int, request: ProduceRequest, context: RequestContext) -> KafkaError | None:
     """What is wrong with the records before any log looks at them (``ProduceRequest.validateRecords``)."""
     if not isinstance(records, memoryview | bytearray) or len(records) == 0:
-        return KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} must have at least one record batch per partition",
-        )
+        return KafkaError(ErrorCode.INVALID_RECORD)
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
-    if len(records) < HEADER_BYTES:
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, "The record batch ends inside its header")
+    try:
+        only_batch(records)
+    except KafkaError as error:
+        return error
     if records[MAGIC_AT] != 2:
-        return KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
-        )
+        return KafkaError(ErrorCode.INVALID_RECORD)
     attributes = records[_ATTRIBUTES_LOW_AT]
     if attributes & COMPRESSION_MASK == _ZSTD and version < _FIRST_VERSION_OF_ZSTD:
-        return KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {version} are not allowed to use ZStandard compression",
-        )
+        return KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if attributes & TRANSACTIONAL and not (
         request.transactional_id is not None
         and authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
@@ -157,39 +166,33 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
     return None
 
 
+def answered(broker: Broker, outcome: Appended, context: RequestContext) -> PartitionResponse:
+    """What one partition's producer is told."""
+    current_leader = _NO_LEADER
+    if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.header.api_version >= _FIRST_VERSION_WITH_LEADERS:
+        current_leader = ProduceResponse.LeaderIdAndEpoch(*leader_of(broker, outcome.topic_partition))
+    return PartitionResponse(
+        outcome.topic_partition.partition,
+        outcome.error,
+        outcome.base_offset,
+        outcome.log_append_time_ms,
+        outcome.log_start_offset,
+        [RecordError(*error) for error in outcome.record_errors],
+        outcome.message,
+        current_leader,
+    )
+
+
 def response(
-    broker: Broker, request: ProduceRequest, appended: list[list[Appended]], context: RequestContext
+    broker: Broker, request: ProduceRequest, topics: list[TopicResponse], context: RequestContext
 ) -> ProduceResponse | None:
+    """The answer to all partitions together; None after acks=0. Raises `Disconnect` where that has failed."""
     acks = request.acks
-    topics = []
-    leaders: dict[int, None] = {}
-    errors: list[Appended] = []
-    for topic, results in zip(request.topic_data, appended, strict=True):
-        partitions = []
-        for each in results:
-            current_leader = _NO_LEADER
-            if each.error:
-                errors.append(each)
-                if (
-                    each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-                    and context.header.api_version >= _FIRST_VERSION_WITH_LEADERS
-                ):
-                    leader_id, leader_epoch = leader_of(broker, each.topic_partition)
-                    current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
-                    leaders[leader_id] = None
-            partitions.append(
-                PartitionResponse(
-                    each.topic_partition.partition,
-                    each.error,
-                    each.base_offset,
-                    each.log_append_time_ms,
-                    each.log_start_offset,
-                    [],
-                    each.message,
-                    current_leader,
-                )
-            )
-        topics.append(TopicResponse(topic.name, partitions))
+    partitions = [(topic.name, each) for topic in topics for each in topic.partition_responses]
+    errors = [(name, each.index, each.error_code, each.error_message) for name, each in partitions if each.error_code]
+    leaders = dict.fromkeys(
+        each.current_leader.leader_id for _, each in partitions if each.current_leader is not _NO_LEADER
+    )
     if errors and logger.isEnabledFor(logging.DEBUG):
         logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, errors)
     if acks == 0:

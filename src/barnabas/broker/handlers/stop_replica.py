@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.shares import shares
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -29,7 +30,7 @@ async def handle(broker: Broker, request: StopReplicaRequest, context: RequestCo
         part = broker.replicas.stop_replicas(share)
         if part.error_code:
             return part
-        answer.partition_errors = [*answer.partition_errors, *part.partition_errors]
+        answer.partition_errors += part.partition_errors
         _tell_deletions(broker, share, part)
     return answer
 

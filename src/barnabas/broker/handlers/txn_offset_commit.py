@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import Operation, ResourceType, authorized, authorized_topics
+from barnabas.broker.authorize import authorized, authorized_topics
 from barnabas.broker.context import RequestContext
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -30,6 +31,8 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
     now_ms = broker.runtime.clock.now_ms()
     for topic in request.topics:
         for partition in topic.partitions:
+            if context.due():
+                await context.turn()
             key = TopicPartition(topic.name, partition.partition_index)
             if topic.name not in allowed:
                 outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED

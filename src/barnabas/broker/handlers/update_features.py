@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, require_cluster
+from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
+from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -16,5 +18,5 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     require_cluster(context, Operation.ALTER)
     if not broker.controller.is_active:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, text_of(ErrorCode.NOT_CONTROLLER))
     return await broker.controller.update_features(request, context.header.api_version)

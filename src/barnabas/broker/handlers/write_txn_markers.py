@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import Operation, authorized_cluster, require_cluster
+from barnabas.broker.authorize import authorized_cluster, require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.end_markers import write_end_markers
+from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 

@@ -1,0 +1,88 @@
+"""A broker that stops has what it leads moved away first (``KafkaServer.controlledShutdown``).
+
+Each wait has a limit, for ZooKeeper and the controller may be stopping at the same moment and answer nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from barnabas.model.cluster import Endpoint
+from barnabas.model.errors import ErrorCode
+from barnabas.runtime import within
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.zk.client import ConnectionState
+from barnabas.zk.errors import ZooKeeperError
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+
+async def hand_over_leadership(broker: Broker) -> None:
+    """Asks the controller to move leaders away, ``controlled.shutdown.max.retries`` times; a broker that cannot be
+    freed stops all the same."""
+    config = broker.config
+    retries = config.number("controlled.shutdown.max.retries")
+    for attempt in range(1, retries + 1):
+        if broker.zk.client.state is not ConnectionState.CONNECTED:
+            # Who the controller is could only be asked of ZooKeeper, and that would wait until it comes back.
+            logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", broker.broker_id)
+            return
+        try:
+            if await _ask(broker):
+                return
+        except (OSError, WireError, ZooKeeperError) as error:
+            logger.warning("[broker %d] controlled shutdown, attempt %d: %s", broker.broker_id, attempt, error)
+        if attempt < retries:
+            await broker.pause(config.number("controlled.shutdown.retry.backoff.ms"))
+    logger.warning("[broker %d] proceeding to an unclean hand-over: controlled shutdown failed", broker.broker_id)
+
+
+async def _ask(broker: Broker) -> bool:
+    """Whether the controller has moved everything. Raises ``OSError``, `WireError` or `ZooKeeperError`."""
+    endpoint = await _controller_within(broker, broker.config.number("zookeeper.session.timeout.ms"))
+    if endpoint is None:
+        logger.warning("[broker %d] controlled shutdown: there is no controller now", broker.broker_id)
+        return False
+    connection = broker.connect_to(endpoint, str(broker.broker_id))
+    try:
+        await connection.connect()
+        response = await connection.send(
+            ControlledShutdownRequest(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),
+            broker.metadata_version.controlled_shutdown_version,
+            broker.config.number("controller.socket.timeout.ms"),
+        )
+    finally:
+        connection.abort()
+    remaining = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
+    if response.error_code or remaining:
+        logger.warning(
+            "[broker %d] controlled shutdown: %s, still leading %s",
+            broker.broker_id,
+            ErrorCode(response.error_code).name,
+            ", ".join(remaining) or "nothing",
+        )
+        return False
+    return True
+
+
+async def _controller_within(broker: Broker, timeout_ms: int) -> Endpoint | None:
+    """Where the controller is. What is asked of ZooKeeper waits for a lost connection to come back: not here."""
+    asking = asyncio.get_running_loop().create_task(_controller(broker), name="controlled-shutdown")
+    try:
+        if not await within(asking, timeout_ms):
+            raise TimeoutError(f"ZooKeeper did not say within {timeout_ms} ms who the controller is")
+        return asking.result()
+    finally:
+        asking.cancel()
+
+
+async def _controller(broker: Broker) -> Endpoint | None:
+    controller_id = await broker.zk.get_controller_id()
+    controller = None if controller_id is None else await broker.zk.get_broker(controller_id)
+    return None if controller is None else controller.endpoint(broker.listeners.inter_broker)

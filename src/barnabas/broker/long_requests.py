@@ -1,0 +1,117 @@
+"""Requests and answers that may be long: how much of them is taken on, and in slices.
+
+A request of a megabyte may have a hundred thousand elements. It is decoded, answered and its answer encoded in slices
+between which the loop does what else there is to do (`barnabas.runtime.turns`). What a request may have of elements
+goes by its size: an element comes to a few hundred bytes of objects, decoded and answered, so that a request takes
+about three times its size in memory, and what `ELEMENTS` come to where it is small. (Kafka's own bound, since 4.4, is a
+million in each array.) Requests of brokers to each other, which have an entry for each partition of the cluster, may
+have `ELEMENTS_MAX` whatever their size. Of requests with more than `HUGE` elements at most `HUGE_AT_A_TIME` are under
+way, and others wait as bytes. The controller's requests wait for nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.runtime.doors import Bytes
+from barnabas.runtime.turns import Lane, Turns
+from barnabas.wire.api import ApiKey
+from barnabas.wire.codec import TURN
+from barnabas.wire.errors import WireError
+from barnabas.wire.frames import encode_response_in_turns
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+LONG_BYTES: Final = 8 * 1024
+"""Shorter requests are decoded in one go: they have some 2,700 elements at most, which takes a few milliseconds."""
+ELEMENTS: Final = 100_000
+BYTES_OF_A_FURTHER_ELEMENT: Final = 100
+ELEMENTS_MAX: Final = 1_000_000
+HUGE: Final = 10_000
+HUGE_AT_A_TIME: Final = 4
+ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
+"""Beside records, which are read into an answer within the request's own limit."""
+
+_BETWEEN_BROKERS: Final = frozenset(
+    (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION)
+)
+
+ANSWERED_IN_KIND: Final = frozenset(
+    (
+        *(ApiKey.API_VERSIONS, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP, ApiKey.FIND_COORDINATOR),
+        *(ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH),
+        *(ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN),
+    )
+)
+"""Their answers are about as long as they are: one to a short request is written in one go."""
+
+
+class LongRequests:
+    """What the long requests of one broker share."""
+
+    __slots__ = ("_huge", "turns")
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self._huge = Lane(HUGE_AT_A_TIME)
+
+    async def serve(self, broker: Broker, context: RequestContext, decoding: Generator[None, None, Any]) -> list[Bytes]:
+        """Decodes the rest of a request that has begun to be decoded, and has it answered."""
+        urgent = context.header.api_key in _BETWEEN_BROKERS
+        huge = False
+        try:
+            elements = TURN
+            while True:
+                await self.turns.next(urgent=urgent)
+                try:
+                    next(decoding)
+                except StopIteration as end:
+                    context.request = end.value[0]
+                    break
+                except WireError as error:
+                    raise Disconnect(f"its {context.api_name} request cannot be read ({error})") from None
+                elements += TURN
+                if elements > HUGE and not huge and not urgent:
+                    await self._huge.enter()
+                    huge = True
+            return await self.answer(context, context.route.handle(broker, context.request, context))
+        finally:
+            if huge:
+                self._huge.leave()
+
+    async def answer(self, context: RequestContext, handled: Coroutine[Any, Any, Any]) -> list[Bytes]:
+        """The parts of the frame that answers; empty where nothing does."""
+        try:
+            response = await handled
+        except Exception as error:
+            response = context.connection.failed(context, error)
+        if response is None:
+            return []
+        if type(response) is bytes:
+            return [response]
+        encoding = encode_response_in_turns(response, context.version, context.header.correlation_id)
+        try:
+            while True:
+                written = next(encoding)
+                if written > ANSWER_BYTES_MAX:
+                    raise Disconnect(f"the answer to its {context.api_name} is longer than {ANSWER_BYTES_MAX} bytes")
+                await self.turns.next()
+        except StopIteration as end:
+            parts: list[Bytes] = end.value
+            return parts
+        except WireError as failure:
+            logger.exception("cannot encode a response to %s", context.api_name)
+            raise Disconnect(f"the response to its {context.api_name} cannot be written ({failure})") from failure
+
+
+def elements_allowed(api_key: int, size: int) -> int:
+    """How many elements, in all its arrays together, a request of `size` bytes may have."""
+    if api_key in _BETWEEN_BROKERS:
+        return ELEMENTS_MAX
+    return min(ELEMENTS + size // BYTES_OF_A_FURTHER_ELEMENT, ELEMENTS_MAX)

@@ -1,0 +1,92 @@
+"""Trouble that passes by itself is told as an error after which clients ask again.
+
+A session that expired, a connection that was lost, a controller that moved: a moment later there is another. Kafka
+tells of most of them as UNKNOWN_SERVER_ERROR, which no client tries again. A request that only the controller answers
+gets NOT_CONTROLLER, and the client looks for the one that is controller now; one that the coordinator of a group or a
+transaction answers gets COORDINATOR_NOT_AVAILABLE; any other REQUEST_TIMED_OUT. As after each of these, what was asked
+for may have been done all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.api import ApiKey
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.kafka_zk_client import ControllerMoved
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CONTROLLERS: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+_COORDINATORS: Final = frozenset(
+    {
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    }
+)
+
+
+def code_of(api_key: int) -> ErrorCode:
+    """What such a request is answered when it met trouble that passes."""
+    if api_key in _CONTROLLERS:
+        return ErrorCode.NOT_CONTROLLER
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if api_key in _COORDINATORS else ErrorCode.REQUEST_TIMED_OUT
+
+
+def passing(error: BaseException, code: ErrorCode) -> KafkaError | None:
+    """`error` as clients are told of it, with `code`; None where it does not pass by itself."""
+    if isinstance(error, ControllerMoved):
+        return KafkaError(ErrorCode.NOT_CONTROLLER, "The controller moved to another broker; ask again.")
+    if isinstance(error, ZooKeeperError) and error.passing:
+        return KafkaError(code, f"The broker could not ask ZooKeeper ({error}); ask again.")
+    return None
+
+
+def telling(code: ErrorCode) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+    """Makes what asks ZooKeeper for one of several resources raise trouble that passes as `KafkaError` with `code`."""
+
+    def decorate(ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        @wraps(ask)
+        async def told(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return await ask(*args, **kwargs)
+            except (ControllerMoved, ZooKeeperError) as error:
+                known = passing(error, code)
+                if known is None:
+                    raise
+                raise known from error
+
+        return told
+
+    return decorate

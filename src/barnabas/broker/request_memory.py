@@ -1,0 +1,76 @@
+"""How much memory the requests may take that a broker's connections are receiving, and those that wait to begin.
+
+Two bounds. Of a frame that was announced and has not come nothing need be held: where its size is an ordinary one its
+buffer is made whole, so that a record batch is received into its place at once, and at most `AHEAD_BYTES_MAX` lie empty
+in all such buffers together; any other buffer grows with what arrives. And ``queued.max.request.bytes``, which Kafka
+leaves unset and so do we: while the requests that are being received or wait come to that much, a connection that has
+announced another one is not read from (Kafka's ``SimpleMemoryPool``, which hands out the last byte more than once: a
+request is begun while anything is free at all).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+
+ORDINARY_BYTES: Final = 1024 * 1024 + 64 * 1024
+"""A producer's ``max.request.size`` is 1 MiB by default, and ``message.max.bytes`` little more."""
+AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class Muted(Protocol):
+    def unmute(self) -> None:
+        """There is room for the request that it announced."""
+        ...
+
+
+class RequestMemory:
+    """One for all connections of a broker. `limit`: bytes; -1 is none."""
+
+    __slots__ = ("_limit", "_muted", "ahead", "held")
+
+    def __init__(self, limit: int = -1) -> None:
+        self._limit = limit
+        self._muted: dict[Muted, None] = {}
+        self.ahead = 0
+        """Bytes of buffers that nothing has arrived for."""
+        self.held = 0
+        """Bytes of requests that have been announced and are let in, and have not begun."""
+
+    def buffer_bytes(self, size: int, arrived: int) -> int:
+        """How long a buffer a frame of `size` gets now, of which `arrived` bytes are there; less than `size` is to be
+        asked for again when it is full."""
+        length = min(size, max(2 * arrived, ORDINARY_BYTES))
+        if length <= ORDINARY_BYTES and self.ahead + length - arrived > AHEAD_BYTES_MAX:
+            length = min(size, max(2 * arrived, 4096))
+        return length
+
+    def admit(self, connection: Muted) -> bool:
+        """Whether a connection may read the request that it has announced; if not, `unmute` tells it when it may."""
+        if self._limit <= 0 or self.held < self._limit:
+            return True
+        self._muted[connection] = None
+        return False
+
+    def release(self, size: int) -> None:
+        self.held -= size
+        while self._muted and self.held < self._limit:
+            connection = next(iter(self._muted))
+            del self._muted[connection]
+            connection.unmute()
+
+    def forget(self, connection: Muted) -> None:
+        """It is closed, and waits for nothing."""
+        self._muted.pop(connection, None)
+
+
+def request_memory(config: Config) -> RequestMemory:
+    limit, largest = config.number("queued.max.request.bytes"), config.number("socket.request.max.bytes")
+    if 0 < limit < largest:
+        raise ConfigError(
+            f"queued.max.request.bytes={limit} is less than socket.request.max.bytes={largest}: "
+            "no request of that size would ever be read."
+        )
+    return RequestMemory(limit)

@@ -1,0 +1,47 @@
+"""Consumer groups that nobody needs."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from hostile_frame import PATIENCE_S, Caller, Target, attack
+
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.wire.messages.join_group import JoinGroupRequest
+
+GROUPS = 500
+METADATA_BYTES = 100_000
+
+
+def until_no_error(ask, code):
+    """The first answer that is no error which passes, such as of a coordinator that loads."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        answer = ask()
+        error = ErrorCode(code(answer))
+        if not error.retriable or time.monotonic() > deadline:
+            assert error is ErrorCode.NONE, error.name
+            return answer
+        time.sleep(0.1)
+
+
+@attack("five hundred groups with 100 KB of metadata each")
+def large_groups(target: Target) -> None:
+    callers: dict[int, Caller] = {0: target.caller()}
+    for number in range(GROUPS):
+        group_id = f"large-{number}"
+        find = FindCoordinatorRequest(key=group_id, key_type=0)
+        found = until_no_error(lambda find=find: callers[0].ask(find, 2), lambda answer: answer.error_code)
+        if found.node_id not in callers:
+            callers[found.node_id] = target.caller(found.node_id)
+        join = JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=6000,
+            rebalance_timeout_ms=6000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol("range", os.urandom(METADATA_BYTES))],
+        )
+        caller = callers[found.node_id]
+        until_no_error(lambda join=join, caller=caller: caller.ask(join, 3), lambda answer: answer.error_code)

@@ -1,0 +1,62 @@
+"""A configuration that asks for protection that this broker does not have is refused, with the key's name."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.listeners import listeners_of
+from barnabas.broker.protection import require_no_more_than_there_is, unchangeable
+from barnabas.model.config import broker_config
+from barnabas.model.errors import ConfigError
+
+
+def require(values: dict[str, str]) -> None:
+    config = broker_config(values)
+    require_no_more_than_there_is(config, listeners_of(config, "castle"))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"listeners": "PLAINTEXT://:1,SSL://:2"}, r"listeners has SSL://.*SSL"),
+        ({"listeners": "SASL_SSL://:1", "security.inter.broker.protocol": "SASL_SSL"}, "listeners has SASL_SSL"),
+        (
+            {
+                "listeners": "PLAINTEXT://:1,CLIENTS://:2",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+            },
+            "listeners has CLIENTS.*SASL_PLAINTEXT",
+        ),
+        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, r"authorizer\.class\.name is kafka"),
+        ({"client.quota.callback.class": "com.example.Quotas"}, r"client\.quota\.callback\.class is com"),
+        ({"principal.builder.class": "com.example.Names"}, r"principal\.builder\.class is com"),
+        ({"zookeeper.ssl.crl.enable": "true"}, r"zookeeper\.ssl\.crl\.enable"),
+        ({"zookeeper.ssl.ocsp.enable": "true"}, r"zookeeper\.ssl\.ocsp\.enable"),
+    ],
+)
+def test_protection_that_is_not_there_is_refused_by_its_key(values: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        require(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {
+            "listeners": "CLIENTS://:1",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT",
+            "inter.broker.listener.name": "CLIENTS",
+        },
+        {"authorizer.class.name": ""},
+        {"principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"},
+        {"zookeeper.ssl.crl.enable": "false"},
+    ],
+)
+def test_what_promises_nothing_starts(values: dict[str, str]) -> None:
+    require(values)
+
+
+def test_listeners_and_their_protection_do_not_change_while_the_broker_runs() -> None:
+    asked = ["listeners", "ssl.keystore.location", "sasl.enabled.mechanisms", "listener.name.x.ssl.client.auth"]
+    assert unchangeable([*asked, "log.cleaner.threads"]) == asked
