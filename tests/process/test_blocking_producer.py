@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFe
 from barnabas.client.offsets import CommittedOffset
 from barnabas.client.partitioner import partition_for_key
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.testing import KafkaCluster
 from barnabas.wire.records import Record, build_batch
 
@@ -138,6 +139,45 @@ def test_a_record_that_is_too_large_ends_the_producer(kafka: KafkaCluster, clien
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     with pytest.raises(KafkaError, match="small-0"):
         producer.send("small", b"y")
+
+
+def test_records_without_a_key_go_to_partitions_that_have_a_leader(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("led", partitions=3, replication_factor=1)
+    victim = kafka.partition("led", 1).leader
+    producer = BlockingProducer(client, batch_bytes=1, delivery_timeout_ms=30_000)
+    producer.send("led", b"before", partition=0)
+    producer.flush()
+    before = len(kafka.records("led"))
+    victim.kill()
+    while client.refresh(["led"]).leader(TopicPartition("led", 1)) != NO_BROKER:
+        time.sleep(0.05)
+    for number in range(30):
+        producer.send("led", b"%d" % number)
+    producer.flush()
+    victim.start()
+    kafka.partition("led", 1).wait(leader=victim, timeout=10)
+    partitions = [each.partition for each in kafka.records("led")]
+    assert len(partitions) == before + 30
+    assert set(partitions) == {0, 2}
+
+
+def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("few", partitions=1, replication_factor=2, config={"min.insync.replicas": 2})
+    partition = kafka.partition("few", 0)
+    (follower,) = partition.followers
+    follower.kill()
+    partition.wait(isr=[partition.leader], timeout=10)
+    producer = BlockingProducer(client, delivery_timeout_ms=1_000)
+    producer.send("few", b"value")
+    with pytest.raises(KafkaError, match=r"few-0: not acknowledged within 1000 ms; .*NOT_ENOUGH_REPLICAS") as late:
+        producer.flush()
+    assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert isinstance(late.value.__cause__, KafkaError)
+    assert late.value.__cause__.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_records_and_offsets_of_a_transaction_count_together(kafka: KafkaCluster, client: BlockingCluster) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer
+from barnabas.client.producing import PartitionQueue
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.sink_options import SinkOptions
 from barnabas.spark.sink_sending import Sending
@@ -54,19 +55,19 @@ class Offline(BlockingProducer):
         self.pushed: list[TopicPartition] = []
         self.drained = 0
 
-    def _take_producer_id(self) -> tuple[int, int]:
-        return 7, 1
+    async def _identify(self, queue: PartitionQueue) -> None:
+        queue.producer_id, queue.epoch = 7, 1
 
-    def _push(self, state: Any) -> None:
+    def _push(self, queue: PartitionQueue) -> None:
         """It stays among the partition's batches."""
-        self.pushed.append(state.id)
+        self.pushed.append(queue.id)
 
     def _drain(self) -> None:
         """They stay there."""
         self.drained += 1
 
     def written(self) -> dict[TopicPartition, list[bytes]]:
-        return {each.id: [bytes(batch.encoded) for batch in each.batches] for each in self._partitions.values()}
+        return {each.id: [bytes(batch.encoded or b"") for batch in each.batches] for each in self._queues.values()}
 
 
 def written(

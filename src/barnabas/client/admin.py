@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
-from barnabas.client.cluster import ClusterClient
+from barnabas import __version__
+from barnabas.client.admin_groups import GroupAdmin
+from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS
+from barnabas.client.admin_transactions import TransactionAdmin
 from barnabas.client.connection import Connection
+from barnabas.client.descriptions import (
+    BrokerVersions,
+    ClusterDescription,
+    FeatureUpgrade,
+    LogDirDescription,
+    by_topic,
+    outcome_of,
+    read_api_versions,
+    read_log_dirs,
+)
+from barnabas.client.offsets import (
+    READ_UNCOMMITTED,
+    ListedOffset,
+    list_offsets_request,
+    read_list_offsets,
+)
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
-from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
-from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
+from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-
-OPERATION_TIMEOUT_MS: Final = 30_000
+from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 
 
 class ResourceType(IntEnum):
@@ -74,28 +92,8 @@ def _outcome(code: int, message: str | None) -> KafkaError | None:
     return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
 
 
-class Admin:
+class Admin(GroupAdmin, TransactionAdmin):
     """Requests that change the cluster go to its controller, and again when that has moved."""
-
-    def __init__(self, cluster: ClusterClient) -> None:
-        self.cluster = cluster
-
-    async def _to(self, target: Callable[[], Awaitable[Connection]], request: Any, codes: Callable[[Any], Any]) -> Any:
-        """Sends to `target`; tries again when `codes` of the answer hold NOT_CONTROLLER or the like."""
-
-        async def attempt() -> Any:
-            connection = await target()
-            answer = await connection.send(request, timeout_ms=OPERATION_TIMEOUT_MS + 5_000)
-            for code in codes(answer):
-                if code in (
-                    ErrorCode.NOT_CONTROLLER,
-                    ErrorCode.NOT_COORDINATOR,
-                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                ):
-                    raise KafkaError(ErrorCode(code), ErrorCode(code).name)
-            return answer
-
-        return await self.cluster.retrying(attempt)
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -282,60 +280,129 @@ class Admin:
             for each in topic.partitions
         }
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | int]:
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset | KafkaError]:
+        """For each partition the offset at a timestamp, `EARLIEST`, `LATEST` or `MAX_TIMESTAMP`.
+
+        The offset is -1 where no record is that old or younger.
+        """
+
+        async def ask(
+            connection: Connection, group: list[TopicPartition]
+        ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
+            request = list_offsets_request(
+                {each: timestamps[each] for each in group}, self.cluster.metadata, isolation_level=isolation_level
+            )
+            listed = read_list_offsets(await connection.send(request))
+            return {each: outcome_of(found.error, None, each) or found for each, found in listed.items()}
+
+        return await self._at_leaders(timestamps, ask)
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
         """Deletes what lies before the offsets (-1: all below the high watermark); gives the new low watermarks."""
-        outcomes: dict[TopicPartition, KafkaError | int] = {}
-        for topic_partition, offset in before.items():
+
+        async def ask(connection: Connection, group: list[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
                 topics=[
                     DeleteRecordsRequest.DeleteRecordsTopic(
-                        name=topic_partition.topic,
+                        name=topic,
                         partitions=[
                             DeleteRecordsRequest.DeleteRecordsPartition(
-                                partition_index=topic_partition.partition, offset=offset
+                                partition_index=number, offset=before[TopicPartition(topic, number)]
                             )
+                            for number in numbers
                         ],
                     )
+                    for topic, numbers in by_topic(group).items()
                 ],
                 timeout_ms=OPERATION_TIMEOUT_MS,
             )
-            answer = await (await self.cluster.leader(topic_partition)).send(request)
-            result = answer.topics[0].partitions[0]
-            outcomes[topic_partition] = _outcome(result.error_code, None) or result.low_watermark
-        return outcomes
+            answer = await connection.send(request, timeout_ms=OPERATION_TIMEOUT_MS + 5_000)
+            outcomes: dict[TopicPartition, int | KafkaError] = {}
+            for topic in answer.topics:
+                for found in topic.partitions:
+                    each = TopicPartition(topic.name, found.partition_index)
+                    outcomes[each] = outcome_of(found.error_code, None, each) or found.low_watermark
+            return outcomes
 
-    async def list_groups(self) -> list[tuple[str, str, str]]:
-        """Every group as (id, protocol type, state), asked of every broker."""
-        await self.cluster.refresh([])
-        groups: dict[str, tuple[str, str, str]] = {}
-        for broker_id in self.cluster.metadata.brokers:
-            answer = await (await self.cluster.broker(broker_id)).send(ListGroupsRequest())
-            error = _outcome(answer.error_code, None)
-            if error is not None:
-                raise error
-            for group in answer.groups:
-                groups[group.group_id] = (group.group_id, group.protocol_type, group.group_state)
-        return [groups[name] for name in sorted(groups)]
+        return await self._at_leaders(before, ask)
 
-    async def describe_group(self, group: str) -> Any:
-        """The DescribedGroup of a classic group."""
+    async def describe_cluster(self) -> ClusterDescription:
+        metadata = await self.cluster.refresh([])
+        return ClusterDescription(metadata.cluster_id or "", metadata.controller, tuple(metadata.brokers.values()))
 
-        async def target() -> Connection:
-            return await self.cluster.coordinator(group)
+    async def api_versions(self, brokers: Iterable[int] | None = None) -> dict[int, BrokerVersions | KafkaError]:
+        """What each broker answers, in which versions, and its features."""
 
-        request = DescribeGroupsRequest(groups=[group])
-        described = (await self._to(target, request, lambda a: [g.error_code for g in a.groups])).groups[0]
-        error = _outcome(described.error_code, None)
+        async def ask(connection: Connection, broker_id: int) -> BrokerVersions:
+            request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
+            return read_api_versions(await connection.send(request))
+
+        return await self._at_brokers(brokers, ask)
+
+    async def update_features(
+        self, upgrades: Mapping[str, FeatureUpgrade], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """Finalizes features at other levels (KIP-584). Raises `KafkaError` when the whole request is refused."""
+        request = UpdateFeaturesRequest(timeout_ms=OPERATION_TIMEOUT_MS, validate_only=validate_only)
+        by_type = (await self.cluster.controller()).best_version(request) > 0  # before, a flag allowed any downgrade
+        request.feature_updates = [
+            UpdateFeaturesRequest.FeatureUpdateKey(
+                feature=name,
+                max_version_level=each.level,
+                **({"upgrade_type": each.kind} if by_type else {"allow_downgrade": each.kind > 1}),
+            )
+            for name, each in upgrades.items()
+        ]
+        answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
+        error = _outcome(answer.error_code, answer.error_message)
         if error is not None:
             raise error
-        return described
+        found = {each.feature: _outcome(each.error_code, each.error_message) for each in answer.results}
+        return {name: found.get(name) for name in upgrades}
 
-    async def delete_group(self, group: str) -> None:
-        async def target() -> Connection:
-            return await self.cluster.coordinator(group)
+    async def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[int, list[LogDirDescription] | KafkaError]:
+        """Every broker's log directories with the replicas in them: all, or those of `partitions`."""
+        topics = (
+            None
+            if partitions is None
+            else [
+                DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=numbers)
+                for topic, numbers in by_topic(partitions).items()
+            ]
+        )
 
-        request = DeleteGroupsRequest(groups_names=[group])
-        answer = await self._to(target, request, lambda a: [r.error_code for r in a.results])
-        error = _outcome(answer.results[0].error_code, None)
-        if error is not None:
-            raise error
+        async def ask(connection: Connection, broker_id: int) -> list[LogDirDescription]:
+            return read_log_dirs(await connection.send(DescribeLogDirsRequest(topics=topics)))
+
+        return await self._at_brokers(brokers, ask)
+
+    async def alter_replica_log_dirs(
+        self, broker_id: int, moves: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Has one broker move its replicas to other log directories of its own (KIP-113)."""
+        directories: dict[str, list[TopicPartition]] = {}
+        for each, path in moves.items():
+            directories.setdefault(path, []).append(each)
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDirsRequest.AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=numbers)
+                        for topic, numbers in by_topic(each).items()
+                    ],
+                )
+                for path, each in directories.items()
+            ]
+        )
+        answer = await (await self.cluster.broker(broker_id)).send(request)
+        return {
+            each: outcome_of(found.error_code, None, each)
+            for topic in answer.results
+            for found in topic.partitions
+            for each in [TopicPartition(topic.topic_name, found.partition_index)]
+        }

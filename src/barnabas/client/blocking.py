@@ -10,33 +10,26 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from barnabas.client.connection import ConnectionLost, NeverSent, RequestTimedOut
+from barnabas.client.asking import Asking, ConnectionLost, NeverSent, RequestTimedOut, finished
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
-from barnabas.client.metadata import ClusterMetadata, metadata_request, parse_bootstrap, read_metadata
-from barnabas.client.offsets import (
-    READ_UNCOMMITTED,
-    ListedOffset,
-    by_leader,
-    list_offsets_request,
-    read_list_offsets,
-)
-from barnabas.client.sasl import SaslLogin, SaslRefused
-from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.client.handshake import authenticate, versions_of
+from barnabas.client.metadata import ClusterMetadata, parse_bootstrap
+from barnabas.client.offsets import READ_UNCOMMITTED, CommittedOffset, ListedOffset
+from barnabas.client.sasl import SaslLogin
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.errors import WireError
-from barnabas.wire.messages.api_versions import ApiVersionsRequest
-from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
-from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from barnabas.client.blocking_twin import SyncCluster
+
+__all__ = ["connect"]
 
 CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
-RETRY_BACKOFF_MS: Final = 100
-RETRY_BACKOFF_MAX_MS: Final = 1_000
 SOCKET_BUFFER_BYTES: Final = 1024 * 1024
 
 T = TypeVar("T")
@@ -98,37 +91,16 @@ class BlockingConnection:
         return self._exchange.best_version(request)
 
     def negotiate(self) -> dict[int, tuple[int, int]]:
-        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version="0.1.0")
-        answer = self.send(request)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = self.send(ApiVersionsRequest(), 0)
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code), f"{self.host}:{self.port} refused ApiVersions")
-        self._exchange.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        self._exchange.versions = finished(versions_of(self._ask, f"{self.host}:{self.port}"))
         return self._exchange.versions
 
     def _authenticate(self, login: SaslLogin) -> None:
-        """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152). Raises `KafkaError` where the broker refuses."""
-        answer = self.send(SaslHandshakeRequest(mechanism=login.mechanism))
-        if answer.error_code:
-            offered = ", ".join(answer.mechanisms) or "none"
-            raise KafkaError(
-                ErrorCode(answer.error_code),
-                f"{self.host}:{self.port} does not offer the SASL mechanism {login.mechanism}; it offers {offered}",
-            )
-        tokens = login.tokens(base64.b64encode(os.urandom(24)).decode())
-        token = next(tokens)
-        while True:
-            answer = self.send(SaslAuthenticateRequest(auth_bytes=token))
-            if answer.error_code:
-                code = ErrorCode(answer.error_code)
-                raise KafkaError(code, f"{self.host}:{self.port} refused {login}: {answer.error_message or code.name}")
-            try:
-                token = tokens.send(bytes(answer.auth_bytes))
-            except StopIteration:
-                return
-            except SaslRefused as error:
-                raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.host}:{self.port}: {error}") from None
+        """Raises `KafkaError` where the broker refuses."""
+        nonce = base64.b64encode(os.urandom(24)).decode()
+        finished(authenticate(self._ask, f"{self.host}:{self.port}", login, nonce))
+
+    async def _ask(self, message: Any, version: int | None) -> Any:
+        return self.send(message, version)
 
     def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
         """Sends and waits for the response."""
@@ -185,6 +157,72 @@ class BlockingConnection:
             self._socket = None
 
 
+class BlockingAsking(Asking[BlockingConnection]):
+    """`Asking`, driven by blocking connections. It can be pickled: they are left behind and made again."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        client_id: str,
+        *,
+        request_timeout_ms: int,
+        retry_timeout_ms: int,
+        tls: ssl.SSLContext | None,
+        login: SaslLogin | None,
+    ) -> None:
+        super().__init__(bootstrap, retry_timeout_ms=retry_timeout_ms)
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._tls = tls
+        self._login = login
+        self._connections: dict[tuple[str, int], BlockingConnection] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connections": {}}
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def connection(self, host: str, port: int, owner: object = None) -> BlockingConnection:
+        connection = self._connections.get((host, port))
+        if connection is None or connection.closed:
+            connection = BlockingConnection(
+                host,
+                port,
+                self._client_id,
+                request_timeout_ms=self._request_timeout_ms,
+                tls=self._tls,
+                login=self._login,
+            )
+            self._connections[host, port] = connection
+        return connection
+
+    def _open_connections(self) -> Iterable[BlockingConnection]:
+        return (each for each in self._connections.values() if not each.closed)
+
+    async def ask(
+        self, connection: BlockingConnection, message: Any, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        return connection.send(message, version, timeout_ms)
+
+    async def post(
+        self, connection: BlockingConnection, message: Any, timeout_ms: int, *, answered: bool = True
+    ) -> int | None:
+        correlation_id = connection.post(message, answered=answered)
+        return correlation_id if answered else None
+
+    async def receive(self, connection: BlockingConnection, ticket: int, timeout_ms: int) -> Any:
+        return connection.receive(ticket, timeout_ms)
+
+    async def pause(self, pause_ms: float) -> None:
+        time.sleep(pause_ms / 1000)  # noqa: ASYNC251 - what a blocking driver awaits blocks
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
 class BlockingCluster:
     """A cluster reached by blocking connections: metadata, leaders, coordinators, listed offsets, with retries.
 
@@ -201,17 +239,14 @@ class BlockingCluster:
         tls: ssl.SSLContext | None = None,
         login: SaslLogin | None = None,
     ) -> None:
-        self.bootstrap = parse_bootstrap(bootstrap)
-        self.client_id = client_id
-        self.metadata = ClusterMetadata()
-        self._request_timeout_ms = request_timeout_ms
-        self._retry_timeout_ms = retry_timeout_ms
-        self._tls = tls
-        self._login = login
-        self._connections: dict[tuple[str, int], BlockingConnection] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_connections": {}}
+        self.asking = BlockingAsking(
+            parse_bootstrap(bootstrap),
+            client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_timeout_ms=retry_timeout_ms,
+            tls=tls,
+            login=login,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -222,134 +257,66 @@ class BlockingCluster:
         self.close()
 
     def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self.asking.close()
+
+    @property
+    def bootstrap(self) -> list[tuple[str, int]]:
+        return self.asking.bootstrap
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        return self.asking.metadata
 
     @property
     def known(self) -> bool:
         """Whether it has told its brokers."""
         return bool(self.metadata.brokers)
 
-    def _connection(self, host: str, port: int) -> BlockingConnection:
-        connection = self._connections.get((host, port))
-        if connection is None or connection.closed:
-            connection = BlockingConnection(
-                host,
-                port,
-                self.client_id,
-                request_timeout_ms=self._request_timeout_ms,
-                tls=self._tls,
-                login=self._login,
-            )
-            self._connections[host, port] = connection
-        return connection
-
     def retrying(self, attempt: Callable[[], T]) -> T:
         """`attempt` until it raises neither a lost connection nor a retriable `KafkaError`, with growing pauses."""
-        deadline = time.monotonic() + self._retry_timeout_ms / 1000
-        pause_ms = RETRY_BACKOFF_MS
-        while True:
-            try:
-                return attempt()
-            except KafkaError as error:
-                if not error.code.retriable or time.monotonic() >= deadline:
-                    raise
-            except OSError:
-                if time.monotonic() >= deadline:
-                    raise
-            time.sleep(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
+
+        async def step() -> T:
+            return attempt()
+
+        return finished(self.asking.retrying(step))
 
     def any(self) -> BlockingConnection:
         """A connection to whichever broker answers."""
-        trouble: list[str] = []
-        known = [(node.host, node.port) for node in self.metadata.brokers.values()]
-        for host, port in dict.fromkeys([*known, *self.bootstrap]):
-            try:
-                return self._connection(host, port)
-            except OSError as error:
-                trouble.append(f"{host}:{port} ({error})")
-        raise ConnectionLost("no broker can be reached: " + ", ".join(trouble))
+        return finished(self.asking.any())
 
     def broker(self, broker_id: int) -> BlockingConnection:
-        node = self.metadata.brokers.get(broker_id)
-        if node is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the cluster's metadata")
-        return self._connection(node.host, node.port)
+        return finished(self.asking.broker(broker_id))
 
     def refresh(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
         """Asks for the metadata of `topics` (None: of all); an error of a topic is left in its entry."""
-        asked = None if topics is None else list(topics)
-        answer = self.retrying(lambda: self.any().send(metadata_request(asked)))
-        self.metadata = self.metadata.merged(read_metadata(answer), asked)
-        return self.metadata
+        return finished(self.asking.refresh(topics))
 
     def leader(self, topic_partition: TopicPartition) -> BlockingConnection:
         """The connection to a partition's leader; waits for an election that is under way."""
-
-        def attempt() -> BlockingConnection:
-            if self.metadata.leader(topic_partition) == NO_BROKER:
-                self.refresh([topic_partition.topic])
-            topic = self.metadata.topics.get(topic_partition.topic)
-            if topic is not None and topic.error is not ErrorCode.NONE:
-                raise KafkaError(topic.error, f"topic {topic_partition.topic}: {topic.error.name}")
-            leader = self.metadata.leader(topic_partition)
-            if leader == NO_BROKER:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
-            try:
-                return self.broker(leader)
-            except OSError:
-                self.refresh([topic_partition.topic])
-                raise
-
-        return self.retrying(attempt)
+        return finished(self.asking.leader(topic_partition))
 
     def coordinator(self, key: str, *, key_type: int = 0) -> BlockingConnection:
         """The connection to the coordinator of a group (`key_type` 0) or a transactional id (1)."""
-
-        def attempt() -> BlockingConnection:
-            connection = self.any()
-            request = FindCoordinatorRequest(key_type=key_type)
-            if connection.best_version(request) >= 4:
-                request.coordinator_keys = [key]
-                found = connection.send(request).coordinators[0]
-            else:
-                request.key = key
-                found = connection.send(request)
-            if found.error_code:
-                code = ErrorCode(found.error_code)
-                raise KafkaError(code, f"no coordinator for {key!r}: {found.error_message or code.name}")
-            return self._connection(found.host, found.port)
-
-        return self.retrying(attempt)
+        return finished(self.asking.coordinator(key, key_type=key_type))
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]:
         """For each partition what its leader answers for a timestamp, `EARLIEST` or `LATEST`."""
-        found: dict[TopicPartition, ListedOffset] = {}
+        return finished(self.asking.list_offsets(timestamps, isolation_level=isolation_level))
 
-        def attempt() -> dict[TopicPartition, ListedOffset]:
-            missing = [each for each in timestamps if each not in found]
-            self.refresh(sorted({each.topic for each in missing}))
-            trouble: KafkaError | None = None
-            for leader, group in by_leader(missing, self.metadata).items():
-                if leader == NO_BROKER:
-                    topic = self.metadata.topics.get(group[0].topic)
-                    code = topic.error if topic is not None and topic.error else ErrorCode.LEADER_NOT_AVAILABLE
-                    trouble = KafkaError(code, f"{group[0]}: {code.name}")
-                    continue
-                request = list_offsets_request(
-                    {each: timestamps[each] for each in group}, self.metadata, isolation_level=isolation_level
-                )
-                for each, listed in read_list_offsets(self.broker(leader).send(request)).items():
-                    if listed.error is ErrorCode.NONE:
-                        found[each] = listed
-                    else:
-                        trouble = KafkaError(listed.error, f"{each}: {listed.error.name}")
-            if trouble is not None:
-                raise trouble
-            return {each: found[each] for each in timestamps}
+    def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What `group` has committed for each partition, -1 where nothing; see `Asking.committed_offsets`."""
+        return finished(self.asking.committed_offsets(group, partitions, require_stable=require_stable))
 
-        return self.retrying(attempt)
+
+def connect(bootstrap: str | None = None, *, config: Mapping[str, str] | None = None) -> SyncCluster:
+    """The client for people, for ``with``: `barnabas.client.connect`, whose calls wait, with an event loop behind it.
+
+    (What else is here is for Spark's executors, which want sockets and no thread.)
+    """
+    from barnabas.client.blocking_twin import SyncCluster
+
+    return SyncCluster(bootstrap, config)

@@ -12,16 +12,11 @@ An error that is not to be repeated, or a batch that nobody acknowledged in `del
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas.client.blocking import (
-    RETRY_BACKOFF_MAX_MS,
-    RETRY_BACKOFF_MS,
-    BlockingCluster,
-    BlockingConnection,
-)
+from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, finished
+from barnabas.client.blocking import BlockingCluster, BlockingConnection
 from barnabas.client.blocking_transaction import BlockingTransaction
 from barnabas.client.metadata import metadata_request
 from barnabas.client.offsets import CommittedOffset
@@ -31,62 +26,24 @@ from barnabas.client.produce_requests import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Produced,
-    produce_request,
-    read_produce,
     record_bytes,
 )
+from barnabas.client.producing import Batch, PartitionQueue, Producing, Sent
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, TopicPartition
-from barnabas.wire.compression import Codec
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.message import Bytes
-from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
-from barnabas.wire.records import TRANSACTIONAL, Record, build_batch, packed_batch
+from barnabas.wire.records import TRANSACTIONAL, Record, packed_batch
 
 UNKNOWN_TOPIC_MS: Final = 5_000
 """A topic that was just made is not known to every broker yet: so long one that is unknown is asked for again."""
-_UNANSWERED: Final = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 Headers = Sequence[tuple[str, bytes | None]]
 Delivered = Callable[[TopicPartition, int, int], None]
 """Partition, offset of the first record (-1 where the broker does not say), how many records."""
 
 
-class _Batch:
-    """Encoded, and waiting for its acknowledgement."""
-
-    __slots__ = ("count", "deadline", "encoded")
-
-    def __init__(self, encoded: Bytes, count: int, deadline: float) -> None:
-        self.encoded = encoded
-        self.count = count
-        self.deadline = deadline
-
-
-class _Partition:
-    __slots__ = ("batches", "bytes_counted", "id", "next_sequence", "records", "under_way")
-
-    def __init__(self, topic_partition: TopicPartition) -> None:
-        self.id = topic_partition
-        self.records: list[Record] = []
-        self.bytes_counted = 0
-        self.batches: deque[_Batch] = deque()
-        self.next_sequence = 0
-        self.under_way = False
-
-
-class _Request:
-    """A produce request under way."""
-
-    __slots__ = ("connection", "correlation_id", "partitions")
-
-    def __init__(self, connection: BlockingConnection, correlation_id: int, partitions: list[_Partition]) -> None:
-        self.connection = connection
-        self.correlation_id = correlation_id
-        self.partitions = partitions
-
-
-class BlockingProducer:
+class BlockingProducer(Producing[BlockingConnection]):
     """`send` takes a record, `flush` returns when all are acknowledged by every in-sync replica.
 
     With `transaction` it writes into that one, which somebody else ends; else under a producer id of its own. The
@@ -104,18 +61,19 @@ class BlockingProducer:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         on_delivered: Delivered | None = None,
     ) -> None:
+        super().__init__(
+            cluster.asking,
+            draw=self._next_turn,
+            compression=compression,
+            batch_bytes=batch_bytes,
+            delivery_timeout_ms=delivery_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            transaction=None if transaction is None else transaction.steps,
+        )
         self.cluster = cluster
-        self._transaction = transaction
-        self._compression = Codec.named(compression)
-        self._batch_bytes = batch_bytes
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._request_timeout_ms = request_timeout_ms
         self._on_delivered = on_delivered
-        self._producer: tuple[int, int] | None = None
-        self._partitions: dict[TopicPartition, _Partition] = {}
-        self._requests: dict[int, _Request] = {}
+        self._requests: dict[int, Sent[BlockingConnection]] = {}
         self._counts: dict[str, int] = {}
-        self._sticky: dict[str, int] = {}
         self._turn = time.monotonic_ns() // 1000
         self._failure: Exception | None = None
 
@@ -143,15 +101,19 @@ class BlockingProducer:
             partition = self.sticky_partition(topic) if key is None else partition_for_key(key, count)
         elif not 0 <= partition < count:
             self.check_partition(topic, partition)
-        state = self._state(TopicPartition(topic, partition))
+        queue = self._queue(TopicPartition(topic, partition))
         size = record_bytes(key, value, headers)
-        if state.records and state.bytes_counted + size > self._batch_bytes:
-            self._sticky.pop(topic, None)
-            self._seal(state)
-            self._push(state)
+        batch = queue.open
+        if batch is None:
+            batch = self._begin_batch(queue)
+        elif batch.bytes_counted + size > self._batch_bytes:
+            self._sticky.move_on(topic)
+            self._close(queue, batch)
+            self._push(queue)
+            batch = self._begin_batch(queue)
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        state.records.append(Record(len(state.records), stamp, key, value, headers))
-        state.bytes_counted += size
+        batch.records.append(Record(len(batch.records), stamp, key, value, headers))
+        batch.bytes_counted += size
 
     def send_encoded(
         self,
@@ -170,25 +132,25 @@ class BlockingProducer:
         """
         if self._failure is not None:
             raise self._failure
-        state = self._state(topic_partition)
-        if state.records:
-            self._seal(state)
-        producer_id, epoch = self._identity()
+        queue = self._queue(topic_partition)
+        if queue.open is not None:
+            self._close(queue, queue.open)
+        finished(self._identify(queue))
         encoded = packed_batch(
             buffer,
             count,
             base_timestamp=base_timestamp,
             max_timestamp=max_timestamp,
-            compression=self._compression,
+            compression=self._codec,
             attributes=TRANSACTIONAL if self._transaction is not None else 0,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=state.next_sequence,
+            producer_id=queue.producer_id,
+            producer_epoch=queue.epoch,
+            base_sequence=queue.next_sequence,
         )
-        self._sealed(state, encoded, count)
+        self._numbered(queue, self._begin_batch(queue), encoded, count)
         if full:
-            self._sticky.pop(topic_partition.topic, None)
-            self._push(state)
+            self._sticky.move_on(topic_partition.topic)
+            self._push(queue)
 
     def partition_count(self, topic: str) -> int:
         """Asks once; makes the topic where the brokers make topics by themselves. Raises `KafkaError`."""
@@ -224,172 +186,112 @@ class BlockingProducer:
 
     def resume(self, topic_partition: TopicPartition, next_sequence: int) -> None:
         """The partition has `next_sequence` records of this producer id and epoch: what is sent comes after them."""
-        assert topic_partition not in self._partitions, "a partition is resumed before anything is sent there"
-        state = self._state(topic_partition)
-        state.next_sequence = next_sequence
+        assert topic_partition not in self._queues, "a partition is resumed before anything is sent there"
+        self._queue(topic_partition).next_sequence = next_sequence
 
     def flush(self) -> None:
         """Returns when every record is acknowledged. Raises what ended the producer."""
         if self._failure is not None:
             raise self._failure
-        for state in self._partitions.values():
-            if state.records:
-                self._seal(state)
+        for queue in self._queues.values():
+            if queue.open is not None:
+                self._close(queue, queue.open)
         self._drain()
 
     def close(self) -> None:
         """Forgets what was not flushed, and the answers that are under way; the cluster's connections stay."""
-        for request in self._requests.values():
-            request.connection.close()
-        self._requests.clear()
+        self._forget_requests()
         self._failure = self._failure or RuntimeError("the producer is closed")
 
-    def _state(self, topic_partition: TopicPartition) -> _Partition:
-        state = self._partitions.get(topic_partition)
-        if state is None:
-            state = self._partitions[topic_partition] = _Partition(topic_partition)
-        return state
+    def _forget_requests(self) -> None:
+        for sent in self._requests.values():
+            assert sent.connection is not None, "what waits for an answer was sent"
+            sent.connection.close()
+        self._requests.clear()
 
     def sticky_partition(self, topic: str) -> int:
         """Where a record without key and partition goes: another one when a batch of the topic has become full."""
-        sticky = self._sticky.get(topic)
-        if sticky is None:
-            # Another partition than the last: producers that begin at the same time begin with different ones.
-            self._turn = self._turn + 1
-            sticky = self._sticky[topic] = self._turn % self.partition_count(topic)
-        return sticky
+        return self._sticky.partition(topic, self.partition_count(topic), self.cluster.metadata)
+
+    def _next_turn(self, count: int) -> int:
+        """Another partition than the last: producers that begin at the same time begin with different ones."""
+        self._turn += 1
+        return self._turn % count
 
     # sending them
 
-    def _seal(self, state: _Partition) -> None:
+    def _close(self, queue: PartitionQueue, batch: Batch) -> None:
         """Encodes what the partition has gathered: from now on these bytes are sent, once or several times."""
-        producer_id, epoch = self._identity()
-        encoded = build_batch(
-            state.records,
-            compression=self._compression,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=state.next_sequence,
-            is_transactional=self._transaction is not None,
-        )
-        self._sealed(state, encoded, len(state.records))
-        state.records = []
-        state.bytes_counted = 0
+        finished(self._identify(queue))
+        self._seal(queue, batch)
+        batch.records = []
 
-    def _sealed(self, state: _Partition, encoded: Bytes, count: int) -> None:
-        state.next_sequence = (state.next_sequence + count) & 0x7FFFFFFF
-        state.batches.append(_Batch(encoded, count, time.monotonic() + self._delivery_timeout_ms / 1000))
+    def _numbered(self, queue: PartitionQueue, batch: Batch, encoded: Bytes, count: int) -> None:
+        super()._numbered(queue, batch, encoded, count)
+        # A batch may gather for long, and nothing but its being full, or a flush, sends it: its time begins here.
+        batch.deadline_ms = self._asking.monotonic_ms() + self._delivery_timeout_ms
 
-    def _identity(self) -> tuple[int, int]:
-        if self._producer is None:
-            self._producer = self._take_producer_id()
-        return self._producer
-
-    def _take_producer_id(self) -> tuple[int, int]:
-        if self._transaction is not None:
-            return self._transaction.identity.producer_id, self._transaction.identity.epoch
-
-        def attempt() -> tuple[int, int]:
-            answer = self.cluster.any().send(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
-            if answer.error_code:
-                code = ErrorCode(answer.error_code)
-                raise KafkaError(code, f"No producer id was given: {code.name}.")
-            return answer.producer_id, answer.producer_epoch
-
-        return self.cluster.retrying(attempt)
-
-    def _push(self, state: _Partition) -> None:
-        leader = self.cluster.metadata.leader(state.id)
-        if not (self._receive(leader) and self._post(leader)):
+    def _push(self, queue: PartitionQueue) -> None:
+        leader = self.cluster.metadata.leader(queue.id)
+        if not (self._receive(leader) and self._send(leader)):
             self._drain()
 
     def _drain(self) -> None:
         """Returns when no encoded batch is left."""
         pause_ms = RETRY_BACKOFF_MS
-        while waiting := [each for each in self._partitions.values() if each.batches]:
-            leaders = dict.fromkeys(self.cluster.metadata.leader(each.id) for each in waiting)
+        while waiting := [
+            queue for queue in self._queues.values() if queue.batches and queue.batches[0].encoded is not None
+        ]:
+            leaders = dict.fromkeys(self.cluster.metadata.leader(queue.id) for queue in waiting)
             # Every leader has its request before the first answer is waited for; all are asked, whatever one says.
-            well = [self._post(leader) for leader in leaders]
+            well = [self._send(leader) for leader in leaders]
             well += [self._receive(leader) for leader in list(self._requests)]
             if all(well):
                 pause_ms = RETRY_BACKOFF_MS
                 continue
-            self._give_up_late(waiting)
+            self._give_up_late(queue for queue in waiting if not queue.under_way)
+            self._raise_failure()
             time.sleep(pause_ms / 1000)
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
-            self.cluster.refresh(sorted({each.id.topic for each in waiting}))
+            self.cluster.refresh(sorted({queue.id.topic for queue in waiting}))
 
-    def _post(self, leader: int) -> bool:
+    def _send(self, leader: int) -> bool:
         """Sends the oldest batch of each partition of `leader`, if it has no request under way. False: not now."""
         if leader in self._requests:
             return True
-        ready = [
-            each
-            for each in self._partitions.values()
-            if each.batches and not each.under_way and self.cluster.metadata.leader(each.id) == leader
-        ]
-        if leader == NO_BROKER or not ready:
-            return not ready
+        ready = self._ready(leader, sealed=True)
+        if not ready:
+            return True
         try:
-            if self._transaction is not None:
-                self._transaction.add([each.id for each in ready])
-            connection = self.cluster.broker(leader)
-            request = produce_request(
-                [(each.id, each.batches[0].encoded) for each in ready],
-                timeout_ms=self._request_timeout_ms,
-                transactional_id=None if self._transaction is None else self._transaction.identity.transactional_id,
-            )
-            correlation_id = connection.post(request)
-        except OSError:
-            return False
+            sent = finished(self._post(leader, ready))
         except KafkaError as error:
-            if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
-                return False  # a leader that is not among the live brokers is an election under way
             self._failure = error
             raise
-        self._requests[leader] = _Request(connection, correlation_id, ready)
-        for each in ready:
-            each.under_way = True
+        if sent is None:
+            return False
+        self._requests[leader] = sent
         return True
 
     def _receive(self, leader: int) -> bool:
         """Waits for the answer of the request to `leader`, if there is one. False: batches are to be sent again."""
-        request = self._requests.pop(leader, None)
-        if request is None:
+        sent = self._requests.pop(leader, None)
+        if sent is None:
             return True
-        for each in request.partitions:
-            each.under_way = False
-        try:
-            answer = request.connection.receive(request.correlation_id, self._request_timeout_ms + 5_000)
-        except OSError:
-            if self._transaction is not None:
-                self._transaction.answer_lost = True
-            return False
-        produced = read_produce(answer)
-        well = True
-        for each in request.partitions:
-            found = produced.get(each.id, _UNANSWERED)
-            if found.acknowledged:
-                batch = each.batches.popleft()
-                if self._on_delivered is not None:
-                    self._on_delivered(each.id, found.base_offset, batch.count)
-            elif found.error.retriable:
-                well = False
-            elif self._failure is None:
-                self._failure = found.refusal(each.id)
-        if self._failure is not None:
-            raise self._failure
+        well = finished(self._take(sent))
+        self._raise_failure()
         return well
 
-    def _give_up_late(self, waiting: list[_Partition]) -> None:
-        now = time.monotonic()
-        for each in waiting:
-            if each.batches and each.batches[0].deadline <= now:
-                self._failure = KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"{each.id}: not acknowledged within {self._delivery_timeout_ms} ms.",
-                )
-                raise self._failure
+    def _settled(self, queue: PartitionQueue, batch: Batch, produced: Produced, error: BaseException | None) -> None:
+        if error is None:
+            if self._on_delivered is not None:
+                self._on_delivered(queue.id, produced.base_offset, batch.count)
+        elif self._failure is None:
+            assert isinstance(error, Exception), "a batch is given up for what a broker said, or did not say"
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
 
 class BlockingTransactionalProducer(BlockingProducer):
@@ -419,40 +321,34 @@ class BlockingTransactionalProducer(BlockingProducer):
         self._transactional_id = transactional_id
         self._transaction_timeout_ms = transaction_timeout_ms
         self._begun = False
+        self._last: BlockingTransaction | None = None
 
     @property
     def transaction(self) -> BlockingTransaction:
         """The one that is open, or was last. Raises ``RuntimeError`` before `init_transactions`."""
-        if self._transaction is None:
+        if self._last is None:
             raise RuntimeError(f"the producer {self._transactional_id!r} has not been initialized: init_transactions()")
-        return self._transaction
+        return self._last
 
     def init_transactions(self) -> None:
-        if self._transaction is not None:
+        if self._last is not None:
             raise RuntimeError(f"the producer {self._transactional_id!r} is initialized already")
-        self._transaction = BlockingTransaction.initialized(
+        self._last = BlockingTransaction.initialized(
             self.cluster,
             self._transactional_id,
             transaction_timeout_ms=self._transaction_timeout_ms,
             timeout_ms=self._delivery_timeout_ms,
         )
+        self._transaction = self._last.steps
 
     def begin_transaction(self) -> None:
         last = self.transaction
         self._expect(begun=False)
         if last.answer_lost:
             # What was lost may come late, and would be taken for a part of the next transaction (KIP-360).
-            self._transaction = BlockingTransaction.initialized(
-                self.cluster,
-                self._transactional_id,
-                transaction_timeout_ms=self._transaction_timeout_ms,
-                predecessor=last.identity,
-                timeout_ms=self._delivery_timeout_ms,
-            )
-            self._producer = None
-            self._partitions.clear()
-        else:
-            self._transaction = BlockingTransaction(self.cluster, last.identity, timeout_ms=self._delivery_timeout_ms)
+            finished(last.steps.initialize(self._transaction_timeout_ms))
+            self._queues.clear()
+        last.steps.begin()
         self._begun = True
 
     def send(self, topic: str, value: bytes | None, **options: Any) -> None:
@@ -479,14 +375,14 @@ class BlockingTransactionalProducer(BlockingProducer):
         """Drops what was not sent, and the brokers what was."""
         self._expect(begun=True)
         transaction = self.transaction
-        if self._failure is not None or any(each.batches for each in self._partitions.values()):
+        unsettled = any(queue.batches and queue.batches[0].encoded is not None for queue in self._queues.values())
+        if self._failure is not None or unsettled:
             # What was numbered and not acknowledged leaves a gap in the sequences, and may yet come late.
-            transaction.answer_lost = True
-        for request in self._requests.values():
-            request.connection.close()
-        self._requests.clear()
-        for each in self._partitions.values():
-            each.records, each.bytes_counted = [], 0
+            transaction.steps.answer_lost = True
+        self._forget_requests()
+        for queue in self._queues.values():
+            queue.batches.clear()
+            queue.open, queue.under_way = None, False
         if not transaction.is_empty:
             transaction.end(committed=False)
         self._failure = None

@@ -8,16 +8,18 @@ serves all requests of a connection.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import ssl
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from barnabas.client.asking import ConnectionLost, NeverSent, RequestTimedOut
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.client.handshake import authenticate, versions_of
+from barnabas.client.sasl import SaslLogin
 from barnabas.runtime import Bytes, Condition, Runtime
 from barnabas.wire.errors import WireError
-from barnabas.wire.messages.api_versions import ApiVersionsRequest
 
 logger = logging.getLogger(__name__)
 
@@ -29,18 +31,6 @@ Frame = Callable[[int], list[Bytes]]
 """Makes a request's frame, in parts, its size first, when it is given the correlation id."""
 _Conversation = tuple[Callable[[Bytes], Frame | None], int]
 """What is sent next once an answer is here, and the timeout of each request (`Connection.converse`)."""
-
-
-class ConnectionLost(ConnectionError):
-    """The connection ended before the answer came: whether the request was carried out is unknown."""
-
-
-class NeverSent(ConnectionLost):
-    """There was no connection to send on: the request was certainly not carried out."""
-
-
-class RequestTimedOut(ConnectionLost):
-    """No answer came in time; the connection was closed."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -76,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self._written = Condition()
         self._gone = Condition()
         self._closed = False
+        self._negotiated = False
 
     def __repr__(self) -> str:
         return f"<Connection to {self.host}:{self.port}{' closed' if self._closed else ''}>"
@@ -83,6 +74,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def connected(self) -> bool:
         return self._transport is not None and not self._closed
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is connected, and `negotiate` has ended."""
+        return self._negotiated and self.connected
 
     @property
     def closed(self) -> bool:
@@ -108,22 +104,26 @@ class Connection(asyncio.BufferedProtocol):
             lambda: self, self.host, self.port, timeout_ms=self._connect_timeout_ms, tls=self._tls
         )
 
-    async def negotiate(self) -> dict[int, tuple[int, int]]:
-        """Asks for the broker's ApiVersions; from now on `send` without a version takes the best common one."""
-        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version="0.1.0")
-        answer = await self.send(request, self.best_version(request))
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = await self.send(ApiVersionsRequest(), 0)
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code), f"{self.host}:{self.port} refused ApiVersions")
-        self._exchange.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    async def negotiate(self, login: SaslLogin | None = None) -> dict[int, tuple[int, int]]:
+        """Asks for the broker's ApiVersions, and says who the client is; from now on `send` without a version takes the
+        best common one. Raises `KafkaError`."""
+        where = f"{self.host}:{self.port}"
+        self._exchange.versions = await versions_of(self.send, where)
+        if login is not None:
+            nonce = base64.b64encode(self._runtime.entropy.token(24)).decode()
+            await authenticate(self.send, where, login, nonce)
+        self._negotiated = True
         return self._exchange.versions
 
     async def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
         """The response. Raises `ConnectionLost` when none can come any more, `WireError` for one that is garbled."""
+        await self.writable()
+        return await self.send_nowait(message, version, timeout_ms)
+
+    async def writable(self) -> None:
+        """Waits while the broker takes less than it is sent."""
         while not self._writable and not self._closed:
             await self._written
-        return await self.send_nowait(message, version, timeout_ms)
 
     def send_nowait(
         self, message: Any, version: int | None = None, timeout_ms: int | None = None
@@ -141,8 +141,7 @@ class Connection(asyncio.BufferedProtocol):
     async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
         """Sends a frame; whenever its answer arrives, without its size, `then` says what is sent next, in the same turn
         of the loop. Returns the answer after which it says nothing. `timeout_ms` is that of each request."""
-        while not self._writable and not self._closed:
-            await self._written
+        await self.writable()
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
         future: asyncio.Future[Bytes] = asyncio.get_running_loop().create_future()
@@ -298,3 +297,6 @@ class Connection(asyncio.BufferedProtocol):
         self._gone.notify()
         if self.on_closed is not None:
             self.on_closed(self)
+
+
+__all__ = ["Connection", "ConnectionLost", "Frame", "NeverSent", "RequestTimedOut"]

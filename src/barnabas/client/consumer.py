@@ -1,81 +1,66 @@
 """A consumer: reads assigned partitions by one pipelined fetch a leader, alone or as a member of a classic group.
 
-`poll` returns what came, by partition and in offset order. Positions are the next offset to be returned. A fetch that
-is under way when partitions are taken away or moved is read only as far as it still fits a partition's position.
+`poll` returns what came, by partition and in offset order; ``async for`` gives one record after the other. Positions
+are the next offset to be returned. A fetch that is under way when partitions are taken away or moved is read only as
+far as it still fits a partition's position.
 
-Whatever is asked of a broker is asked beside what is read, by a task of its own: one that is silent, or is to be
-connected to, holds up no `poll` and nobody else's records. A partition whose leader refuses, or is gone, is in doubt:
-it is fetched again when newer metadata have come.
+What is asked of the group's coordinator is asked by tasks as well, beside what is read (`fetcher`): what it has to say
+changes a consumer only within its `poll`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import math
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
-from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
-from barnabas.client.group import GroupMember, Joined
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
-from barnabas.runtime import within
-from barnabas.wire.errors import WireError
-from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
-from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
-
-FETCH_MAX_WAIT_MS: Final = 500
-FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
-PARTITION_MAX_BYTES: Final = 1024 * 1024
-_LAST_NAMED_FETCH_VERSION: Final = 12
-"""From 13 on a fetch names topics by their ids (KIP-516)."""
-
-_MOVED: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
+from barnabas.client.asking import RETRY_BACKOFF_MS
+from barnabas.client.assignors import Assignor
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.fetcher import FETCH_MAX_BYTES, FETCH_MAX_WAIT_MS, PARTITION_MAX_BYTES, Fetcher, beside
+from barnabas.client.group import RANGE, GroupMember, Joined
+from barnabas.client.offsets import (
+    EARLIEST,
+    LATEST,
+    READ_UNCOMMITTED,
+    CommittedOffset,
+    ListedOffset,
 )
-"""Errors that new metadata and another attempt will cure."""
+from barnabas.client.positions import UNKNOWN, ConsumerRecord, Position
+from barnabas.client.transaction_requests import ConsumerGroupMetadata
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 
+logger = logging.getLogger(__name__)
 
+METADATA_MAX_AGE_MS: Final = 300_000
+_ITERATION_MS: Final = 60_000
+"""How long ``async for`` waits in one `poll`: nobody notices."""
+_TURN_MS: Final = 20
+"""So long a caller that does not wait keeps the loop for itself."""
+_ALL: Final = 1 << 62
 Outcome = TypeVar("Outcome")
+RebalanceCallback = Callable[[list[TopicPartition]], Awaitable[None] | None]
+"""Told of partitions, within `poll` (and `close`); may be a coroutine function. The consumer may be asked meanwhile."""
 
 
-class Fetched(NamedTuple):
-    """One record and where it was."""
-
-    topic: str
-    partition: int
-    record: Record
-
-
-@dataclass(slots=True)
-class _Position:
-    offset: int
-    high_watermark: int = -1
-    out_of_range: bool = False
-    """Nothing is fetched until `auto_offset_reset` says from where on."""
-
-
-class Consumer:
+class Consumer(Fetcher):
     """Call `assign` for partitions of one's own choice, or `subscribe` to share topics with a group; then `poll`."""
 
     def __init__(
         self,
         cluster: ClusterClient,
         *,
+        topics: Sequence[str | re.Pattern[str]] = (),
         group: str | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
         isolation_level: int = READ_UNCOMMITTED,
         auto_offset_reset: int | None = EARLIEST,
         max_wait_ms: int = FETCH_MAX_WAIT_MS,
@@ -84,145 +69,446 @@ class Consumer:
         partition_max_bytes: int = PARTITION_MAX_BYTES,
         check_crcs: bool = True,
         session_timeout_ms: int = 45_000,
+        max_poll_interval_ms: int = 300_000,
+        heartbeat_interval_ms: int = 3_000,
+        assignors: Sequence[str | Assignor] = (RANGE,),
+        group_instance_id: str | None = None,
+        auto_commit_interval_ms: int | None = None,
+        metadata_max_age_ms: int = METADATA_MAX_AGE_MS,
     ) -> None:
-        self.cluster = cluster
-        self._isolation_level = isolation_level
-        self._auto_offset_reset = auto_offset_reset
-        self._max_wait_ms = max_wait_ms
-        self._min_bytes = min_bytes
-        self._max_bytes = max_bytes
-        self._partition_max_bytes = partition_max_bytes
-        self._check_crcs = check_crcs
-        self._positions: dict[TopicPartition, _Position] = {}
-        self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, int]]] = {}
-        self._refreshing: asyncio.Task[None] | None = None
-        self._resetting: asyncio.Task[None] | None = None
-        self._heartbeat: asyncio.Task[tuple[int, int]] | None = None
+        """With `topics` it subscribes to them by itself, or, without a `group`, reads all their partitions.
+
+        `auto_offset_reset` says where to begin where nothing is committed, or what was there is gone: `EARLIEST`,
+        `LATEST`, or None to raise OFFSET_OUT_OF_RANGE. With an `auto_commit_interval_ms` positions are committed by
+        themselves so often, and when partitions are taken away; else only by `commit`.
+        """
+        super().__init__(
+            cluster,
+            isolation_level=isolation_level,
+            auto_offset_reset=auto_offset_reset,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            partition_max_bytes=partition_max_bytes,
+            check_crcs=check_crcs,
+        )
+        self._auto_commit_interval_ms = auto_commit_interval_ms
+        self._metadata_max_age_ms = metadata_max_age_ms
+        self._heartbeat: asyncio.Task[int] | None = None
         self._joining: asyncio.Task[Joined] | None = None
-        self._placing: asyncio.Task[dict[TopicPartition, _Position]] | None = None
-        self._placed = True
-        """Whether the positions are those of what the group has assigned."""
-        self._trouble: BaseException | None = None
-        """What the next `poll` raises: the one before had records to return."""
-        self._due = False
-        """There may be a fetch to send: an answer was taken, or is no longer waited for."""
-        self._in_doubt: set[TopicPartition] = set()
-        """Who leads these is asked for before they are fetched."""
-        self._refreshed_ms = -math.inf
-        self.member = None if group is None else GroupMember(cluster, group, session_timeout_ms=session_timeout_ms)
+        self._placing: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[None] | None = None
+        self._commit_due_ms = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_ms = cluster.runtime.clock.monotonic_ms()
+        """When it last looked whether there are more topics, or partitions."""
+        self._pattern: re.Pattern[str] | None = None
+        self._begins_with = list(topics)
+        """Not subscribed to yet."""
+        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
+        self._closed = False
+        self._gave_way_ms = 0
+        self.member = None
+        if group is not None:
+            self.member = GroupMember(
+                cluster,
+                group,
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=max_poll_interval_ms,
+                heartbeat_interval_ms=heartbeat_interval_ms,
+                assignors=assignors,
+                group_instance_id=group_instance_id,
+            )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
+            await self.close()
 
     async def close(self) -> None:
-        """Leaves the group, if there is one. Offsets are committed only by `commit`."""
+        """Commits, where that happens by itself, and leaves the group, if there is one."""
+        if self._closed:
+            return
+        self._closed = True
         for fetch, _ in self._fetches.values():
             fetch.cancel()
         self._fetches.clear()
+        trouble: Exception | None = None
+        if self.member is not None and self.member.topics and self._positions:
+            try:
+                await self._give_up(list(self._positions))
+            except Exception as error:  # a callback's: the group is left all the same
+                trouble = error
         self._let_go()
         if self.member is not None:
             await self.member.leave()
+        if trouble is not None:
+            raise trouble
 
     # which partitions, from where
 
-    async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Reads these partitions from these offsets; `EARLIEST` and `LATEST` are looked up."""
-        self._begin_at(await self._looked_up(positions))
+    async def assign(self, positions: Mapping[TopicPartition, int] | Iterable[TopicPartition]) -> None:
+        """Reads these partitions from these offsets; `EARLIEST` and `LATEST` are looked up.
 
-    async def _looked_up(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Position]:
-        asked = {each: offset for each, offset in positions.items() if offset < 0}
-        listed = await self.cluster.list_offsets(asked, isolation_level=self._isolation_level) if asked else {}
-        return {each: _Position(listed[each].offset if offset < 0 else offset) for each, offset in positions.items()}
-
-    def _begin_at(self, positions: dict[TopicPartition, _Position]) -> None:
-        self._positions = positions
-        self._in_doubt = set(positions)
-        self._trouble = None
-
-    async def subscribe(self, topics: Sequence[str]) -> None:
-        """Joins the group (from the next `poll` on) for these topics."""
-        assert self.member is not None, "a subscription needs a group"
-        self.member.subscribe(list(topics))
+        Partitions without offsets begin where the group has committed, else where `auto_offset_reset` says.
+        """
+        given = positions if isinstance(positions, Mapping) else dict.fromkeys(positions)
+        if self.member is not None:
+            self.member.subscribe([])
         self._let_go()
+        placed = await self._places([each for each, offset in given.items() if offset is None])
+        asked = {each: offset for each, offset in given.items() if offset is not None}
+        looked_up = {each: offset for each, offset in {**asked, **placed}.items() if offset < 0}
+        listed = await self._listed(looked_up) if looked_up else {}
+        self._positions = {
+            each: Position(listed[each].offset if each in listed else {**asked, **placed}[each]) for each in given
+        }
+        self._in_doubt = set(self._positions)
+
+    async def subscribe(
+        self,
+        topics: str | Sequence[str] | re.Pattern[str],
+        *,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+    ) -> None:
+        """Joins the group (from the next `poll` on) for these topics, or all whose whole name fits a pattern.
+
+        `on_revoked` is told of partitions before another member gets them: what was done for them can be committed;
+        `on_lost` (`on_revoked` where there is none) when they may be another's already; `on_assigned` of those that
+        came, before anything is read: it may `seek`.
+        """
+        if self.member is None:
+            raise RuntimeError("a subscription needs a group: make the consumer with group=...")
+        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
+        if isinstance(topics, re.Pattern):
+            self._pattern = topics
+            topics = await self._matching(topics)
+        else:
+            self._pattern = None
+            topics = [topics] if isinstance(topics, str) else list(topics)
+        self.member.subscribe(topics)
+        if not self.member.cooperative:
+            self._let_go()
+
+    async def _begin(self) -> None:
+        patterns = [each for each in self._begins_with if isinstance(each, re.Pattern)]
+        names = [each for each in self._begins_with if isinstance(each, str)]
+        if patterns and (names or len(patterns) > 1):
+            raise ValueError("a consumer subscribes to names, or to one pattern")
+        if self.member is None:
+            names += [name for pattern in patterns for name in await self._matching(pattern)]
+            await self.assign([each for name in names for each in await self._partitions(name)])
+        else:
+            told = {"on_assigned": self._on_assigned, "on_revoked": self._on_revoked, "on_lost": self._on_lost}
+            await self.subscribe(patterns[0] if patterns else names, **told)
+        self._begins_with = []
+
+    async def _partitions(self, topic: str) -> list[TopicPartition]:
+        async def attempt() -> list[TopicPartition]:
+            known = (await self.cluster.refresh([topic])).topics.get(topic)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"topic {topic!r}: {code.name}")
+            return self.cluster.metadata.partitions(topic)
+
+        return await self.cluster.retrying(attempt)
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group, and reads nothing more."""
+        if self.member is not None and self.member.topics:
+            if self._positions:
+                await self._give_up(list(self._positions))
+            self._let_go()
+            self.member.subscribe([])
+            await self.member.leave()
+        self._let_go()
+
+    async def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+        known = await self.cluster.refresh(None)
+        return sorted(name for name, topic in known.topics.items() if pattern.fullmatch(name) and not topic.is_internal)
 
     @property
     def assignment(self) -> list[TopicPartition]:
         return list(self._positions)
 
+    @property
+    def subscription(self) -> list[str]:
+        return [] if self.member is None else list(self.member.topics)
+
     def position(self, topic_partition: TopicPartition) -> int:
-        """The offset of the next record that `poll` will return."""
-        return self._positions[topic_partition].offset
+        """The offset of the next record that `poll` will return. Raises ``LookupError`` where it is not known yet."""
+        position = self._positions.get(topic_partition)
+        if position is None or position.offset == UNKNOWN:
+            raise LookupError(f"{topic_partition} {'has no position yet' if position else 'is not assigned'}")
+        return position.offset
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Of every assigned partition whose position is known."""
+        return {each: position.offset for each, position in self._positions.items() if position.offset != UNKNOWN}
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """The partition's end as the last fetch told it (the last stable offset for committed reads); -1 before."""
         return self._positions[topic_partition].high_watermark
 
-    async def commit(self) -> None:
-        """Commits every position for the group."""
-        assert self.member is not None, "only a member of a group commits offsets"
-        await self.member.commit({each: position.offset for each, position in self._positions.items()})
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """`poll` goes on from `offset`, which may be `EARLIEST` or `LATEST`. Raises ``LookupError``."""
+        if topic_partition not in self._positions:
+            raise LookupError(f"{topic_partition} is not assigned")
+        if offset < 0:
+            self._positions[topic_partition].seek(UNKNOWN, offset)
+        else:
+            self._positions[topic_partition].seek(offset)
+        self._due = True
 
-    def _follow_group(self) -> None:
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Those given, or all."""
+        for each in partitions or self._positions:
+            self.seek(each, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Those given, or all."""
+        for each in partitions or self._positions:
+            self.seek(each, LATEST)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """`poll` returns nothing of these (or of all), until `resume`; they stay assigned."""
+        for each in partitions or self._positions:
+            self._positions[each].paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Those given, or all."""
+        for each in partitions or self._positions:
+            self._positions[each].paused = False
+        self._due = True
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        return [each for each, position in self._positions.items() if position.paused]
+
+    # offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
+        """Commits these offsets (of the next record to read) for the group, or every position."""
+        await self._member().commit(self.positions() if offsets is None else offsets)
+
+    async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """What the group has committed for these partitions, or those assigned; -1 where nothing.
+
+        It waits for open transactions that commit others, as Kafka's consumers do (KIP-447).
+        """
+        wanted = list(self._positions if partitions is None else partitions)
+        return await self._member().committed(wanted, require_stable=True)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """As whom it commits, for a transaction that commits its offsets."""
+        return self._member().metadata
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        listed = await self._listed(dict.fromkeys(partitions, EARLIEST))
+        return {each: found.offset for each, found in listed.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Behind the last record that a reader sees: with committed reads the last stable offset."""
+        listed = await self._listed(dict.fromkeys(partitions, LATEST))
+        return {each: found.offset for each, found in listed.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset | None]:
+        """By partition the first record as young as its timestamp (ms), or younger; None where there is none."""
+        listed = await self._listed(timestamps)
+        return {each: found if found.offset >= 0 else None for each, found in listed.items()}
+
+    def _member(self) -> GroupMember:
+        if self.member is None:
+            raise RuntimeError("only a member of a group has committed offsets: make the consumer with group=...")
+        return self.member
+
+    # the group
+
+    async def _follow_group(self, member: GroupMember) -> None:
         """Only here, between what one `poll` returned and what the next one will, the generation changes: heartbeats,
         joins and the positions to begin at are asked for beside what is read."""
-        member = self.member
-        if member is None:
-            return
         if self._heartbeat is not None and self._heartbeat.done():
             heartbeat, self._heartbeat = self._heartbeat, None
             member.take_heartbeat(heartbeat)
         if self._joining is not None and self._joining.done():
             joining, self._joining = self._joining, None
-            member.take_join(joining.result())
-            self._placed = False
+            await self._joined(member, joining.result())
         if self._placing is not None and self._placing.done():
             placing, self._placing = self._placing, None
-            self._begin_at(placing.result())
-            self._placed = True
+            placing.result()
+        self._commit_when_due(member)
         if member.has_to_join:
             if self._joining is None:
-                self._let_go()
-                self._joining = _beside(member.join())
+                await self._before_join(member)
+                self._joining = beside(member.join())
         else:
-            if not self._placed and self._placing is None:
-                self._placing = _beside(self._places(member))
-            if self._heartbeat is None and member.heartbeat_in_ms() == 0:
-                self._heartbeat = _beside(member.heartbeat())
+            if self._placing is None and any(
+                position.offset == UNKNOWN and position.reset_to is None for position in self._positions.values()
+            ):
+                self._placing = beside(self._place())
+            if self._heartbeat is None and member.topics:
+                self._heartbeat = beside(member.beat())
+
+    @property
+    def _group_is_quiet(self) -> bool:
+        member = self.member
+        if member is None:
+            return True
+        beating = self._heartbeat is not None and not self._heartbeat.done()
+        return (
+            (beating or not member.topics)
+            and self._joining is None
+            and self._placing is None
+            and not member.has_to_join
+            and self.cluster.runtime.clock.monotonic_ms() < self._commit_due_ms
+        )
+
+    async def _before_join(self, member: GroupMember) -> None:
+        for task in (self._heartbeat, self._placing):
+            if task is not None:
+                task.cancel()
+        self._heartbeat = self._placing = None
+        if member.is_lost:
+            await self._lose(list(self._positions))
+        elif not member.cooperative:
+            await self._give_up(list(self._positions))
+        else:
+            await self._give_up([each for each in self._positions if each.topic not in member.topics])
+            member.assignment = list(self._positions)
+        if not self._positions:
+            self._let_go()
+
+    async def _joined(self, member: GroupMember, joined: Joined) -> None:
+        member.take_join(joined)
+        assigned = dict.fromkeys(joined.assignment)
+        if not joined.kept:
+            await self._lose(list(self._positions))
+        revoked = [each for each in self._positions if each not in assigned]
+        await self._give_up(revoked)
+        fresh = [each for each in assigned if each not in self._positions]
+        for each in fresh:
+            self._positions[each] = Position()
+        self._in_doubt.update(fresh)
+        if revoked and member.cooperative:
+            member.rejoin()  # others wait for what was given up now
+        await _told(self._on_assigned, fresh)
+
+    async def _give_up(self, partitions: list[TopicPartition]) -> None:
+        """They go to another member; until then they are this one's."""
+        if not partitions:
+            return
+        if self._auto_commit_interval_ms is not None:
+            try:
+                await self._member().commit(self.positions())
+            except (KafkaError, OSError) as error:
+                logger.warning("positions of group %r were not committed: %s", self._member().group, error)
+        await _told(self._on_revoked, partitions)
+        self._drop(partitions)
+
+    async def _lose(self, partitions: list[TopicPartition]) -> None:
+        """They may be another member's already."""
+        if partitions:
+            await _told(self._on_lost, partitions)
+            self._drop(partitions)
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            self._positions.pop(each, None)
+            self._in_doubt.discard(each)
 
     def _let_go(self) -> None:
         """No partition is the consumer's any more, nor is anything asked for one."""
         for task in self._under_way():
             task.cancel()
         self._heartbeat = self._joining = self._placing = self._refreshing = self._resetting = None
+        self._committing = self._looking = None
         self._positions = {}
+        self._waiting.clear()
         self._in_doubt = set()
         self._trouble = None
 
-    async def _places(self, member: GroupMember) -> dict[TopicPartition, _Position]:
-        """Where to read on what the group has assigned."""
-        committed = await member.committed(member.assignment, require_stable=self._isolation_level == READ_COMMITTED)
-        missing = [each for each in member.assignment if committed[each] < 0]
+    async def _place(self) -> None:
+        """Finds where to read on for what the group has assigned."""
+        wanted = [
+            each
+            for each, position in self._positions.items()
+            if position.offset == UNKNOWN and position.reset_to is None
+        ]
+        for each, offset in (await self._places(wanted)).items():
+            position = self._positions.get(each)
+            if position is None or position.offset != UNKNOWN or position.reset_to is not None:
+                continue  # taken away, or told where to go, meanwhile
+            if offset < 0:
+                position.reset_to = offset
+            else:
+                position.offset = offset
+        self._due = True
+
+    async def _places(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the group has committed, else where `auto_offset_reset` says."""
+        if not partitions:
+            return {}
+        found = dict.fromkeys(partitions, -1)
+        if self.member is not None:
+            found = await self.member.committed(partitions, require_stable=True)
+        missing = [each for each, offset in found.items() if offset < 0]
         if missing and self._auto_offset_reset is None:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")
-        return await self._looked_up({each: self._start(committed[each]) for each in member.assignment})
+        return {each: offset if offset >= 0 else self._auto_offset_reset or 0 for each, offset in found.items()}
 
-    def _start(self, committed: int) -> int:
-        if committed >= 0 or self._auto_offset_reset is None:
-            return committed
-        return self._auto_offset_reset
+    def _commit_when_due(self, member: GroupMember) -> None:
+        """Commits what was returned so far, where that happens by itself."""
+        if self._committing is not None and self._committing.done():
+            committing, self._committing = self._committing, None
+            error = committing.exception()
+            if error is not None:
+                logger.warning("positions of group %r were not committed: %s", member.group, error)
+        now_ms = self.cluster.runtime.clock.monotonic_ms()
+        if now_ms < self._commit_due_ms:
+            return
+        if self._auto_commit_interval_ms is None:
+            self._commit_due_ms = _ALL
+            return
+        self._commit_due_ms = now_ms + self._auto_commit_interval_ms
+        positions = self.positions()
+        if positions and self._committing is None and not (member.topics and member.is_lost):
+            self._committing = beside(member.commit(positions))
 
     # reading
 
-    async def poll(self, timeout_ms: int) -> list[Fetched]:
-        """The next records, as soon as there are some; empty when `timeout_ms` is over, also while its group waits for
-        the others to join."""
+    async def poll(self, timeout_ms: float, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """The next records (at most `max_records`), as soon as there are some; empty when `timeout_ms` is over, also
+        while its group waits for the others to join. Raises `KafkaError` for what no other attempt will cure."""
         clock = self.cluster.runtime.clock
         deadline = clock.monotonic_ms() + timeout_ms
+        await self._give_way()
         while True:
+            if self._closed:
+                raise RuntimeError("the consumer is closed")
+            if self._begins_with:
+                await self._begin()
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
                 raise trouble
-            self._follow_group()
+            if self.member is not None:
+                self.member.polled()
+                await self._follow_group(self.member)
             reads = self.member is None or self.member.holds_assignment
-            records = self._take_answers() if reads else []
+            records: list[ConsumerRecord] = []
+            if reads:
+                self._take_answers()
+                records = self._waiting.taken(self._positions, _ALL if max_records is None else max_records)
+            self._due = self._due or bool(records)
             self._see_to_requests()
+            self._see_to_changes()
             if records:
                 return records
             waiting = self._under_way()
@@ -234,215 +520,82 @@ class Consumer:
             if left <= 0:
                 await asyncio.sleep(0)  # else nobody would have a turn where a caller polls without waiting
                 return []
-            pause_ms: float = left if waiting else min(left, RETRY_BACKOFF_MS)
-            if self.member is not None and self._heartbeat is None:
-                pause_ms = min(pause_ms, self.member.heartbeat_in_ms())
-            await self._wait_for_any(waiting, max(pause_ms, 1))
+            await self._wait_for_any(waiting, max(min(left, self._next_turn_ms(waiting)), 1))
 
-    async def _wait_for_any(self, waiting: list[asyncio.Future[Any]], timeout_ms: float) -> None:
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __aiter__(self) -> Self:
+        return self
 
-        def wake(_: object) -> None:
-            if not woken.done():
-                woken.set_result(None)
+    async def _give_way(self) -> None:
+        """A caller who finds records each time, and works without a pause, would keep the heartbeats waiting."""
+        now_ms = self.cluster.runtime.clock.monotonic_ms()
+        if now_ms - self._gave_way_ms >= _TURN_MS:
+            self._gave_way_ms = now_ms
+            await asyncio.sleep(0)
 
-        for future in waiting:
-            future.add_done_callback(wake)
-        try:
-            await within(woken, timeout_ms)
-        finally:
-            for future in waiting:
-                future.remove_done_callback(wake)
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record, however long it takes; ends when the consumer is closed."""
+        await self._give_way()
+        if self._waiting and self._group_is_quiet and not self._closed and self._trouble is None:
+            if self.member is not None:
+                self.member.polled()
+            records = self._waiting.taken(self._positions, 1)
+            if records:
+                self._due = True  # it may have been the last of its partition
+                return records[0]
+        while not self._closed:
+            records = await self.poll(_ITERATION_MS, max_records=1)
+            if records:
+                return records[0]
+        raise StopAsyncIteration
 
-    def _see_to_requests(self) -> None:
-        for task in (self._refreshing, self._resetting):
-            if task is not None and task.done():
-                self._trouble = task.exception() or self._trouble
-        if self._due:
-            self._send_fetches()
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = _beside(self._ask_who_leads()) if self._in_doubt else None
-        if self._resetting is None or self._resetting.done():
-            due = any(each.out_of_range for each in self._positions.values())
-            self._resetting = _beside(self._reset_offsets()) if due else None
+    def _next_turn_ms(self, waiting: list[asyncio.Future[Any]]) -> float:
+        """When there is something to do, although nothing of `waiting` was answered."""
+        now_ms = self.cluster.runtime.clock.monotonic_ms()
+        due = [self._looked_ms + self._metadata_max_age_ms, self._commit_due_ms or math.inf]
+        if not waiting:
+            due.append(now_ms + RETRY_BACKOFF_MS)
+        return min(due) - now_ms
 
     def _under_way(self) -> list[asyncio.Future[Any]]:
-        tasks = (self._heartbeat, self._joining, self._placing, self._refreshing, self._resetting)
+        tasks = (
+            self._heartbeat,
+            self._joining,
+            self._placing,
+            self._refreshing,
+            self._resetting,
+            self._committing,
+            self._looking,
+        )
         return [task for task in tasks if task is not None]
 
-    async def _reset_offsets(self) -> None:
-        """Gives positions that are out of range a new offset."""
-        assert self._auto_offset_reset is not None
-        asked = {each: position for each, position in self._positions.items() if position.out_of_range}
-        timestamps = dict.fromkeys(asked, self._auto_offset_reset)
-        listed = await self.cluster.list_offsets(timestamps, isolation_level=self._isolation_level)
-        for each, position in asked.items():
-            position.offset = listed[each].offset
-            position.out_of_range = False
-        self._due = True
+    def _see_to_changes(self) -> None:
+        now_ms = self.cluster.runtime.clock.monotonic_ms()
+        if self._looking is not None and self._looking.done():
+            self._trouble = self._looking.exception() or self._trouble
+            self._looking = None
+        if self._looking is None and now_ms >= self._looked_ms + self._metadata_max_age_ms:
+            self._looked_ms = now_ms
+            self._looking = beside(self._look_for_changes())
 
-    async def _ask_who_leads(self) -> None:
-        """Ends the doubt. Raises `KafkaError` for a topic that no other attempt will make readable."""
-        clock = self.cluster.runtime.clock
-        await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
-        self._refreshed_ms = clock.monotonic_ms()
-        asked = set(self._in_doubt)
-        names = sorted({each.topic for each in asked})
-        metadata = await self.cluster.refresh(names)
-        self._in_doubt -= asked
-        self._due = True
-        for name in names:
-            topic = metadata.topics.get(name)
-            if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:
-                raise KafkaError(topic.error, f"topic {name}: {topic.error.name}")
-
-    def _send_fetches(self) -> None:
-        """A fetch to every leader that has none under way."""
-        self._due = False
-        metadata = self.cluster.metadata
-        not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
-        for each, position in self._positions.items():
-            if position.out_of_range or each in not_now:
-                continue
-            leader = metadata.leader(each)
-            if leader == NO_BROKER:
-                self._in_doubt.add(each)
-            elif leader not in self._fetches:
-                by_leader.setdefault(leader, {})[each] = position.offset
-        for leader, asked in by_leader.items():
-            self._fetches[leader] = _beside(self._fetch(leader, asked)), asked
-
-    async def _fetch(self, leader: int, asked: dict[TopicPartition, int]) -> FetchResponse:
-        connection = await self.cluster.broker(leader)
-        request = self._request(asked)
-        version = connection.best_version(request)
-        if any(self.cluster.metadata.topic_id(each.topic) == ZERO_UUID for each in asked):
-            version = min(version, _LAST_NAMED_FETCH_VERSION)
-        response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
-        if response.error_code:
-            code = ErrorCode(response.error_code)
-            raise KafkaError(code, f"fetch: {code.name}")
-        return response
-
-    def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:
-        metadata = self.cluster.metadata
-        topics: dict[str, list[Any]] = {}
-        for each, offset in asked.items():
-            topics.setdefault(each.topic, []).append(
-                FetchRequest.FetchPartition(
-                    partition=each.partition,
-                    current_leader_epoch=metadata.leader_epoch(each),
-                    fetch_offset=offset,
-                    partition_max_bytes=self._partition_max_bytes,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            isolation_level=self._isolation_level,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                FetchRequest.FetchTopic(topic=name, topic_id=metadata.topic_id(name), partitions=partitions)
-                for name, partitions in topics.items()
-            ],
-        )
-
-    def _take_answers(self) -> list[Fetched]:
-        """The records of all answers that are there. What one partition, or one broker, has to complain of is for
-        `poll` to raise when it has no records to return: the positions are behind them."""
-        records: list[Fetched] = []
-        for leader, (fetch, asked) in list(self._fetches.items()):
-            if not fetch.done():
-                continue
-            del self._fetches[leader]
-            self._due = True
-            try:
-                answer = fetch.result()
-            except (OSError, KafkaError, WireError) as error:
-                self._in_doubt.update(self._positions.keys() & asked)
-                if not _is_cured_by_another_attempt(error):
-                    self._trouble = error
-                continue
-            names = {self.cluster.metadata.topic_id(each.topic): each.topic for each in asked}
-            for topic in answer.responses:
-                name = topic.topic or names.get(topic.topic_id, "")
-                for part in topic.partitions:
-                    try:
-                        records += self._take(TopicPartition(name, part.partition_index), part, asked)
-                    except (KafkaError, WireError) as error:
-                        self._trouble = error
-        return records
-
-    def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, int]) -> Iterable[Fetched]:
-        position = self._positions.get(topic_partition)
-        if position is None or asked.get(topic_partition) != position.offset:
-            return ()  # taken away or moved while the fetch was under way
-        code = ErrorCode(part.error_code)
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if self._auto_offset_reset is None:
-                raise KafkaError(code, f"{topic_partition}: the position has no record")
-            position.out_of_range = True
-            return ()
-        if code in _MOVED:
-            self._in_doubt.add(topic_partition)
-            return ()
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code, f"{topic_partition}: {code.name}")
-        committed = self._isolation_level == READ_COMMITTED
-        position.high_watermark = part.last_stable_offset if committed else part.high_watermark
-        if not part.records:
-            return ()
-        read, position.offset = self._read(
-            part.records, position.offset, part.aborted_transactions if committed else None
-        )
-        return (Fetched(topic_partition.topic, topic_partition.partition, record) for record in read)
-
-    def _read(self, data: Any, position: int, aborted: list[Any] | None) -> tuple[list[Record], int]:
-        """The records from `position` on that a reader sees, and the offset after the last batch."""
-        found: list[Record] = []
-        offset = position
-        beginning = sorted(aborted or (), key=lambda each: int(each.first_offset))
-        aborting: dict[int, None] = {}
-        for header, start, end in batches(data):
-            try:
-                if self._check_crcs:
-                    check_crc(data, start, end)
-            except WireError:
-                if offset > position:
-                    break  # the next fetch begins with it
-                raise
-            while beginning and beginning[0].first_offset <= header.last_offset:
-                aborting[beginning.pop(0).producer_id] = None
-            if header.is_control:
-                if is_abort_marker(data, header, start, end):
-                    aborting.pop(header.producer_id, None)
-            elif not (header.is_transactional and header.producer_id in aborting):
-                found.extend(record for record in records_of(data, start, end) if record.offset >= offset)
-            offset = max(offset, header.next_offset)
-        return found, offset
+    async def _look_for_changes(self) -> None:
+        """Topics may be new, or have more partitions."""
+        member = self.member
+        if member is None or not (member.topics or self._pattern):
+            return
+        if self._pattern is not None:
+            matching = await self._matching(self._pattern)
+            if matching != member.topics:
+                member.subscribe(matching)
+        else:
+            await self.cluster.refresh(member.topics)
+        member.look_for_changes(self.cluster.metadata)
 
 
-def _is_cured_by_another_attempt(error: Exception) -> bool:
-    if isinstance(error, KafkaError):
-        return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
-    return isinstance(error, OSError)
+async def _told(callback: RebalanceCallback | None, partitions: list[TopicPartition]) -> None:
+    if callback is not None:
+        outcome = callback(partitions)
+        if inspect.isawaitable(outcome):
+            await outcome
 
 
-def _beside(work: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
-    task = asyncio.get_running_loop().create_task(work)
-    # A consumer that is given up does not ask how it went.
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return task
-
-
-def is_abort_marker(data: Any, header: BatchHeader, start: int, end: int) -> bool:
-    """Whether a control batch ends a transaction by abort: its key is a version and a type, 0 for abort."""
-    assert header.is_control
-    key = records_of(data, start, end)[0].key
-    return key is not None and bytes(key[2:4]) == b"\x00\x00"
-
-
-__all__ = ["EARLIEST", "LATEST", "Consumer", "Fetched", "is_abort_marker"]
+__all__ = ["EARLIEST", "LATEST", "Consumer", "ConsumerRecord", "RebalanceCallback"]

@@ -1,25 +1,32 @@
 """A member of a classic consumer group (JoinGroup, SyncGroup, Heartbeat), and its committed offsets.
 
-Nothing goes on by itself: the owner sends a `heartbeat` every `heartbeat_in_ms` and asks to `join` when it has to, as
-`Consumer.poll` does. Both may run beside other work, since what they came to is the member's only when the owner takes
-it: who works with records of one generation is to learn of the next one at a time of its own. The leader of the group
-gives partitions away by Kafka's range assignor.
+Heartbeats go out beside whatever the owner does (`beat`), until one of them says that something is the matter. All else
+the owner asks for: to `join` when it has to, as `Consumer.poll` does. What both came to is the member's only when the
+owner takes it: who works with records of one generation is to learn of the next one at a time of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
+from barnabas.client.asking import COORDINATOR_MOVED, RETRY_BACKOFF_MS
+from barnabas.client.assignors import (
+    NO_GENERATION,
+    Assignor,
+    Subscription,
+    assignors_named,
+    decode_assignment,
+    encode_assignment,
+)
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
-from barnabas.client.offsets import offset_fetch_request, read_offset_fetch
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.client.offsets import CommittedOffset
+from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
-from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest
 from barnabas.wire.messages.leave_group import LeaveGroupRequest
@@ -27,13 +34,7 @@ from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 RANGE: Final = "range"
-_VERSION: Final = 1
-"""The version of the embedded consumer protocol messages: 1 has owned partitions, which every client reads."""
 
-
-_COORDINATOR_MOVED: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
@@ -44,6 +45,9 @@ class Joined(NamedTuple):
     assignment: list[TopicPartition]
     at_ms: int
     """When the coordinator said so."""
+    assignor: Assignor
+    kept: bool
+    """Whether it was a member all the time: what it owned while it joined is its own, if it is assigned to it."""
 
 
 class GroupMember:
@@ -57,23 +61,48 @@ class GroupMember:
         session_timeout_ms: int = 45_000,
         rebalance_timeout_ms: int = 300_000,
         heartbeat_interval_ms: int = 3_000,
+        assignors: Sequence[str | Assignor] = (RANGE,),
+        group_instance_id: str | None = None,
     ) -> None:
+        """`rebalance_timeout_ms` is Kafka's ``max.poll.interval.ms``: who does not poll for so long leaves the group.
+
+        A member with a `group_instance_id` is static (KIP-345): it does not leave when it closes, and gets back what it
+        had when it comes again within its session's time.
+        """
         self.cluster = cluster
         self.group = group
         self.assignment: list[TopicPartition] = []
+        self.assignors = assignors_named(assignors)
+        self.cooperative = all(assignor.cooperative for assignor in self.assignors)
+        """Whether it keeps its partitions while the group rebalances. All its assignors have to want that."""
         self._topics: list[str] = []
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._heartbeat_interval_ms = min(heartbeat_interval_ms, session_timeout_ms // 3)
+        self._group_instance_id = group_instance_id
         self._member_id = ""
-        self._generation = -1
+        self._generation = NO_GENERATION
+        self._assigned_in = NO_GENERATION
+        """The generation of `assignment`, also while the member joins the next one; none once it is no member."""
+        self._dealt: dict[str, int] | None = None
+        """How many partitions each topic had when this member, as the leader, gave them away."""
         self._heartbeat_due_ms = 0
         self._session_ends_ms = 0
+        self._polled_ms = 0
         self._coordinator: Connection | None = None
 
-    def subscribe(self, topics: list[str]) -> None:
-        self._topics = topics
-        self._generation = -1
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """For these it joins, at the owner's next turn."""
+        self._topics = list(topics)
+        self.rejoin()
+
+    def rejoin(self) -> None:
+        """It has to join the next generation; what it owns is its own until then."""
+        self._generation = NO_GENERATION
+
+    @property
+    def topics(self) -> list[str]:
+        return self._topics
 
     @property
     def member_id(self) -> str:
@@ -84,10 +113,18 @@ class GroupMember:
         """-1 while it is in none."""
         return self._generation
 
+    @property
+    def metadata(self) -> ConsumerGroupMetadata:
+        """As whom it commits offsets, also within a transaction."""
+        return ConsumerGroupMetadata(self.group, self._assigned_in, self._member_id, self._group_instance_id)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the group has removed it: what it owned may be another's."""
+        return self._assigned_in < 0
+
     def heartbeat_in_ms(self) -> float:
-        """Infinite while it is in no generation."""
-        if self._generation < 0:
-            return math.inf
+        """Zero while one is under way."""
         return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
 
     @property
@@ -96,12 +133,26 @@ class GroupMember:
         shares nothing with a group, and only commits for it, loses nothing."""
         if not self._topics:
             return True
-        return self._generation >= 0 and self.cluster.runtime.clock.monotonic_ms() < self._session_ends_ms
+        if self._generation < 0:
+            return self.cooperative and not self.is_lost
+        return self.cluster.runtime.clock.monotonic_ms() < self._session_ends_ms
+
+    def polled(self) -> None:
+        """The owner is at work."""
+        self._polled_ms = self.cluster.runtime.clock.monotonic_ms()
 
     def _confirmed(self, asked_ms: int) -> None:
         """The coordinator took what was sent at `asked_ms`, or later, as a member's."""
         self._heartbeat_due_ms = asked_ms + self._heartbeat_interval_ms
         self._session_ends_ms = asked_ms + self._session_timeout_ms
+
+    def look_for_changes(self, metadata: ClusterMetadata) -> None:
+        """The leader of the group has partitions given away again when topics have got more, or less, of them."""
+        if self._dealt is not None and any(
+            len(metadata.partitions(topic)) not in (0, count) for topic, count in self._dealt.items()
+        ):
+            self._dealt = None
+            self.rejoin()
 
     async def _connected(self) -> Connection:
         if self._coordinator is None or not self._coordinator.connected:
@@ -116,34 +167,44 @@ class GroupMember:
         if not error_code:
             return
         code = ErrorCode(error_code)
-        if code in _COORDINATOR_MOVED:
+        if code in COORDINATOR_MOVED:
             self._coordinator = None
         if code in _REJOIN:
-            self._generation = -1
+            self.rejoin()
             if code is not ErrorCode.REBALANCE_IN_PROGRESS:
-                self._member_id = ""
+                self._member_id, self._assigned_in = "", NO_GENERATION
         raise KafkaError(code, f"group {self.group!r}: {code.name}")
 
-    async def heartbeat(self) -> tuple[int, int]:
-        """Sends one; returns when it was sent and what error code came, for `take_heartbeat`."""
-        asked_ms = self.cluster.runtime.clock.monotonic_ms()
-        request = HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id)
-        answer = await self._send(request)
-        return asked_ms, answer.error_code
+    async def beat(self) -> int:
+        """Sends heartbeats; returns the first error code that comes, for `take_heartbeat`."""
+        clock = self.cluster.runtime.clock
+        while True:
+            await asyncio.sleep(self.heartbeat_in_ms() / 1000)
+            asked_ms = clock.monotonic_ms()
+            if asked_ms - self._polled_ms > self._rebalance_timeout_ms:
+                await self._send_leave()  # the owner is stuck: others are to have what it does not read
+                return int(ErrorCode.UNKNOWN_MEMBER_ID)
+            request = HeartbeatRequest(
+                group_id=self.group,
+                generation_id=self._assigned_in,
+                member_id=self._member_id,
+                group_instance_id=self._group_instance_id,
+            )
+            answer = await self._send(request)
+            if answer.error_code:
+                return int(answer.error_code)
+            self._confirmed(asked_ms)
 
-    def take_heartbeat(self, heartbeat: asyncio.Task[tuple[int, int]]) -> None:
-        """What a heartbeat came to: the generation may be over. Raises for an error that no other attempt will cure."""
+    def take_heartbeat(self, heartbeat: asyncio.Task[int]) -> None:
+        """Why the heartbeats ended: the generation may be over. Raises for an error that no other attempt will cure."""
         self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + RETRY_BACKOFF_MS
         try:
-            asked_ms, error_code = heartbeat.result()
-            self._check(error_code)
+            self._check(heartbeat.result())
         except OSError:
             self._coordinator = None
         except KafkaError as error:
-            if error.code not in _COORDINATOR_MOVED and error.code not in _REJOIN:
+            if error.code not in COORDINATOR_MOVED and error.code not in _REJOIN:
                 raise
-        else:
-            self._confirmed(asked_ms)
 
     @property
     def has_to_join(self) -> bool:
@@ -163,119 +224,133 @@ class GroupMember:
         return await self.cluster.retrying(attempt)
 
     def take_join(self, joined: Joined) -> None:
-        self._generation, self.assignment, _ = joined
-        self._confirmed(joined.at_ms)
+        self._generation, self.assignment, at_ms, assignor, _ = joined
+        self._assigned_in = joined.generation
+        self._confirmed(at_ms)
+        assignor.assigned(joined.assignment, joined.generation)
+
+    def _protocols(self) -> list[Any]:
+        owned = tuple(self.assignment) if self.cooperative and not self.is_lost else ()
+        return [
+            JoinGroupRequest.JoinGroupRequestProtocol(
+                name=assignor.name,
+                metadata=Subscription(
+                    tuple(self._topics), assignor.user_data(), owned, self._assigned_in, self._group_instance_id
+                ).encode(),
+            )
+            for assignor in self.assignors
+        ]
 
     async def _join(self) -> Joined:
-        subscription = ConsumerProtocolSubscription(topics=sorted(self._topics))
-        metadata = _VERSION.to_bytes(2, "big") + subscription.encode(_VERSION)
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self._session_timeout_ms,
             rebalance_timeout_ms=self._rebalance_timeout_ms,
             member_id=self._member_id,
+            group_instance_id=self._group_instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=RANGE, metadata=metadata)],
+            protocols=self._protocols(),
         )
+        kept = not self.is_lost
         answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = request.member_id = answer.member_id
             answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
         self._check(answer.error_code)
         self._member_id, generation = answer.member_id, answer.generation_id
+        assignor = next((each for each in self.assignors if each.name == answer.protocol_name), self.assignors[0])
         assignments: list[Any] = []
+        self._dealt = None
         if answer.leader == self._member_id and not answer.skip_assignment:
-            assignments = await self._assign({each.member_id: each.metadata for each in answer.members})
+            assignments = await self._assign(assignor, answer.members)
         sync = await self._send(
             SyncGroupRequest(
                 group_id=self.group,
                 generation_id=generation,
                 member_id=self._member_id,
+                group_instance_id=self._group_instance_id,
                 protocol_type="consumer",
-                protocol_name=RANGE,
+                protocol_name=assignor.name,
                 assignments=assignments,
             ),
             self._rebalance_timeout_ms + 5_000,
         )
         self._check(sync.error_code)
-        return Joined(generation, _read_assignment(sync.assignment), self.cluster.runtime.clock.monotonic_ms())
+        now_ms = self.cluster.runtime.clock.monotonic_ms()
+        return Joined(generation, decode_assignment(sync.assignment), now_ms, assignor, kept)
 
-    async def _assign(self, members: dict[str, Any]) -> list[Any]:
-        wanted: dict[str, list[str]] = {}
-        for member_id, metadata in members.items():
-            version = min(int.from_bytes(metadata[:2], "big"), _VERSION)
-            wanted[member_id] = ConsumerProtocolSubscription.decode(metadata, version, 2)[0].topics
-        topics = sorted({topic for each in wanted.values() for topic in each})
+    async def _assign(self, assignor: Assignor, members: Sequence[Any]) -> list[Any]:
+        subscriptions = {each.member_id: Subscription.decode(each.metadata, each.group_instance_id) for each in members}
+        topics = sorted({topic for subscription in subscriptions.values() for topic in subscription.topics})
         known = await self.cluster.refresh(topics)
-        given = range_assignment(wanted, {topic: len(known.partitions(topic)) for topic in topics})
-        assignments: list[Any] = []
-        for member_id in members:
-            by_topic: dict[str, list[int]] = {}
-            for each in given[member_id]:
-                by_topic.setdefault(each.topic, []).append(each.partition)
-            assignment = ConsumerProtocolAssignment(
-                assigned_partitions=[
-                    ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=numbers)
-                    for topic, numbers in by_topic.items()
-                ]
+        self._dealt = {topic: len(known.partitions(topic)) for topic in topics}
+        given = assignor.assign({topic: count for topic, count in self._dealt.items() if count}, subscriptions)
+        return [
+            SyncGroupRequest.SyncGroupRequestAssignment(
+                member_id=each.member_id, assignment=encode_assignment(given[each.member_id])
             )
-            assignments.append(
-                SyncGroupRequest.SyncGroupRequestAssignment(
-                    member_id=member_id, assignment=_VERSION.to_bytes(2, "big") + assignment.encode(_VERSION)
-                )
-            )
-        return assignments
+            for each in members
+        ]
 
     async def leave(self) -> None:
         """Leaves at once, so that the others need not wait for the session's end. A coordinator gone is no error."""
-        try:
-            if self._generation < 0:
-                await self.cluster.release(self)  # where a JoinGroup waits, no request behind it is read
-            if self._member_id:
-                await self._send_leave()
-        except OSError:
-            pass  # the group's session timeout does what the request would have done
-        self._member_id, self._generation = "", -1
+        if self._generation < 0:
+            await self.cluster.release(self)  # where a JoinGroup waits, no request behind it is read
+        await self._send_leave()
+        self._member_id, self._generation, self._assigned_in = "", NO_GENERATION, NO_GENERATION
         await self.cluster.release(self)
 
     async def _send_leave(self) -> None:
-        coordinator = await self._connected()
-        request = LeaveGroupRequest(group_id=self.group)
-        if coordinator.best_version(request) >= 3:
-            request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
-        else:
-            request.member_id = self._member_id
-        await coordinator.send(request)
+        if not self._member_id or self._group_instance_id is not None:
+            return
+        try:
+            coordinator = await self._connected()
+            request = LeaveGroupRequest(group_id=self.group)
+            if coordinator.best_version(request) >= 3:
+                request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
+            else:
+                request.member_id = self._member_id
+            await coordinator.send(request)
+        except OSError:
+            pass  # the group's session timeout does what the request would have done
 
     # offsets
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits offsets (of the next record to read). Raises ``REBALANCE_IN_PROGRESS`` where what the member had may
-        be another's by now."""
-        if self.has_to_join:
-            self._check(ErrorCode.REBALANCE_IN_PROGRESS)
+    async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
+        """Commits offsets (of the next record to read), with a note where one is given. Raises ``UNKNOWN_MEMBER_ID`` or
+        ``REBALANCE_IN_PROGRESS`` where what the member had may be another's by now."""
+        if self._topics and self.is_lost:
+            self._check(ErrorCode.UNKNOWN_MEMBER_ID)
         topics: dict[str, list[Any]] = {}
         for each, offset in offsets.items():
+            offset, metadata = offset if isinstance(offset, CommittedOffset) else (offset, "")
             topics.setdefault(each.topic, []).append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
-                    partition_index=each.partition, committed_offset=offset, committed_metadata=""
+                    partition_index=each.partition, committed_offset=offset, committed_metadata=metadata
                 )
             )
         request = OffsetCommitRequest(
             group_id=self.group,
-            generation_id_or_member_epoch=self._generation,
+            generation_id_or_member_epoch=self._assigned_in,
             member_id=self._member_id,
+            group_instance_id=self._group_instance_id,
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=partitions)
                 for name, partitions in topics.items()
             ],
         )
 
+        sent_in = self._assigned_in
+
         async def attempt() -> None:
             answer = await self._send(request)
             for topic in answer.topics:
                 for partition in topic.partitions:
-                    self._check(partition.error_code)
+                    code = ErrorCode(partition.error_code)
+                    if code in _REJOIN and self._topics and (self._generation < 0 or sent_in != self._assigned_in):
+                        # It was for a generation that the member has left, or is leaving, by itself: it loses nothing.
+                        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
+                    self._check(code)
 
         await self.cluster.retrying(attempt)
 
@@ -294,47 +369,6 @@ async def committed_offsets(
     require_stable: bool = False,
     owner: object = None,
 ) -> dict[TopicPartition, int]:
-    """What `group` has committed for each partition, -1 where nothing.
-
-    With `require_stable` it waits for open transactions that commit other offsets to end (KIP-447): else what they
-    have read would be read again. It is asked for over the shared connection, or `owner`'s.
-    """
-
-    async def attempt() -> dict[TopicPartition, int]:
-        coordinator = await cluster.coordinator(group, owner=owner)
-        version = coordinator.best_version(offset_fetch_request(group, version=0))
-        request = offset_fetch_request(group, version=version, partitions=partitions, require_stable=require_stable)
-        found = read_offset_fetch(await coordinator.send(request, version), group)
-        return {each: found[each].offset if each in found else -1 for each in partitions}
-
-    return await cluster.retrying(attempt)
-
-
-def _read_assignment(data: Any) -> list[TopicPartition]:
-    if not data:
-        return []
-    version = min(int.from_bytes(data[:2], "big"), _VERSION)
-    assignment = ConsumerProtocolAssignment.decode(data, version, 2)[0]
-    return [
-        TopicPartition(topic.topic, partition)
-        for topic in assignment.assigned_partitions
-        for partition in topic.partitions
-    ]
-
-
-def range_assignment(
-    wanted: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]
-) -> dict[str, list[TopicPartition]]:
-    """Kafka's RangeAssignor: of each topic every interested member gets a run, the first ones one more."""
-    given: dict[str, list[TopicPartition]] = {member: [] for member in wanted}
-    for topic in sorted(partition_counts):
-        members = sorted(member for member, topics in wanted.items() if topic in topics)
-        if not members:
-            continue
-        share, extra = divmod(partition_counts[topic], len(members))
-        first = 0
-        for index, member in enumerate(members):
-            count = share + (index < extra)
-            given[member].extend(TopicPartition(topic, number) for number in range(first, first + count))
-            first += count
-    return given
+    """The offset that `group` has committed for each partition, -1 where none; see `Asking.committed_offsets`."""
+    found = await cluster.committed_offsets(group, partitions, require_stable=require_stable, owner=owner)
+    return {each: committed.offset for each, committed in found.items()}

@@ -81,18 +81,20 @@ def by_leader(topic_partitions: Iterable[TopicPartition], metadata: ClusterMetad
 
 
 def offset_fetch_request(
-    group: str, *, version: int, partitions: Iterable[TopicPartition] = (), require_stable: bool = False
+    group: str, *, version: int, partitions: Iterable[TopicPartition] | None = (), require_stable: bool = False
 ) -> OffsetFetchRequest:
-    """What `group` has committed for some partitions; the form depends on the version to send."""
+    """What `group` has committed for `partitions`, None: for all; the form depends on the version to send."""
     topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
+    for topic, number in partitions or ():
         topics.setdefault(topic, []).append(number)
     request = OffsetFetchRequest(require_stable=require_stable and version >= _FIRST_VERSION_WITH_REQUIRE_STABLE)
     if version >= _FIRST_VERSION_WITH_GROUPS:
         request.groups = [
             OffsetFetchRequest.OffsetFetchRequestGroup(
                 group_id=group,
-                topics=[
+                topics=None
+                if partitions is None
+                else [
                     OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
                     for name, numbers in topics.items()
                 ],
@@ -100,10 +102,14 @@ def offset_fetch_request(
         ]
     else:
         request.group_id = group
-        request.topics = [
-            OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
-            for name, numbers in topics.items()
-        ]
+        request.topics = (
+            None
+            if partitions is None
+            else [
+                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
+                for name, numbers in topics.items()
+            ]
+        )
     return request
 
 

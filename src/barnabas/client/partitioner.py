@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.model.ids import NO_BROKER, TopicPartition
+
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
@@ -30,3 +35,37 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition Kafka's default partitioner gives `key`: murmur2, made positive by dropping the sign bit."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """Records without a key: one partition of a topic until its batch is full, then another (KIP-480).
+
+    It chooses among the partitions that have a leader, and among all only while none has one, as Kafka's
+    ``BuiltInPartitioner`` does; newer metadata that take the leader of a chosen partition away end that choice.
+    """
+
+    def __init__(self, draw: Callable[[int], int]) -> None:
+        """`draw` gives a number from 0 to below its argument."""
+        self._draw = draw
+        self._chosen: dict[str, int] = {}
+        self._metadata: ClusterMetadata | None = None
+
+    def partition(self, topic: str, count: int, metadata: ClusterMetadata) -> int:
+        """`count` is the topic's number of partitions."""
+        if metadata is not self._metadata:
+            self._metadata = metadata
+            self._chosen = {
+                name: number
+                for name, number in self._chosen.items()
+                if metadata.leader(TopicPartition(name, number)) != NO_BROKER
+            }
+        chosen = self._chosen.get(topic)
+        if chosen is None or chosen >= count:
+            led = [number for number in range(count) if metadata.leader(TopicPartition(topic, number)) != NO_BROKER]
+            candidates = led or range(count)
+            chosen = self._chosen[topic] = candidates[self._draw(len(candidates))]
+        return chosen
+
+    def move_on(self, topic: str) -> None:
+        """A batch of the topic is full: the next record without a key begins another one."""
+        self._chosen.pop(topic, None)

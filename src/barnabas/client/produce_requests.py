@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.message import Bytes
@@ -33,6 +34,29 @@ class Produced(NamedTuple):
 
     def refusal(self, topic_partition: TopicPartition) -> KafkaError:
         return KafkaError(self.error, f"{topic_partition}: {self.message or self.error.name}")
+
+
+def not_acknowledged(topic_partition: TopicPartition, timeout_ms: int, last: Exception | None) -> KafkaError:
+    """The error of a batch whose time is over: REQUEST_TIMED_OUT, which tells, and has as its cause, what the `last`
+    attempt to send it came to."""
+    text = f"{topic_partition}: not acknowledged within {timeout_ms} ms"
+    if isinstance(last, KafkaError):
+        name = last.code.name
+        told = str(last).removeprefix(f"{topic_partition}: ")
+        text += f"; the last attempt: {told if name in told else f'{name}: {told}'}"
+    elif last is not None:
+        text += f"; the last attempt: {last}"
+    late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+    late.__cause__ = last
+    return late
+
+
+def without_leader(topic_partition: TopicPartition, metadata: ClusterMetadata) -> KafkaError:
+    """Why nothing can be sent to a partition that `metadata` know no leader of."""
+    topic = metadata.topics.get(topic_partition.topic)
+    if topic is not None and topic.error is not ErrorCode.NONE:
+        return KafkaError(topic.error, f"{topic_partition}: {topic.error.name}")
+    return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> int:

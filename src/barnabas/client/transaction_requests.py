@@ -37,9 +37,6 @@ FENCED: Final = frozenset(
     }
 )
 """Answers of the coordinator after which a producer is of no use."""
-COORDINATOR_MOVED: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
 
 
 class TransactionIdentity(NamedTuple):
@@ -48,6 +45,19 @@ class TransactionIdentity(NamedTuple):
     transactional_id: str
     producer_id: int = -1
     epoch: int = -1
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """For whom offsets are committed: a group, and as which member of it, if any (KIP-447).
+
+    A member's offsets count only while it is one, in its generation: a consumer that lost its partitions to another
+    one does not commit for them.
+    """
+
+    group: str
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 class Written(NamedTuple):
@@ -84,12 +94,7 @@ def add_offsets_request(identity: TransactionIdentity, group: str) -> AddOffsets
 
 
 def txn_offset_commit_request(
-    identity: TransactionIdentity,
-    group: str,
-    offsets: Mapping[TopicPartition, CommittedOffset],
-    *,
-    generation: int = -1,
-    member_id: str = "",
+    identity: TransactionIdentity, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> TxnOffsetCommitRequest:
     topics: dict[str, list[Any]] = {}
     for each, committed in offsets.items():
@@ -102,11 +107,12 @@ def txn_offset_commit_request(
         )
     return TxnOffsetCommitRequest(
         transactional_id=identity.transactional_id,
-        group_id=group,
+        group_id=group.group,
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
-        generation_id=generation,
-        member_id=member_id,
+        generation_id=group.generation,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
         topics=[
             TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=partitions)
             for name, partitions in topics.items()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
+from barnabas.client.asking import ConnectionLost
 from barnabas.client.blocking import REQUEST_TIMEOUT_MS, BlockingCluster
-from barnabas.client.connection import ConnectionLost
+from barnabas.client.config import PROTOCOLS, tls_context
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.client.sasl import SaslLogin, login_of
 from barnabas.wire.errors import WireError
 
 RETRY_TIMEOUT_MS: Final = 60_000
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class ClusterAccess:
         except ValueError as error:
             raise ValueError(f"Option kafka.bootstrap.servers: {error}.") from None
         protocol = given.get("kafka.security.protocol", "PLAINTEXT").upper()
-        if protocol not in _PROTOCOLS:
-            raise ValueError(f"Option kafka.security.protocol is {protocol!r}: it takes {', '.join(_PROTOCOLS)}.")
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"Option kafka.security.protocol is {protocol!r}: it takes {', '.join(PROTOCOLS)}.")
         login = None
         if protocol.startswith("SASL"):
             try:
@@ -85,32 +85,8 @@ class ClusterAccess:
             self.client_id,
             request_timeout_ms=self.request_timeout_ms,
             retry_timeout_ms=self.retry_timeout_ms,
-            tls=self._tls_context() if self.protocol.endswith("SSL") else None,
+            tls=tls_context({**dict(self.ssl), "security.protocol": self.protocol}, prefix="kafka."),
             login=self.login,
-        )
-
-    def _tls_context(self) -> Any:
-        from barnabas.runtime.tls import Store, client_context
-
-        given = dict(self.ssl)
-
-        def store(kind: str) -> Store | None:
-            key = f"ssl.{kind}.location"
-            if not given.get(key):
-                return None
-            password = given.get(f"ssl.{kind}.password", "")
-            if kind == "keystore":
-                password = given.get("ssl.key.password", password)
-            return Store(given[key], f"kafka.{key}", given.get(f"ssl.{kind}.type", ""), password)
-
-        protocols = given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")
-        suites = given.get("ssl.cipher.suites", "")
-        return client_context(
-            key_store=store("keystore"),
-            trust_store=store("truststore"),
-            protocols=[each.strip() for each in protocols],
-            cipher_suites=[each.strip() for each in suites.split(",") if each.strip()],
-            verify_host_name=bool(given.get("ssl.endpoint.identification.algorithm", "https")),
         )
 
 

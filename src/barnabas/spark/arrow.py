@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow
 
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.plan import OffsetRange
 from barnabas.spark.values import Place, ValueFormat
 from barnabas.wire.compression import Codec, decompress
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
-from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, records_of
+from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, records_of
 
 if TYPE_CHECKING:
     import numpy
@@ -57,6 +58,20 @@ class Columns(NamedTuple):
         )
 
 
+def unreadable(wanted: OffsetRange, offset: int, error: Exception) -> KafkaError:
+    """What a reader of `wanted` is told of a batch at `offset` whose bytes are none."""
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{wanted.topic_partition} at offset {offset} cannot be read: {error}")
+
+
+def records_in(wanted: OffsetRange, part: Fetched, batch: tuple[BatchHeader, int, int]) -> list[Record]:
+    """The records of one batch of an answer. Raises `KafkaError`, which names the batch."""
+    header, start, end = batch
+    try:
+        return records_of(part.data, start, end)
+    except WireError as error:
+        raise unreadable(wanted, header.base_offset, error) from None
+
+
 def record_batches(
     fetched: Iterator[Fetched], wanted: OffsetRange, columns: Columns, values: ValueFormat, *, compiled: bool
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -65,7 +80,10 @@ def record_batches(
     for each in fetched:
         for chunk in _chunks(each):
             decode = decode_compiled if compiled and chunk.batches[0][0].magic == 2 else decode_plain
-            found = decode(chunk, wanted, columns.names)
+            try:
+                found = decode(chunk, wanted, columns.names)
+            except (WireError, OverflowError, pyarrow.ArrowInvalid) as error:
+                raise _named(chunk, wanted, error) from None
             rows = len(found["offset"])
             if not rows:
                 continue
@@ -77,6 +95,16 @@ def record_batches(
                 for name in columns.names
             ]
             yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _named(chunk: Fetched, wanted: OffsetRange, error: Exception) -> KafkaError:
+    """`error` with the offset of the first batch of `chunk` that has it."""
+    for header, start, end in chunk.batches:
+        try:
+            records_of(chunk.data, start, end)
+        except WireError as why:
+            return unreadable(wanted, header.base_offset, why)
+    return unreadable(wanted, chunk.batches[0][0].base_offset, error)
 
 
 def _place(wanted: OffsetRange, offsets: Any) -> Place:

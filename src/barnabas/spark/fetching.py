@@ -11,10 +11,11 @@ from barnabas.client.connection import ConnectionLost
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID
-from barnabas.spark.arrow import Fetched
+from barnabas.spark.arrow import Fetched, unreadable
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import DataLoss, OffsetRange, lost
 from barnabas.wire.api import ApiKey
+from barnabas.wire.errors import WireError
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import BatchHeader, batches, check_crc
 
@@ -48,8 +49,8 @@ class _Posted(NamedTuple):
 def fetched(cluster: BlockingCluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
     """What `wanted` covers; an answer may begin before and end behind it. The next fetch is sent before one is yielded.
 
-    Raises `DataLoss` for records that are gone (unless ``failOnDataLoss`` is false), `WireError` for a CRC that is not
-    that of its batch, `KafkaError` for what the broker refuses.
+    Raises `DataLoss` for records that are gone (unless ``failOnDataLoss`` is false), `KafkaError` for what the broker
+    refuses and for a CRC that is not that of its batch.
     """
     return _Fetching(cluster, wanted, options).run()
 
@@ -82,7 +83,7 @@ class _Fetching:
                     return
                 continue
             data = memoryview(answer.records or b"")
-            whole = list(batches(data))
+            whole = self._whole(data)
             if not whole:
                 self._wait("no records came")
                 continue
@@ -90,6 +91,16 @@ class _Fetching:
             if self._position < self._wanted.end:
                 posted = self._posted_ahead(connection)
             yield Fetched(data, self._readable(data, whole, answer.aborted_transactions or ()))
+
+    def _whole(self, data: memoryview) -> list[tuple[BatchHeader, int, int]]:
+        """The whole batches of an answer. Raises `KafkaError` for bytes that do not lead on."""
+        try:
+            whole = list(batches(data))
+            if whole and whole[-1][0].next_offset <= self._position:
+                raise WireError(f"the batches that came end at offset {whole[-1][0].last_offset}")
+        except WireError as error:
+            raise unreadable(self._wanted, self._position, error) from None
+        return whole
 
     def _took(self, whole: list[tuple[BatchHeader, int, int]]) -> None:
         next_offset = whole[-1][0].next_offset
@@ -148,7 +159,10 @@ class _Fetching:
         self._aborted.announce(aborted)
         readable = []
         for header, start, end in whole:
-            check_crc(data, start, end)
+            try:
+                check_crc(data, start, end)
+            except WireError as error:
+                raise unreadable(self._wanted, header.base_offset, error) from None
             if header.is_control:
                 self._aborted.ended(header)
             elif not self._aborted.covers(header):

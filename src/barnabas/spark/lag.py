@@ -10,6 +10,8 @@ from typing import Any
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.plan import TopicOffsets, offsets_from_json
 
+__all__ = ["attach", "lag"]
+
 
 def lag(query: Any) -> dict[TopicPartition, int]:
     """Records that each partition had, at the last batch's planning, behind what the query has read; {} before that.

@@ -27,6 +27,7 @@ from barnabas.client.offsets import LATEST
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.transaction_requests import TransactionIdentity, Written
 from barnabas.model.ids import TopicPartition
+from barnabas.spark.arrow import records_in
 from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
@@ -35,7 +36,7 @@ from barnabas.spark.sink_marker import SinkError, is_in, successor
 from barnabas.spark.sink_options import SinkOptions
 from barnabas.spark.sink_rows import SinkRow, rows_of
 from barnabas.spark.sink_sending import encoder_for
-from barnabas.wire.records import Record, records_of
+from barnabas.wire.records import Record
 
 if TYPE_CHECKING:
     import pyarrow
@@ -285,10 +286,11 @@ def _records(
                 raise SinkError(f"{target}: {left} rows of an earlier attempt are not replicated yet. Try again.")
             time.sleep(_POLL_S)
             continue
-        for data, found in fetched(cluster, OffsetRange(target.topic, target.partition, position, end), source):
-            for header, start, stop in found:
-                if (header.producer_id, header.producer_epoch) == (identity.producer_id, identity.epoch):
-                    for record in records_of(data, start, stop):
+        wanted = OffsetRange(target.topic, target.partition, position, end)
+        for part in fetched(cluster, wanted, source):
+            for batch in part.batches:
+                if (batch[0].producer_id, batch[0].producer_epoch) == (identity.producer_id, identity.epoch):
+                    for record in records_in(wanted, part, batch):
                         if record.offset >= position:
                             left -= 1
                             yield record

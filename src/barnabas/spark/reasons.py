@@ -6,6 +6,9 @@ import re
 from typing import Final
 
 # The last line of a Python traceback, as the JVM hands it on: the error's class, and what it says.
+
+__all__ = ["reason"]
+
 _RAISED: Final = re.compile(r"^\s*(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): (.+?)\s*$", re.MULTILINE)
 # A Java exception, as Py4J tells it, and those below it.
 _CAUSES: Final = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(.+)$", re.MULTILINE)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["SparkUnavailable", "session"]
+
 JAVA_VERSION_MIN: Final = 17
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from barnabas.spark.options import SourceOptions
 
+__all__ = ["BarnabasDataSource"]
+
 
 class BarnabasDataSource(DataSource):  # type: ignore[misc]
     """Reads topics of any Kafka-protocol cluster; same columns and option names as the official connector.

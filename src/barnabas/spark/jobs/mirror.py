@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.model.ids import TopicPartition
+from barnabas.spark.arrow import records_in
 from barnabas.spark.fetching import fetched
 from barnabas.spark.groups import commit_offsets
 from barnabas.spark.jobs import JobError
@@ -22,7 +23,6 @@ from barnabas.spark.jobs.lag import committed_offsets
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
 from barnabas.spark.shuffle import by_target_partition
-from barnabas.wire.records import records_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,11 +154,12 @@ def _origin_from(cluster: BlockingCluster, target: str, place: TopicPartition, a
             "kafka.fetch.max.bytes": "65536",
         }
     )
-    for part in fetched(cluster, OffsetRange(place.topic, place.partition, at, end), options):
-        for header, begin, stop in part.batches:
-            if header.is_control:
+    wanted = OffsetRange(place.topic, place.partition, at, end)
+    for part in fetched(cluster, wanted, options):
+        for batch in part.batches:
+            if batch[0].is_control:
                 continue
-            for record in records_of(part.data, begin, stop):
+            for record in records_in(wanted, part, batch):
                 if record.offset < at:
                     continue
                 for name, value in reversed(record.headers):

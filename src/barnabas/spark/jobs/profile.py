@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.spark.arrow import records_in
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
 from barnabas.wire.compression import Codec
-from barnabas.wire.records import Record, build_batch, records_of
+from barnabas.wire.records import Record, build_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -164,10 +165,11 @@ def _try_codecs(bootstrap: str, profiles: dict[str, Profile]) -> None:
                 end = latest[place].offset
                 start = max(earliest[place].offset, end - SAMPLE_RECORDS)
                 records: list[Record] = []
-                for part in fetched(cluster, OffsetRange(topic, place.partition, start, end), options):
+                wanted = OffsetRange(topic, place.partition, start, end)
+                for part in fetched(cluster, wanted, options):
                     for header, begin, stop in part.batches:
                         if not header.is_control:
-                            inside = records_of(part.data, begin, stop)
+                            inside = records_in(wanted, part, (header, begin, stop))
                             stored += stop - begin
                             plain += len(build_batch(inside))
                             records += inside

@@ -1,0 +1,130 @@
+"""The operator's requests about consumer groups, each to the group's coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from barnabas.client.admin_routing import AdminRouting
+from barnabas.client.connection import Connection
+from barnabas.client.descriptions import GroupDescription, GroupListing, by_topic, outcome_of, read_group
+from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
+from barnabas.wire.messages.list_groups import ListGroupsRequest
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest
+from barnabas.wire.messages.offset_delete import OffsetDeleteRequest
+
+
+class GroupAdmin(AdminRouting):
+    async def list_groups(self, states: Sequence[str] = ()) -> list[GroupListing]:
+        """Every group of every broker, or those in some of the `states`. Raises when a broker does not answer."""
+
+        async def ask(connection: Connection, broker_id: int) -> list[GroupListing]:
+            answer = await connection.send(ListGroupsRequest(states_filter=list(states)))
+            error = outcome_of(answer.error_code, None, f"groups of broker {broker_id}")
+            if error is not None:
+                raise error
+            return [GroupListing(each.group_id, each.protocol_type, each.group_state) for each in answer.groups]
+
+        groups: dict[str, GroupListing] = {}
+        for outcome in (await self._at_brokers(None, ask)).values():
+            if isinstance(outcome, KafkaError):
+                raise outcome
+            groups.update((each.group, each) for each in outcome)
+        return [groups[name] for name in sorted(groups)]
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """A classic group; `GroupDescription.exists` is false where there is none of that name."""
+        target = self._coordinator_of(group)
+        request = DescribeGroupsRequest(groups=[group])
+        described = (await self._to(target, request, lambda a: [g.error_code for g in a.groups])).groups[0]
+        error = outcome_of(described.error_code, None, f"group {group}")
+        if error is not None:
+            raise error
+        connection = await target()
+        return read_group(described, await self._node_of(connection))
+
+    async def delete_group(self, group: str) -> None:
+        """Deletes a group without members, and what it committed."""
+        request = DeleteGroupsRequest(groups_names=[group])
+        answer = await self._to(self._coordinator_of(group), request, lambda a: [r.error_code for r in a.results])
+        error = outcome_of(answer.results[0].error_code, None, f"group {group}")
+        if error is not None:
+            raise error
+
+    async def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """All that `group` has committed."""
+
+        async def attempt() -> dict[TopicPartition, CommittedOffset]:
+            coordinator = await self.cluster.coordinator(group)
+            version = coordinator.best_version(offset_fetch_request(group, version=0))
+            request = offset_fetch_request(group, version=version, partitions=None)
+            return read_offset_fetch(await coordinator.send(request, version), group)
+
+        found = await self.cluster.retrying(attempt)
+        return {each: found[each] for each in sorted(found) if found[each].offset >= 0}
+
+    async def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Commits in the name of `group`, which must have no members (KIP-396); UNKNOWN_MEMBER_ID where it has."""
+        request = OffsetCommitRequest(
+            group_id=group,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequest.OffsetCommitRequestPartition(
+                            partition_index=number,
+                            committed_offset=committed.offset,
+                            committed_metadata=committed.metadata,
+                        )
+                        for number in numbers
+                        for committed in [offsets[TopicPartition(topic, number)]]
+                    ],
+                )
+                for topic, numbers in by_topic(offsets).items()
+            ],
+        )
+        answer = await self._to(self._coordinator_of(group), request, _codes_of_partitions)
+        return _outcomes_of_partitions(answer)
+
+    async def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Has `group` forget what it committed (KIP-496); GROUP_SUBSCRIBED_TO_TOPIC where its members read that."""
+        request = OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(partitions).items()
+            ],
+        )
+        answer = await self._to(
+            self._coordinator_of(group), request, lambda a: [a.error_code, *_codes_of_partitions(a)]
+        )
+        error = outcome_of(answer.error_code, None, f"group {group}")
+        if error is not None:
+            raise error
+        return _outcomes_of_partitions(answer)
+
+
+def _codes_of_partitions(answer: Any) -> list[int]:
+    return [each.error_code for topic in answer.topics for each in topic.partitions]
+
+
+def _outcomes_of_partitions(answer: Any) -> dict[TopicPartition, KafkaError | None]:
+    return {
+        each: outcome_of(found.error_code, None, each)
+        for topic in answer.topics
+        for found in topic.partitions
+        for each in [TopicPartition(topic.name, found.partition_index)]
+    }

@@ -1,0 +1,140 @@
+"""Where an operator's request goes: to the controller, leaders, brokers or a coordinator, and again when that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from barnabas.client.cluster import GROUP, ClusterClient, cause_of
+from barnabas.client.connection import Connection
+from barnabas.client.descriptions import by_topic
+from barnabas.client.metadata import ClusterMetadata, Node
+from barnabas.client.offsets import by_leader
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, TopicPartition
+
+OPERATION_TIMEOUT_MS: Final = 30_000
+BROKER_TIMEOUT_MS: Final = 5_000
+"""How long one broker, of those that are all asked, is tried."""
+UNKNOWN_TOPIC_TIMEOUT_MS: Final = 1_000
+"""How long a topic that is not there may be one that a broker has not heard of yet."""
+
+_AGAIN: Final = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+"""Errors after which the same request is right a little later, or at another broker."""
+
+T = TypeVar("T")
+
+
+class AdminRouting:
+    """Sends requests where they belong, and again when that has moved.
+
+    Where a request has several items, each has its own outcome: a value, or the `KafkaError` that was its last answer.
+    """
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self.cluster = cluster
+
+    async def _to(self, target: Callable[[], Awaitable[Connection]], request: Any, codes: Callable[[Any], Any]) -> Any:
+        """Sends to `target`; tries again when `codes` of the answer hold one of `_AGAIN`."""
+
+        async def attempt() -> Any:
+            connection = await target()
+            answer = await connection.send(request, timeout_ms=OPERATION_TIMEOUT_MS + 5_000)
+            for code in codes(answer):
+                if code in _AGAIN:
+                    raise KafkaError(ErrorCode(code), ErrorCode(code).name)
+            return answer
+
+        return await self.cluster.retrying(attempt)
+
+    async def _at_leaders(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Callable[[Connection, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
+    ) -> dict[TopicPartition, T | KafkaError]:
+        """`ask` for each leader and its partitions, again for those whose leader moves."""
+        outcomes: dict[TopicPartition, T | KafkaError] = {
+            each: KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{each}: no broker has answered") for each in partitions
+        }
+        settled: set[TopicPartition] = set()
+        clock = self.cluster.runtime.clock
+        unknown_is_final_ms = clock.monotonic_ms() + UNKNOWN_TOPIC_TIMEOUT_MS
+
+        async def attempt() -> None:
+            missing = [each for each in outcomes if each not in settled]
+            metadata = await self.cluster.refresh(list(by_topic(missing)))
+            for leader, group in by_leader(missing, metadata).items():
+                found: Mapping[TopicPartition, T | KafkaError]
+                try:
+                    if leader == NO_BROKER:
+                        found = {each: _without_leader(each, metadata) for each in group}
+                    else:
+                        found = await ask(await self.cluster.broker(leader), group)
+                except OSError as error:
+                    text = f"broker {leader}, which leads it, does not answer ({cause_of(error)})"
+                    found = {each: KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{each}: {text}") for each in group}
+                outcomes.update(found)
+                for each, outcome in found.items():
+                    code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE
+                    patient = clock.monotonic_ms() < unknown_is_final_ms
+                    if not code.retriable or (code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not patient):
+                        settled.add(each)
+            for each, outcome in outcomes.items():
+                if isinstance(outcome, KafkaError) and each not in settled:
+                    raise outcome
+
+        try:
+            await self.cluster.retrying(attempt)
+        except KafkaError as error:
+            if error not in outcomes.values():
+                raise
+        return outcomes
+
+    async def _at_brokers(
+        self, brokers: Iterable[int] | None, ask: Callable[[Connection, int], Awaitable[T]]
+    ) -> dict[int, T | KafkaError]:
+        """`ask` for each of `brokers` (None: all that are alive); BROKER_NOT_AVAILABLE for one that does not answer."""
+        metadata = await self.cluster.refresh([])
+        outcomes: dict[int, T | KafkaError] = {}
+        for broker_id in sorted(metadata.brokers) if brokers is None else brokers:
+
+            async def attempt(broker_id: int = broker_id) -> T:
+                return await ask(await self.cluster.broker(broker_id), broker_id)
+
+            try:
+                outcomes[broker_id] = await self.cluster.retrying(attempt, timeout_ms=BROKER_TIMEOUT_MS)
+            except KafkaError as error:
+                outcomes[broker_id] = error.with_traceback(None)
+            except OSError as error:
+                text = f"broker {broker_id} does not answer ({cause_of(error)})"
+                outcomes[broker_id] = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
+        return outcomes
+
+    def _coordinator_of(self, key: str, key_type: int = GROUP) -> Callable[[], Awaitable[Connection]]:
+        async def target() -> Connection:
+            return await self.cluster.coordinator(key, key_type=key_type)
+
+        return target
+
+    async def _node_of(self, connection: Connection) -> Node:
+        """The broker at the other end, as the cluster's metadata has it."""
+        at = (connection.host, connection.port)
+        nodes = (await self.cluster.refresh([])).brokers.values()
+        return next((node for node in nodes if (node.host, node.port) == at), Node(NO_BROKER, *at))
+
+
+def _without_leader(partition: TopicPartition, metadata: ClusterMetadata) -> KafkaError:
+    topic = metadata.topics.get(partition.topic)
+    if topic is not None and topic.error is not ErrorCode.NONE:
+        return KafkaError(topic.error, f"topic {partition.topic}: {topic.error.name}")
+    if topic is None or partition.partition not in topic.partitions:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+    return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")

@@ -1,0 +1,281 @@
+"""Asking a cluster, without I/O: any broker, a partition's leader, the controller, a coordinator, and all of it again.
+
+`Asking` is written once, as plain ``async`` code over the few things that a driver does: to connect, to send, to pause,
+to look at the clock. `cluster.ClusterClient` drives it on an event loop. `blocking.BlockingCluster` drives it over
+plain sockets: what it awaits there blocks and never suspends, so that `finished` runs a whole coroutine in one step.
+
+Everything that may fail while brokers come and go is an attempt that `Asking.retrying` repeats: a lost connection or a
+retriable error makes it try again with growing pauses, until `retry_timeout_ms` is over.
+"""
+
+from __future__ import annotations
+
+import errno
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
+from barnabas.client.offsets import (
+    READ_UNCOMMITTED,
+    CommittedOffset,
+    ListedOffset,
+    by_leader,
+    list_offsets_request,
+    offset_fetch_request,
+    read_list_offsets,
+    read_offset_fetch,
+)
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
+
+RETRY_BACKOFF_MS: Final = 50
+RETRY_BACKOFF_MAX_MS: Final = 1_000
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+COORDINATOR_MOVED: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+
+
+class ConnectionLost(ConnectionError):
+    """The connection ended before the answer came: whether the request was carried out is unknown."""
+
+
+class NeverSent(ConnectionLost):
+    """There was no connection to send on: the request was certainly not carried out."""
+
+
+class RequestTimedOut(ConnectionLost):
+    """No answer came in time; the connection was closed."""
+
+
+class Versioned(Protocol):
+    """What is asked of a driver's connection itself."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def best_version(self, request: Any) -> int: ...
+
+
+T = TypeVar("T")
+Connected = TypeVar("Connected", bound=Versioned)
+
+
+def finished(steps: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine whose awaits all block: it ends in one step."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("a blocking driver's step suspended")
+
+
+def cause_of(error: OSError) -> str:
+    """Why a connection was not made, without the address, which the reader knows."""
+    if error.errno == errno.ECONNREFUSED:
+        return "connection refused"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
+class Asking(ABC, Generic[Connected]):
+    """The account; see the module's text. `Connected` is the driver's kind of connection, its versions negotiated."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], *, retry_timeout_ms: int) -> None:
+        self.bootstrap = list(bootstrap)
+        self.metadata = ClusterMetadata()
+        self._retry_timeout_ms = retry_timeout_ms
+        self._closed = False
+
+    # what a driver does
+
+    @abstractmethod
+    async def connection(self, host: str, port: int, owner: object = None) -> Connected:
+        """The connection to an address, shared or `owner`'s, its versions negotiated. Raises ``OSError``."""
+
+    @abstractmethod
+    def _open_connections(self) -> Iterable[Connected]:
+        """Those that are shared, and open."""
+
+    @abstractmethod
+    async def ask(
+        self, connection: Connected, message: Any, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        """Sends and waits for the response. Raises `ConnectionLost`, or `WireError` for one that is garbled."""
+
+    @abstractmethod
+    async def post(self, connection: Connected, message: Any, timeout_ms: int, *, answered: bool = True) -> Any:
+        """Sends, and returns what `receive` takes to wait for the response; None where there will be none."""
+
+    @abstractmethod
+    async def receive(self, connection: Connected, ticket: Any, timeout_ms: int) -> Any:
+        """The response to what was posted."""
+
+    @abstractmethod
+    async def pause(self, pause_ms: float) -> None: ...
+
+    @abstractmethod
+    def monotonic_ms(self) -> int: ...
+
+    # what is asked
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
+        """`attempt` until it raises neither a lost connection nor a retriable `KafkaError`; then whatever it raised."""
+        deadline = self.monotonic_ms() + (self._retry_timeout_ms if timeout_ms is None else timeout_ms)
+        pause_ms = RETRY_BACKOFF_MS
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if not error.code.retriable or self.monotonic_ms() + pause_ms >= deadline:
+                    raise
+            except OSError:
+                if self._closed or self.monotonic_ms() + pause_ms >= deadline:
+                    raise
+            await self.pause(pause_ms)
+            pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
+
+    async def any(self) -> Connected:
+        """A connection to whichever broker answers: one that is open already, else the first that can be reached."""
+        for connection in self._open_connections():
+            return connection
+        trouble: list[str] = []
+        last: OSError | None = None
+        known = [(node.host, node.port) for node in self.metadata.brokers.values()]
+        for host, port in dict.fromkeys([*known, *self.bootstrap]):
+            try:
+                return await self.connection(host, port)
+            except OSError as error:
+                trouble.append(f"{host}:{port} ({cause_of(error)})")
+                last = error
+        raise ConnectionLost("no broker can be reached: " + ", ".join(trouble)) from last
+
+    async def broker(self, broker_id: int) -> Connected:
+        if broker_id not in self.metadata.brokers:
+            await self.refresh([])
+        node = self.metadata.brokers.get(broker_id)
+        if node is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the cluster's metadata")
+        return await self.connection(node.host, node.port)
+
+    async def refresh(
+        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> ClusterMetadata:
+        """Asks one broker for the metadata of `topics` (None: of all); an error of a topic is left in its entry."""
+        asked = None if topics is None else list(topics)
+        request = metadata_request(asked, allow_auto_topic_creation=allow_auto_topic_creation)
+
+        async def attempt() -> Any:
+            return await self.ask(await self.any(), request)
+
+        answer = read_metadata(await self.retrying(attempt))
+        self.metadata = self.metadata.merged(answer, asked)
+        return self.metadata
+
+    async def leader(self, topic_partition: TopicPartition) -> Connected:
+        """The connection to a partition's leader; waits for an election that is under way."""
+
+        async def attempt() -> Connected:
+            if self.metadata.leader(topic_partition) == NO_BROKER:
+                await self.refresh([topic_partition.topic])
+            topic = self.metadata.topics.get(topic_partition.topic)
+            if topic is not None and topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, f"topic {topic_partition.topic}: {topic.error.name}")
+            leader = self.metadata.leader(topic_partition)
+            if leader == NO_BROKER:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
+            try:
+                return await self.broker(leader)
+            except OSError:
+                await self.refresh([topic_partition.topic])
+                raise
+
+        return await self.retrying(attempt)
+
+    async def controller(self) -> Connected:
+        """The connection to the controller as a broker now names it; waits while there is none."""
+
+        async def attempt() -> Connected:
+            await self.refresh([])
+            if self.metadata.controller is None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
+            return await self.broker(self.metadata.controller_id)
+
+        return await self.retrying(attempt)
+
+    async def coordinator(self, key: str, *, key_type: int = GROUP, owner: object = None) -> Connected:
+        """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id."""
+
+        async def attempt() -> Connected:
+            connection = await self.any()
+            request = FindCoordinatorRequest(key_type=key_type)
+            found: Any
+            if connection.best_version(request) >= 4:
+                request.coordinator_keys = [key]
+                found = (await self.ask(connection, request)).coordinators[0]
+            else:
+                request.key = key
+                found = await self.ask(connection, request)
+            if found.error_code:
+                code = ErrorCode(found.error_code)
+                raise KafkaError(code, f"no coordinator for {key!r}: {found.error_message or code.name}")
+            return await self.connection(found.host, found.port, owner)
+
+        return await self.retrying(attempt)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset]:
+        """For each partition what its leader answers for a timestamp, `EARLIEST` or `LATEST`."""
+        found: dict[TopicPartition, ListedOffset] = {}
+
+        async def attempt() -> dict[TopicPartition, ListedOffset]:
+            missing = [each for each in timestamps if each not in found]
+            await self.refresh(list(dict.fromkeys(each.topic for each in missing)))
+            trouble: KafkaError | None = None
+            for leader, group in by_leader(missing, self.metadata).items():
+                if leader == NO_BROKER:
+                    topic = self.metadata.topics.get(group[0].topic)
+                    code = topic.error if topic is not None and topic.error else ErrorCode.LEADER_NOT_AVAILABLE
+                    trouble = KafkaError(code, f"{group[0]}: {code.name}")
+                    continue
+                request = list_offsets_request(
+                    {each: timestamps[each] for each in group}, self.metadata, isolation_level=isolation_level
+                )
+                answer = await self.ask(await self.broker(leader), request)
+                for each, listed in read_list_offsets(answer).items():
+                    if listed.error is ErrorCode.NONE:
+                        found[each] = listed
+                    else:
+                        trouble = KafkaError(listed.error, f"{each}: {listed.error.name}")
+            if trouble is not None:
+                raise trouble
+            return {each: found[each] for each in timestamps}
+
+        return await self.retrying(attempt)
+
+    async def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = False, owner: object = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What `group` has committed for each partition, -1 where nothing.
+
+        With `require_stable` it waits for open transactions that commit others (KIP-447): a partition has to be named
+        for that, for a broker that is asked for all leaves out those that never had an offset yet. It is asked for over
+        the shared connection, or `owner`'s. Raises `KafkaError`, or ``OSError`` where no coordinator answers.
+        """
+        wanted = list(partitions)
+
+        async def attempt() -> dict[TopicPartition, CommittedOffset]:
+            coordinator = await self.coordinator(group, owner=owner)
+            version = coordinator.best_version(offset_fetch_request(group, version=0))
+            request = offset_fetch_request(group, version=version, partitions=wanted, require_stable=require_stable)
+            found = read_offset_fetch(await self.ask(coordinator, request, version), group)
+            return {each: found.get(each, CommittedOffset(-1)) for each in wanted}
+
+        return await self.retrying(attempt)

@@ -1,0 +1,192 @@
+"""Who reads which partition: Kafka's four assignors, as the leader of a classic group runs them. Pure.
+
+A group's members each offer the assignors they know, the coordinator takes one that all offer, and the leader gives
+partitions away by it. Names, choices and user data are those of Kafka's Java client, so that either may lead a group of
+both (racks are not looked at: the members of one group are taken to be equally near to every broker).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+NO_GENERATION: Final = -1
+_VERSION: Final = 3
+"""The newest version of the embedded messages that we read and write: 2 has a generation, 3 a rack."""
+_SUBSCRIPTION_WITH_OWNED: Final = 1
+_SUBSCRIPTION_WITH_GENERATION: Final = 2
+
+
+class Subscription(NamedTuple):
+    """What a member says when it joins."""
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    """The assignor's own."""
+    owned: tuple[TopicPartition, ...] = ()
+    """What it keeps while the group rebalances (KIP-429)."""
+    generation: int = NO_GENERATION
+    """In which it was assigned what it owns (KIP-792)."""
+    group_instance_id: str | None = None
+
+    def encode(self) -> bytes:
+        numbers: dict[str, list[int]] = {}
+        for topic, number in self.owned:
+            numbers.setdefault(topic, []).append(number)
+        message = ConsumerProtocolSubscription(
+            topics=sorted(self.topics),
+            user_data=self.user_data,
+            owned_partitions=[
+                ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=sorted(numbers[topic]))
+                for topic in sorted(numbers)
+            ],
+            generation_id=self.generation,
+        )
+        return _VERSION.to_bytes(2, "big") + message.encode(_VERSION)
+
+    @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview, group_instance_id: str | None = None) -> Subscription:
+        version = min(int.from_bytes(data[:2], "big"), _VERSION)
+        message = ConsumerProtocolSubscription.decode(data, version, 2)[0]
+        owned: tuple[TopicPartition, ...] = ()
+        if version >= _SUBSCRIPTION_WITH_OWNED:
+            owned = tuple(
+                TopicPartition(each.topic, number) for each in message.owned_partitions for number in each.partitions
+            )
+        return cls(
+            tuple(message.topics),
+            None if message.user_data is None else bytes(message.user_data),
+            owned,
+            message.generation_id if version >= _SUBSCRIPTION_WITH_GENERATION else NO_GENERATION,
+            group_instance_id,
+        )
+
+
+def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=each) for topic, each in numbers.items()
+        ]
+    )
+    return _VERSION.to_bytes(2, "big") + message.encode(_VERSION)
+
+
+def decode_assignment(data: bytes | bytearray | memoryview) -> list[TopicPartition]:
+    if not data:
+        return []
+    version = min(int.from_bytes(data[:2], "big"), _VERSION)
+    message = ConsumerProtocolAssignment.decode(data, version, 2)[0]
+    return [TopicPartition(each.topic, number) for each in message.assigned_partitions for number in each.partitions]
+
+
+class Assignor(ABC):
+    """One way to share partitions. It may remember what its member was assigned."""
+
+    name: str
+    cooperative = False
+    """Whether members keep, while the group rebalances, what they are not going to lose (KIP-429)."""
+
+    @abstractmethod
+    def assign(
+        self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
+    ) -> dict[str, list[TopicPartition]]:
+        """What each member is to read. `partition_counts` has the topics that are there."""
+
+    def user_data(self) -> bytes | None:
+        """What the member's next subscription says to the leader's assignor."""
+        return None
+
+    def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:  # noqa: B027 - most forget it
+        """The member has been assigned these."""
+
+
+def in_order(members: Mapping[str, Subscription]) -> list[str]:
+    """Member ids as Kafka's ``MemberInfo`` sorts them: static members first, by their instance id."""
+
+    def key(member: str) -> tuple[bool, str]:
+        instance = members[member].group_instance_id
+        return (True, member) if instance is None else (False, instance)
+
+    return sorted(members, key=key)
+
+
+class RangeAssignor(Assignor):
+    """Of each topic every interested member gets a run of partitions, the first ones one more."""
+
+    name = "range"
+
+    def assign(
+        self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
+    ) -> dict[str, list[TopicPartition]]:
+        given: dict[str, list[TopicPartition]] = {member: [] for member in members}
+        ordered = in_order(members)
+        for topic in sorted(partition_counts):
+            readers = [member for member in ordered if topic in members[member].topics]
+            if not readers:
+                continue
+            share, extra = divmod(partition_counts[topic], len(readers))
+            first = 0
+            for index, member in enumerate(readers):
+                count = share + (index < extra)
+                given[member].extend(TopicPartition(topic, number) for number in range(first, first + count))
+                first += count
+        return given
+
+
+class RoundRobinAssignor(Assignor):
+    """One partition after the other, of all topics, to one member after the other."""
+
+    name = "roundrobin"
+
+    def assign(
+        self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
+    ) -> dict[str, list[TopicPartition]]:
+        given: dict[str, list[TopicPartition]] = {member: [] for member in members}
+        ordered = in_order(members)
+        subscribed = {topic for each in members.values() for topic in each.topics}
+        turn = 0
+        for topic in sorted(subscribed & partition_counts.keys()):
+            for number in range(partition_counts[topic]):
+                while topic not in members[ordered[turn]].topics:
+                    turn = (turn + 1) % len(ordered)
+                given[ordered[turn]].append(TopicPartition(topic, number))
+                turn = (turn + 1) % len(ordered)
+        return given
+
+
+def assignors_named(names: Sequence[str | Assignor]) -> list[Assignor]:
+    """Fresh ones, since an assignor remembers. Raises ``ValueError`` for a name that is none."""
+    from barnabas.client.sticky import CooperativeStickyAssignor, StickyAssignor
+
+    known: dict[str, type[Assignor]] = {
+        kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+    }
+    made: list[Assignor] = []
+    for name in names:
+        if isinstance(name, Assignor):
+            made.append(name)
+            continue
+        kind = known.get(name) or known.get(_JAVA_CLASSES.get(name.rpartition(".")[2], ""))
+        if kind is None:
+            raise ValueError(f"{name!r} is no assignor; there are {', '.join(known)}")
+        made.append(kind())
+    if not made:
+        raise ValueError("a member of a group offers at least one assignor")
+    return made
+
+
+_JAVA_CLASSES: Final = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""As ``partition.assignment.strategy`` names them in Kafka's configuration."""

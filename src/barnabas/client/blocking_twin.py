@@ -1,0 +1,466 @@
+"""The client for people who do not write coroutines: the same objects, whose calls wait (``blocking.connect``).
+
+Everything goes on in an event loop on a thread of its own, heartbeats and senders also while the caller does something
+else. A rebalance callback runs in the thread that polls, and may ask the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import queue
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, Unpack
+
+from barnabas.client.admin import Admin
+from barnabas.client.connected import Cluster, ConsumerOptions, ProducerOptions, TransactionOptions
+from barnabas.client.consumer import Consumer, RebalanceCallback
+from barnabas.client.offsets import CommittedOffset, ListedOffset
+from barnabas.client.positions import ConsumerRecord
+from barnabas.client.producer import Delivered, Headers, Producer
+from barnabas.client.transaction_requests import ConsumerGroupMetadata
+from barnabas.client.transactions import TransactionalProducer
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.real import real_runtime
+
+__all__ = ["SyncAdmin", "SyncCluster", "SyncConsumer", "SyncProducer", "SyncTransactionalProducer"]
+
+APPENDS_MAX: Final = 10_000
+"""So many records may wait for the loop to take them; then `append` does."""
+ITERATION_RECORDS: Final = 500
+_ITERATION_MS: Final = 60_000
+
+T = TypeVar("T")
+_Job = Callable[[], None]
+
+
+_jobs: ContextVar[queue.SimpleQueue[_Job | None]] = ContextVar("jobs")
+"""Of the call that the loop is at work on: what its caller's thread is to do meanwhile."""
+
+
+class _Loop:
+    """An event loop on its own thread, and callers that wait for what goes on there."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="barnabas-client", daemon=True)
+        self._thread.start()
+
+    def call(self, story: Coroutine[Any, Any, T]) -> T:
+        """Runs `story` on the loop. Callbacks of it run here, in the thread that waits."""
+        jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        future = asyncio.run_coroutine_threadsafe(self._with(jobs, story), self.loop)
+        future.add_done_callback(lambda _: jobs.put(None))
+        try:
+            while (job := jobs.get()) is not None:
+                job()
+        except BaseException:
+            future.cancel()
+            raise
+        return future.result()
+
+    async def _with(self, jobs: queue.SimpleQueue[_Job | None], story: Coroutine[Any, Any, T]) -> T:
+        _jobs.set(jobs)
+        return await story
+
+    def callback(self, told: Callable[[list[TopicPartition]], Any] | None) -> RebalanceCallback | None:
+        """`told`, to be called by the loop, run by the thread that waits for it."""
+        if told is None:
+            return None
+
+        @wraps(told)
+        async def in_the_callers_thread(partitions: list[TopicPartition]) -> None:
+            over: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+            def job() -> None:
+                try:
+                    told(partitions)
+                except BaseException as error:
+                    over.set_exception(error)
+                else:
+                    over.set_result(None)
+
+            _jobs.get().put(job)
+            await asyncio.wrap_future(over)
+
+        return in_the_callers_thread
+
+    def end(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class SyncProducer:
+    """`Producer`, whose calls wait; `append` does not."""
+
+    def __init__(self, loop: _Loop, producer: Producer) -> None:
+        self._loop = loop
+        self._producer = producer
+        self._appends: deque[tuple[dict[str, Any], concurrent.futures.Future[Delivered]]] = deque()
+        self._room = threading.BoundedSemaphore(APPENDS_MAX)
+        self._pump: concurrent.futures.Future[None] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp: int | None = None,
+    ) -> Delivered:
+        """Returns when the record is acknowledged. Raises `KafkaError` for one that is not."""
+        return self.append(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp).result()
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp: int | None = None,
+    ) -> concurrent.futures.Future[Delivered]:
+        """Waits only while very many records do; the future is the acknowledgement. Order is kept."""
+        record = {
+            "topic": topic,
+            "value": value,
+            "key": key,
+            "partition": partition,
+            "headers": headers,
+            "timestamp": timestamp,
+        }
+        self._room.acquire()
+        future: concurrent.futures.Future[Delivered] = concurrent.futures.Future()
+        with self._lock:
+            self._appends.append((record, future))
+            if self._pump is None:
+                self._pump = asyncio.run_coroutine_threadsafe(self._take(), self._loop.loop)
+        return future
+
+    async def _take(self) -> None:
+        """Appends, on the loop, until nothing is left: many records for one trip to the other thread."""
+        while True:
+            with self._lock:
+                if not self._appends:
+                    self._pump = None
+                    return
+                record, future = self._appends.popleft()
+            self._room.release()
+            try:
+                delivered = await self._producer.append(**record)
+            except BaseException as error:
+                future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                delivered.add_done_callback(lambda done, future=future: _copied(done, future))  # type: ignore[misc]
+
+    def flush(self) -> None:
+        """Returns when every record taken so far is acknowledged or given up; their futures tell which."""
+        self._taken()
+        self._loop.call(self._producer.flush())
+
+    def _taken(self) -> None:
+        with self._lock:
+            pump = self._pump
+        if pump is not None:
+            pump.result()
+
+    def close(self) -> None:
+        self._taken()
+        self._loop.call(self._producer.close())
+
+
+class SyncTransactionalProducer(SyncProducer):
+    """`TransactionalProducer`, whose calls wait."""
+
+    def __init__(self, loop: _Loop, producer: TransactionalProducer) -> None:
+        super().__init__(loop, producer)
+        self._transactions = producer
+
+    def __enter__(self) -> Self:
+        self._loop.call(self._transactions.__aenter__())
+        return self
+
+    def init_transactions(self) -> None:
+        self._loop.call(self._transactions.init_transactions())
+
+    def begin_transaction(self) -> None:
+        self._loop.call(self._transactions.begin_transaction())
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int | CommittedOffset], group: str | ConsumerGroupMetadata
+    ) -> None:
+        self._loop.call(self._transactions.send_offsets_to_transaction(offsets, group))
+
+    def commit_transaction(self) -> None:
+        self._taken()
+        self._loop.call(self._transactions.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        self._taken()
+        self._loop.call(self._transactions.abort_transaction())
+
+    @contextlib.contextmanager
+    def transaction(self) -> Generator[Self, None, None]:
+        """One transaction: committed at the end of the block, aborted where the block, or the commit, raises."""
+        context = self._transactions.transaction()
+        self._loop.call(_entered(context))
+        try:
+            yield self
+            self._taken()
+        except BaseException as error:
+            self._taken()  # else a record of this transaction would come into the next one
+            self._loop.call(_left(context, error))
+            raise
+        self._loop.call(_left(context, None))
+
+
+class SyncConsumer:
+    """`Consumer`, whose calls wait."""
+
+    def __init__(self, loop: _Loop, consumer: Consumer) -> None:
+        self._loop = loop
+        self._consumer = consumer
+        self._ahead: deque[ConsumerRecord] = deque()
+        """Polled for the iteration, and not given yet."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """One record after the other, however long it takes. Positions are behind the one that was given last."""
+        while True:
+            while self._ahead:
+                yield self._ahead.popleft()
+            self._ahead.extend(self._loop.call(self._consumer.poll(_ITERATION_MS, max_records=ITERATION_RECORDS)))
+
+    def _given_back(self) -> Consumer:
+        """The consumer, whose positions are those of what was given."""
+        if self._ahead:
+            self._loop.call(self._seek_back())
+        return self._consumer
+
+    async def _seek_back(self) -> None:
+        for each, offset in self._first_ahead().items():
+            if each in self._consumer.assignment:
+                self._consumer.seek(each, offset)
+        self._ahead.clear()
+
+    def _first_ahead(self) -> dict[TopicPartition, int]:
+        first: dict[TopicPartition, int] = {}
+        for record in self._ahead:
+            first.setdefault(record.topic_partition, record.offset)
+        return first
+
+    def poll(self, timeout_ms: float, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        return self._loop.call(self._given_back().poll(timeout_ms, max_records=max_records))
+
+    def subscribe(
+        self,
+        topics: str | list[str] | re.Pattern[str],
+        *,
+        on_assigned: Callable[[list[TopicPartition]], Any] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], Any] | None = None,
+        on_lost: Callable[[list[TopicPartition]], Any] | None = None,
+    ) -> None:
+        told = self._loop.callback
+        self._loop.call(
+            self._given_back().subscribe(
+                topics, on_assigned=told(on_assigned), on_revoked=told(on_revoked), on_lost=told(on_lost)
+            )
+        )
+
+    def unsubscribe(self) -> None:
+        self._loop.call(self._given_back().unsubscribe())
+
+    def assign(self, positions: Mapping[TopicPartition, int] | Iterable[TopicPartition]) -> None:
+        self._loop.call(self._given_back().assign(positions))
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        consumer = self._given_back()
+        self._loop.call(_called(lambda: consumer.seek(topic_partition, offset)))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        consumer = self._given_back()
+        self._loop.call(_called(lambda: consumer.seek_to_beginning(*partitions)))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        consumer = self._given_back()
+        self._loop.call(_called(lambda: consumer.seek_to_end(*partitions)))
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        consumer = self._given_back()
+        self._loop.call(_called(lambda: consumer.pause(*partitions)))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._loop.call(_called(lambda: self._consumer.resume(*partitions)))
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        return self._consumer.paused
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return self._consumer.assignment
+
+    @property
+    def subscription(self) -> list[str]:
+        return self._consumer.subscription
+
+    def position(self, topic_partition: TopicPartition) -> int:
+        """The offset of the next record that it will give. Raises ``LookupError`` where it is not known yet."""
+        ahead = self._first_ahead().get(topic_partition)
+        return self._consumer.position(topic_partition) if ahead is None else ahead
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {**self._consumer.positions(), **self._first_ahead()}
+
+    def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
+        """Commits these offsets (of the next record to read) for the group, or every position."""
+        self._loop.call(self._consumer.commit(self.positions() if offsets is None else offsets))
+
+    def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        return self._loop.call(self._consumer.committed(partitions))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return self._consumer.group_metadata()
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._loop.call(self._consumer.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._loop.call(self._consumer.end_offsets(partitions))
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset | None]:
+        return self._loop.call(self._consumer.offsets_for_times(timestamps))
+
+    def close(self) -> None:
+        self._loop.call(self._given_back().close())
+
+
+class SyncAdmin:
+    """The methods of `Admin`, which wait."""
+
+    def __init__(self, loop: _Loop, admin: Admin) -> None:
+        self._loop = loop
+        self._admin = admin
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._admin, name)
+
+        @wraps(method)
+        def waits(*arguments: Any, **named: Any) -> Any:
+            return self._loop.call(method(*arguments, **named))
+
+        return waits
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._admin) if not name.startswith("_")]
+
+
+class SyncCluster:
+    """`Cluster`, whose calls wait."""
+
+    def __init__(self, bootstrap: str | None, config: Mapping[str, str] | None) -> None:
+        self._cluster = Cluster(real_runtime(), bootstrap, config=config)
+        self._loop = _Loop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def admin(self) -> SyncAdmin:
+        return SyncAdmin(self._loop, self._cluster.admin)
+
+    def producer(self, **options: Unpack[ProducerOptions]) -> SyncProducer:
+        return SyncProducer(self._loop, self._loop.call(_called(lambda: self._cluster.producer(**options))))
+
+    def transactional_producer(
+        self, transactional_id: str | None = None, **options: Unpack[TransactionOptions]
+    ) -> SyncTransactionalProducer:
+        made = self._loop.call(_called(lambda: self._cluster.transactional_producer(transactional_id, **options)))
+        return SyncTransactionalProducer(self._loop, made)
+
+    def consumer(
+        self,
+        *topics: str | re.Pattern[str],
+        group: str | None = None,
+        on_assigned: Callable[[list[TopicPartition]], Any] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], Any] | None = None,
+        on_lost: Callable[[list[TopicPartition]], Any] | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> SyncConsumer:
+        told = self._loop.callback
+        made = self._loop.call(
+            _called(
+                lambda: self._cluster.consumer(
+                    *topics,
+                    group=group,
+                    on_assigned=told(on_assigned),
+                    on_revoked=told(on_revoked),
+                    on_lost=told(on_lost),
+                    **options,
+                )
+            )
+        )
+        return SyncConsumer(self._loop, made)
+
+    def close(self) -> None:
+        """Closes what was made of it, and its connections."""
+        try:
+            self._loop.call(self._cluster.close())
+        finally:
+            self._loop.end()
+
+
+async def _called(work: Callable[[], T]) -> T:
+    """On the loop's thread, where nothing else goes on meanwhile."""
+    return work()
+
+
+async def _entered(context: contextlib.AbstractAsyncContextManager[Any]) -> None:
+    await context.__aenter__()
+
+
+async def _left(context: contextlib.AbstractAsyncContextManager[Any], error: BaseException | None) -> None:
+    with contextlib.suppress(type(error)) if error is not None else contextlib.nullcontext():
+        await context.__aexit__(type(error) if error is not None else None, error, None)
+
+
+def _copied(done: asyncio.Future[Delivered], future: concurrent.futures.Future[Delivered]) -> None:
+    error = done.exception()
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())

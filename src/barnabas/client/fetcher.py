@@ -1,0 +1,260 @@
+"""The fetches of a consumer: one under way at each leader, and what they bring.
+
+Whatever is asked of a broker is asked beside what is read, by a task of its own: one that is silent, or is to be
+connected to, holds up nobody else's records. A partition whose leader refuses, or is gone, is in doubt: it is fetched
+again when newer metadata have come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+from barnabas.client.asking import RETRY_BACKOFF_MS
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
+from barnabas.client.positions import UNKNOWN, Position, Waiting, read
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
+from barnabas.runtime import within
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+FETCH_MAX_WAIT_MS: Final = 500
+FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
+PARTITION_MAX_BYTES: Final = 1024 * 1024
+_LAST_NAMED_FETCH_VERSION: Final = 12
+"""From 13 on a fetch names topics by their ids (KIP-516)."""
+
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors that new metadata and another attempt will cure."""
+
+Outcome = TypeVar("Outcome")
+
+
+class Fetcher:
+    """Positions, and the requests that move them. Nothing is waited for but in `_wait_for_any`."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        *,
+        isolation_level: int = READ_UNCOMMITTED,
+        auto_offset_reset: int | None = EARLIEST,
+        max_wait_ms: int = FETCH_MAX_WAIT_MS,
+        min_bytes: int = 1,
+        max_bytes: int = FETCH_MAX_BYTES,
+        partition_max_bytes: int = PARTITION_MAX_BYTES,
+        check_crcs: bool = True,
+    ) -> None:
+        self.cluster = cluster
+        self._isolation_level = isolation_level
+        self._auto_offset_reset = auto_offset_reset
+        self._max_wait_ms = max_wait_ms
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+        self._check_crcs = check_crcs
+        self._positions: dict[TopicPartition, Position] = {}
+        self._waiting = Waiting()
+        self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, int]]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._resetting: asyncio.Task[None] | None = None
+        self._trouble: BaseException | None = None
+        """What the next `poll` raises: the one before had records to return."""
+        self._due = False
+        """There may be a fetch to send: an answer was taken, or is no longer waited for."""
+        self._in_doubt: set[TopicPartition] = set()
+        """Who leads these is asked for before they are fetched."""
+        self._refreshed_ms = -math.inf
+
+    async def _listed(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        return await self.cluster.list_offsets(timestamps, isolation_level=self._isolation_level)
+
+    async def _wait_for_any(self, waiting: list[asyncio.Future[Any]], timeout_ms: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake(_: object) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        for future in waiting:
+            future.add_done_callback(wake)
+        try:
+            await within(woken, timeout_ms)
+        finally:
+            for future in waiting:
+                future.remove_done_callback(wake)
+
+    def _see_to_requests(self) -> None:
+        for task in (self._refreshing, self._resetting):
+            if task is not None and task.done():
+                self._trouble = task.exception() or self._trouble
+        if self._due:
+            self._send_fetches()
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = beside(self._ask_who_leads()) if self._in_doubt else None
+        if self._resetting is None or self._resetting.done():
+            due = any(position.reset_to is not None for position in self._positions.values())
+            self._resetting = beside(self._reset_offsets()) if due else None
+
+    async def _reset_offsets(self) -> None:
+        """Looks up the offsets of positions that are a timestamp, the beginning or the end."""
+        asked = {each: position for each, position in self._positions.items() if position.reset_to is not None}
+        timestamps = {each: position.reset_to for each, position in asked.items() if position.reset_to is not None}
+        listed = await self._listed(timestamps)
+        for each, position in asked.items():
+            if position.reset_to == timestamps[each]:  # else it was told to go elsewhere meanwhile
+                position.seek(listed[each].offset)
+        self._due = True
+
+    async def _ask_who_leads(self) -> None:
+        """Ends the doubt. Raises `KafkaError` for a topic that no other attempt will make readable."""
+        clock = self.cluster.runtime.clock
+        await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
+        self._refreshed_ms = clock.monotonic_ms()
+        asked = set(self._in_doubt)
+        names = sorted({each.topic for each in asked})
+        metadata = await self.cluster.refresh(names)
+        self._in_doubt -= asked
+        self._due = True
+        for name in names:
+            topic = metadata.topics.get(name)
+            if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:
+                raise KafkaError(topic.error, f"topic {name}: {topic.error.name}")
+
+    def _send_fetches(self) -> None:
+        """A fetch to every leader that has none under way."""
+        self._due = False
+        metadata = self.cluster.metadata
+        not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for each, position in self._positions.items():
+            if not position.is_fetchable or each in not_now:
+                continue
+            leader = metadata.leader(each)
+            if leader == NO_BROKER:
+                self._in_doubt.add(each)
+            elif leader not in self._fetches:
+                by_leader.setdefault(leader, {})[each] = position.offset
+        for leader, asked in by_leader.items():
+            self._fetches[leader] = beside(self._fetch(leader, asked)), asked
+
+    async def _fetch(self, leader: int, asked: dict[TopicPartition, int]) -> FetchResponse:
+        connection = await self.cluster.broker(leader)
+        request = self._request(asked)
+        version = connection.best_version(request)
+        if any(self.cluster.metadata.topic_id(each.topic) == ZERO_UUID for each in asked):
+            version = min(version, _LAST_NAMED_FETCH_VERSION)
+        response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
+        if response.error_code:
+            code = ErrorCode(response.error_code)
+            raise KafkaError(code, f"fetch: {code.name}")
+        return response
+
+    def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:
+        metadata = self.cluster.metadata
+        topics: dict[str, list[Any]] = {}
+        for each, offset in asked.items():
+            topics.setdefault(each.topic, []).append(
+                FetchRequest.FetchPartition(
+                    partition=each.partition,
+                    current_leader_epoch=metadata.leader_epoch(each),
+                    fetch_offset=offset,
+                    partition_max_bytes=self._partition_max_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            isolation_level=self._isolation_level,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                FetchRequest.FetchTopic(topic=name, topic_id=metadata.topic_id(name), partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def _take_answers(self) -> None:
+        """Takes the records of all answers that are there. What one partition, or one broker, has to complain of is for
+        `poll` to raise when it has no records to return: the positions are behind them."""
+        for leader, (fetch, asked) in list(self._fetches.items()):
+            if not fetch.done():
+                continue
+            del self._fetches[leader]
+            self._due = True
+            try:
+                answer = fetch.result()
+            except (OSError, KafkaError, WireError) as error:
+                self._in_doubt.update(self._positions.keys() & asked)
+                if not _is_cured_by_another_attempt(error):
+                    self._trouble = error
+                continue
+            names = {self.cluster.metadata.topic_id(each.topic): each.topic for each in asked}
+            for topic in answer.responses:
+                name = topic.topic or names.get(topic.topic_id, "")
+                for part in topic.partitions:
+                    try:
+                        self._take(TopicPartition(name, part.partition_index), part, asked)
+                    except (KafkaError, WireError) as error:
+                        self._trouble = error
+
+    def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, int]) -> None:
+        position = self._positions.get(topic_partition)
+        if position is None or position.reset_to is not None or asked.get(topic_partition) != position.offset:
+            return  # taken away or moved while the fetch was under way
+        code = ErrorCode(part.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._auto_offset_reset is None:
+                raise KafkaError(code, f"{topic_partition}: the position has no record")
+            position.seek(UNKNOWN, self._auto_offset_reset)
+            return
+        if code in _MOVED:
+            self._in_doubt.add(topic_partition)
+            return
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"{topic_partition}: {code.name}")
+        committed = self._isolation_level == READ_COMMITTED
+        position.high_watermark = part.last_stable_offset if committed else part.high_watermark
+        if not part.records:
+            return
+        aborted = part.aborted_transactions if committed else None
+        try:
+            position.fetched(*read(part.records, position.offset, aborted or (), check_crcs=self._check_crcs))
+        except WireError as error:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{topic_partition} at offset {position.offset} cannot be read ({error}). Seek past it to go on.",
+            ) from None
+        if position.has_records or position.paused:
+            self._waiting.add(topic_partition)
+
+
+def _is_cured_by_another_attempt(error: Exception) -> bool:
+    if isinstance(error, KafkaError):
+        return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+    return isinstance(error, OSError)
+
+
+def beside(work: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
+    task = asyncio.get_running_loop().create_task(work)
+    # A consumer that is given up does not ask how it went.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task

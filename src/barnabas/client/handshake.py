@@ -1,0 +1,49 @@
+"""What a fresh connection says first, without I/O: which versions the broker knows, and who the client is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from barnabas.client.sasl import SaslLogin, SaslRefused
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+Ask = Callable[[Any, int | None], Awaitable[Any]]
+"""Sends a message, in a version or in the best one, and waits for its answer."""
+
+
+async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
+    """Api key -> (lowest, highest) that the broker offers. Raises `KafkaError` where it refuses."""
+    answer = await ask(ApiVersionsRequest(client_software_name="barnabas", client_software_version="0.1.0"), None)
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        answer = await ask(ApiVersionsRequest(), 0)
+    if answer.error_code:
+        raise KafkaError(ErrorCode(answer.error_code), f"{where} refused ApiVersions")
+    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+
+async def authenticate(ask: Ask, where: str, login: SaslLogin, nonce: str) -> None:
+    """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152). Raises `KafkaError` where the broker refuses."""
+    answer = await ask(SaslHandshakeRequest(mechanism=login.mechanism), None)
+    if answer.error_code:
+        offered = ", ".join(answer.mechanisms) or "none"
+        raise KafkaError(
+            ErrorCode(answer.error_code),
+            f"{where} does not offer the SASL mechanism {login.mechanism}; it offers {offered}",
+        )
+    tokens = login.tokens(nonce)
+    token = next(tokens)
+    while True:
+        answer = await ask(SaslAuthenticateRequest(auth_bytes=token), None)
+        if answer.error_code:
+            code = ErrorCode(answer.error_code)
+            raise KafkaError(code, f"{where} refused {login}: {answer.error_message or code.name}")
+        try:
+            token = tokens.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return
+        except SaslRefused as error:
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{where}: {error}") from None

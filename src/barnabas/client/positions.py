@@ -1,0 +1,163 @@
+"""Where a consumer stands in its partitions, and what was fetched from there and not returned yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.errors import WireError
+from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
+
+UNKNOWN: Final = -1
+
+
+class ConsumerRecord(NamedTuple):
+    """One record and where it was. `timestamp` is in milliseconds since the epoch."""
+
+    topic: str
+    partition: int
+    record: Record
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def offset(self) -> int:
+        return self.record.offset
+
+    @property
+    def timestamp(self) -> int:
+        return self.record.timestamp
+
+    @property
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    @property
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        return self.record.headers
+
+
+class Position:
+    """A partition's next offset to be returned, and the records that are there to be returned."""
+
+    __slots__ = ("_after", "_fetched", "_next", "high_watermark", "offset", "paused", "reset_to")
+
+    def __init__(self, offset: int = UNKNOWN, reset_to: int | None = None) -> None:
+        self.offset = offset
+        self.high_watermark = -1
+        self.paused = False
+        self.reset_to = reset_to
+        """The timestamp, or `EARLIEST` or `LATEST`, whose offset is asked for before anything is fetched."""
+        self._fetched: list[Record] = []
+        self._next = 0
+        self._after = UNKNOWN
+
+    @property
+    def is_fetchable(self) -> bool:
+        return self.offset >= 0 and self.reset_to is None and not self.paused and not self._fetched
+
+    @property
+    def has_records(self) -> bool:
+        return bool(self._fetched) and not self.paused
+
+    def seek(self, offset: int, reset_to: int | None = None) -> None:
+        self.offset, self.reset_to = offset, reset_to
+        self._fetched, self._next = [], 0
+
+    def fetched(self, records: list[Record], after: int) -> None:
+        """What was read from `offset` on; `after` is the offset behind all that was looked at."""
+        if records:
+            self._fetched, self._next, self._after = records, 0, after
+        else:
+            self.offset = after
+
+    def taken(self, count: int) -> list[Record]:
+        """At most `count` of the records that are there."""
+        end = min(self._next + count, len(self._fetched))
+        records = self._fetched[self._next : end] if self._next or end < len(self._fetched) else self._fetched
+        if end == len(self._fetched):
+            self.offset = self._after
+            self._fetched, self._next = [], 0
+        else:
+            self.offset, self._next = self._fetched[end].offset, end
+        return records
+
+
+class Waiting:
+    """The partitions that have records to be returned, in the order in which these came."""
+
+    def __init__(self) -> None:
+        self._partitions: deque[TopicPartition] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._partitions)
+
+    def add(self, topic_partition: TopicPartition) -> None:
+        self._partitions.append(topic_partition)
+
+    def clear(self) -> None:
+        self._partitions.clear()
+
+    def taken(self, positions: dict[TopicPartition, Position], count: int) -> list[ConsumerRecord]:
+        """At most `count` records; those of partitions that are paused stay."""
+        records: list[ConsumerRecord] = []
+        kept: list[TopicPartition] = []
+        while self._partitions and len(records) < count:
+            each = self._partitions.popleft()
+            position = positions.get(each)
+            if position is None:
+                continue
+            if position.has_records:
+                topic, number = each
+                records += [ConsumerRecord(topic, number, record) for record in position.taken(count - len(records))]
+                if position.has_records:
+                    kept.append(each)
+            elif position.paused:
+                kept.append(each)
+        self._partitions.extendleft(reversed(kept))
+        return records
+
+
+def read(data: Any, offset: int, aborted: Sequence[Any], *, check_crcs: bool = True) -> tuple[list[Record], int]:
+    """The records from `offset` on that a reader sees, and the offset after the last batch.
+
+    `aborted`: the answer's aborted transactions, for a reader of committed records. A batch that cannot be read ends
+    them. Where it is the first one, raises `WireError`: it will be the next time, until the reader is told to go
+    elsewhere, as with Kafka's consumer.
+    """
+    found: list[Record] = []
+    position = offset
+    beginning = sorted(aborted, key=lambda each: int(each.first_offset))
+    aborting: dict[int, None] = {}
+    try:
+        for header, start, end in batches(data):
+            if check_crcs:
+                check_crc(data, start, end)
+            while beginning and beginning[0].first_offset <= header.last_offset:
+                aborting[beginning.pop(0).producer_id] = None
+            if header.is_control:
+                if is_abort_marker(data, header, start, end):
+                    aborting.pop(header.producer_id, None)
+            elif not (header.is_transactional and header.producer_id in aborting):
+                found.extend(record for record in records_of(data, start, end) if record.offset >= position)
+            position = max(position, header.next_offset)
+    except WireError:
+        if position == offset:
+            raise
+    return found, position
+
+
+def is_abort_marker(data: Any, header: BatchHeader, start: int, end: int) -> bool:
+    """Whether a control batch ends a transaction by abort: its key is a version and a type, 0 for abort."""
+    assert header.is_control
+    for record in records_of(data, start, end):
+        return record.key is not None and bytes(record.key[2:4]) == b"\x00\x00"
+    return False  # compaction left it without its record: the transaction is gone

@@ -1,0 +1,312 @@
+"""Producing, without I/O: batches by partition, their sequences, requests to leaders, and what the answers come to.
+
+`Producing` is written once over `Asking`, and both producers are made of it: `producer.Producer` sends from tasks of an
+event loop, `blocking_producer.BlockingProducer` from its caller's thread. A partition has at most one batch under way:
+so its sequences are in order by construction, and a batch that is sent again is the same bytes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, NamedTuple
+
+from barnabas.client.asking import Asking, Connected, NeverSent
+from barnabas.client.partitioner import StickyPartitioner
+from barnabas.client.produce_requests import (
+    ACKS_ALL,
+    Produced,
+    not_acknowledged,
+    produce_request,
+    read_produce,
+    without_leader,
+)
+from barnabas.client.transaction import Transaction
+from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.wire.compression import Codec
+from barnabas.wire.message import Bytes
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
+from barnabas.wire.records import Record, build_batch
+
+NO_PRODUCER: Final = -1
+_GAVE_UP: Final = -2
+"""The epoch of a partition that gave a numbered batch up: the id that all others share is not for it any more."""
+_UNANSWERED: Final = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
+_NOT_ASKED: Final = Produced(ErrorCode.NONE)
+"""What is known of a batch that was sent with acks=0."""
+
+
+class Batch:
+    """Records that go out together; `encoded` once they are sealed: from then on these bytes are sent."""
+
+    __slots__ = ("bytes_counted", "count", "deadline_ms", "encoded", "last_error", "receipts", "records")
+
+    def __init__(self, deadline_ms: int = 0) -> None:
+        self.records: list[Record] = []
+        self.count = 0
+        """How many records are sealed in it."""
+        self.bytes_counted = 0
+        self.deadline_ms = deadline_ms
+        self.encoded: Bytes | None = None
+        self.receipts: list[Any] = []
+        """One a record, where the driver gives any."""
+        self.last_error: Exception | None = None
+        """What the last attempt to send it came to."""
+
+
+class PartitionQueue:
+    """A partition's batches, oldest first, and the sequence of the next record to be sealed."""
+
+    __slots__ = ("batches", "epoch", "id", "next_sequence", "open", "producer_id", "under_way")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.id = topic_partition
+        self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None
+        """The youngest, while it takes records."""
+        self.producer_id = NO_PRODUCER
+        self.epoch = -1
+        self.next_sequence = 0
+        self.under_way = False
+        """Somebody has its oldest batch in hand."""
+
+    def renumber(self, epoch: int = -1) -> None:
+        """What is sealed next is the first of another producer id or epoch."""
+        self.producer_id, self.epoch, self.next_sequence = NO_PRODUCER, epoch, 0
+
+    def gave_up(self) -> None:
+        """A batch that had been numbered was given up (was it appended? unknown): its numbers are not taken again."""
+        self.renumber(_GAVE_UP)
+
+
+class Sent(NamedTuple, Generic[Connected]):
+    """A produce request that is under way. `ticket` is the driver's, None where there is no answer to wait for."""
+
+    connection: Connected | None
+    ticket: Any
+    batches: list[tuple[PartitionQueue, Batch]]
+
+
+class Producing(ABC, Generic[Connected]):
+    """The account; see the module's text."""
+
+    def __init__(
+        self,
+        asking: Asking[Connected],
+        *,
+        draw: Callable[[int], int],
+        acks: int = ACKS_ALL,
+        idempotent: bool = True,
+        compression: str,
+        batch_bytes: int,
+        delivery_timeout_ms: int,
+        request_timeout_ms: int,
+        transaction: Transaction[Connected] | None = None,
+    ) -> None:
+        if idempotent and acks != ACKS_ALL:
+            raise ValueError("an idempotent producer needs acks=all")
+        self._asking = asking
+        self._acks = acks
+        self._idempotent = idempotent
+        self._codec = Codec.named(compression)
+        self._batch_bytes = batch_bytes
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._transaction = transaction
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._sticky = StickyPartitioner(draw)
+
+    @abstractmethod
+    def _settled(self, queue: PartitionQueue, batch: Batch, produced: Produced, error: BaseException | None) -> None:
+        """A batch, the oldest of its partition until now, is acknowledged, or given up with `error`."""
+
+    # taking records
+
+    def _queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
+    def _begin_batch(self, queue: PartitionQueue) -> Batch:
+        batch = queue.open = Batch(self._asking.monotonic_ms() + self._delivery_timeout_ms)
+        queue.batches.append(batch)
+        return batch
+
+    # sending them
+
+    def _ready(self, leader: int, *, sealed: bool) -> list[PartitionQueue]:
+        """Who has a batch for `leader` and none under way; with `sealed` only who has one that takes no records."""
+        metadata = self._asking.metadata
+        return [
+            queue
+            for queue in self._queues.values()
+            if queue.batches
+            and not queue.under_way
+            and not (sealed and queue.batches[0].encoded is None)
+            and metadata.leader(queue.id) == leader
+        ]
+
+    async def _post(self, leader: int, ready: Sequence[PartitionQueue]) -> Sent[Connected] | None:
+        """Sends the oldest batch of each partition in one request; they are under way until `_take`. None: not now.
+
+        Meanwhile nobody else takes these partitions, though they move. Raises `KafkaError` for a refusal that no other
+        attempt will cure.
+        """
+        if leader == NO_BROKER:
+            for queue in ready:
+                queue.batches[0].last_error = without_leader(queue.id, self._asking.metadata)
+            return None
+        for queue in ready:
+            queue.under_way = True
+        try:
+            await self._prepare(ready)
+            batches = self._sealed(leader, ready)
+            if not batches:
+                self._lay_down(ready)
+                return Sent(None, None, [])
+            request = produce_request(
+                [(queue.id, batch.encoded or b"") for queue, batch in batches],
+                acks=self._acks,
+                timeout_ms=self._request_timeout_ms,
+                transactional_id=None if self._transaction is None else self._transaction.identity.transactional_id,
+            )
+            connection = await self._asking.broker(leader)
+            ticket = await self._asking.post(
+                connection, request, self._request_timeout_ms + 5_000, answered=self._acks != 0
+            )
+            return Sent(connection, ticket, batches)
+        except BaseException as error:
+            self._lay_down(ready)
+            if isinstance(error, OSError) or (isinstance(error, KafkaError) and _may_pass(error)):
+                _remember(error, ready)
+                return None
+            raise
+
+    def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, Batch]]:
+        """The oldest batches of those that `leader` leads still."""
+        metadata = self._asking.metadata
+        batches = []
+        for queue in ready:
+            if queue.batches and metadata.leader(queue.id) == leader:
+                batch = queue.batches[0]
+                if batch.encoded is None:
+                    self._seal(queue, batch)
+                batches.append((queue, batch))
+        return batches
+
+    async def _take(self, sent: Sent[Connected]) -> bool:
+        """Waits for the answer. True when all its batches are settled, False when some are to be sent again."""
+        connection, ticket, batches = sent
+        produced: dict[TopicPartition, Produced] | None = None
+        try:
+            if ticket is not None and connection is not None:
+                answer = await self._asking.receive(connection, ticket, self._request_timeout_ms + 5_000)
+                produced = read_produce(answer)
+        except OSError as error:
+            if self._transaction is not None and not isinstance(error, NeverSent):
+                self._transaction.answer_lost = True
+            for _, batch in batches:
+                batch.last_error = error
+            return False
+        finally:
+            self._lay_down(queue for queue, _ in batches)
+        well = True
+        for queue, batch in batches:
+            found = _NOT_ASKED if produced is None else produced.get(queue.id, _UNANSWERED)
+            if found.acknowledged:
+                self._settle(queue, batch, None, found)
+            elif found.error.retriable:
+                batch.last_error = found.refusal(queue.id)
+                well = False
+            else:
+                self._settle(queue, batch, found.refusal(queue.id))
+        return well
+
+    def _settle(
+        self, queue: PartitionQueue, batch: Batch, error: BaseException | None, produced: Produced = _NOT_ASKED
+    ) -> None:
+        assert queue.batches[0] is batch, "batches of a partition are settled in their order"
+        queue.batches.popleft()
+        if queue.open is batch:
+            queue.open = None
+        self._settled(queue, batch, produced, error)
+
+    def _give_up_late(self, queues: Iterable[PartitionQueue]) -> None:
+        now_ms = self._asking.monotonic_ms()
+        for queue in queues:
+            while queue.batches and queue.batches[0].deadline_ms <= now_ms:
+                batch = queue.batches[0]
+                self._settle(queue, batch, not_acknowledged(queue.id, self._delivery_timeout_ms, batch.last_error))
+
+    @staticmethod
+    def _lay_down(queues: Iterable[PartitionQueue]) -> None:
+        for queue in queues:
+            queue.under_way = False
+
+    # what numbers a batch
+
+    async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
+        """Before batches go out: their partitions are in the transaction, and have a producer id."""
+        if self._transaction is not None:
+            await self._transaction.add([queue.id for queue in ready])
+        for queue in ready:
+            await self._identify(queue)
+
+    async def _identify(self, queue: PartitionQueue) -> None:
+        """Gives a partition its producer id. All that never gave a batch up share one: sequences are by partition."""
+        if queue.producer_id != NO_PRODUCER or not self._idempotent:
+            return
+        if self._transaction is not None:
+            _, queue.producer_id, queue.epoch = self._transaction.identity
+            return
+        if queue.epoch != _GAVE_UP:
+            for other in self._queues.values():
+                if other.producer_id != NO_PRODUCER:
+                    queue.producer_id, queue.epoch = other.producer_id, other.epoch
+                    return
+
+        async def attempt() -> Any:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+            answer = await self._asking.ask(await self._asking.any(), request)
+            if answer.error_code:
+                code = ErrorCode(answer.error_code)
+                raise KafkaError(code, f"no producer id: {code.name}")
+            return answer
+
+        answer = await self._asking.retrying(attempt)
+        queue.producer_id, queue.epoch = answer.producer_id, answer.producer_epoch
+
+    def _seal(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Encodes a batch, under the next sequences of its partition, which has its producer id."""
+        encoded = build_batch(
+            batch.records,
+            compression=self._codec,
+            producer_id=queue.producer_id,
+            producer_epoch=queue.epoch,
+            base_sequence=queue.next_sequence if self._idempotent else -1,
+            is_transactional=self._transaction is not None,
+        )
+        self._numbered(queue, batch, encoded, len(batch.records))
+
+    def _numbered(self, queue: PartitionQueue, batch: Batch, encoded: Bytes, count: int) -> None:
+        if queue.open is batch:
+            queue.open = None
+        batch.encoded, batch.count = encoded, count
+        if self._idempotent:
+            queue.next_sequence = (queue.next_sequence + count) & 0x7FFFFFFF
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """A leader that is not among the live brokers is an election under way."""
+    return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def _remember(error: Exception, queues: Iterable[PartitionQueue]) -> None:
+    """Why their oldest batches were not acknowledged this time."""
+    for queue in queues:
+        if queue.batches:
+            queue.batches[0].last_error = error

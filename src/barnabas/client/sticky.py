@@ -1,0 +1,411 @@
+"""Kafka's sticky assignors: balanced first, and then whoever has a partition keeps it (``AbstractStickyAssignor``).
+
+Where all members want the same topics, quotas say who may keep what, and the rest is dealt out (`_Constrained`). Where
+they differ, partitions go one by one to whoever has the fewest, and move while that makes the group more even
+(`_General`). Members are looked at in the order of their ids, where Java takes the order of a hash map.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from barnabas.client.assignors import NO_GENERATION, Assignor, Subscription
+from barnabas.model.ids import TopicPartition
+
+Assignment = dict[str, list[TopicPartition]]
+
+_INT: Final = struct.Struct(">i")
+_SHORT: Final = struct.Struct(">h")
+
+
+class Claim(NamedTuple):
+    """What a member says it has; no generation where it does not say since when."""
+
+    partitions: tuple[TopicPartition, ...]
+    generation: int | None
+
+
+class _Owned(NamedTuple):
+    """What the members may keep."""
+
+    by_member: Assignment
+    claimed_twice: set[TopicPartition]
+    """By two members in one generation: neither keeps it."""
+    generation: int
+    """The highest."""
+
+
+class AbstractStickyAssignor(Assignor):
+    @abstractmethod
+    def claim(self, subscription: Subscription) -> Claim: ...
+
+    def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignment:
+        return self._assign(partition_counts, members)[0]
+
+    def _assign(
+        self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
+    ) -> tuple[Assignment, dict[TopicPartition, str]]:
+        """The assignment, and who is to get a partition that another member may still hold."""
+        claims = {member: self.claim(members[member]) for member in sorted(members)}
+        owned = _owned(claims, partition_counts, members)
+        if len({frozenset(each.topics) for each in members.values()}) <= 1:
+            dealt = _Constrained(partition_counts, owned)
+            return dealt.assignment, dealt.transferred
+        assignment = _General(partition_counts, members, claims, owned).assignment
+        return assignment, _transferred(members, assignment)
+
+
+def _owned(
+    claims: Mapping[str, Claim], partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
+) -> _Owned:
+    """A partition that two claim is the younger generation's."""
+    by_member: Assignment = {}
+    owner: dict[TopicPartition, str] = {}
+    claimed_twice: set[TopicPartition] = set()
+    highest = NO_GENERATION
+    for member, (partitions, since) in claims.items():
+        generation = NO_GENERATION if since is None else since
+        highest = max(highest, generation)
+        mine = by_member[member] = []
+        for each in partitions:
+            if not 0 <= each.partition < partition_counts.get(each.topic, 0):
+                continue  # of a topic that was deleted, and perhaps made anew with fewer partitions
+            other = owner.get(each)
+            others = NO_GENERATION if other is None else members[other].generation
+            if other is None or generation > others:
+                mine.append(each)
+            elif generation == others:
+                claimed_twice.add(each)
+            else:
+                continue
+            if other is not None and each in by_member[other]:
+                by_member[other].remove(each)
+            owner[each] = member
+    return _Owned(by_member, claimed_twice, highest)
+
+
+def _transferred(members: Mapping[str, Subscription], assignment: Assignment) -> dict[TopicPartition, str]:
+    """By partition who gets what another one has."""
+    added: dict[TopicPartition, str] = {}
+    revoked: set[TopicPartition] = set()
+    for member, assigned in assignment.items():
+        before, after = set(members[member].owned), set(assigned)
+        added.update({each: member for each in assigned if each not in before})
+        revoked |= before - after
+    return {each: member for each, member in added.items() if each in revoked}
+
+
+class _Constrained:
+    """All members want the same topics: each gets the quota, some one more."""
+
+    def __init__(self, partition_counts: Mapping[str, int], owned: _Owned) -> None:
+        total = sum(partition_counts.values())
+        self._owned = owned
+        self._quota, self._larger_shares = divmod(total, len(owned.by_member))
+        """How much everybody gets at least; how many get one more."""
+        self._larger = 0
+        self._below_quota: list[str] = []
+        self._at_quota: deque[str] = deque()
+        """Who has the quota, and may get one more."""
+        self._perhaps_revoked: dict[TopicPartition, str] = {}
+        self.assignment: Assignment = {member: [] for member in owned.by_member}
+        self.transferred: dict[TopicPartition, str] = {}
+        kept = self._keep()
+        self._below_quota.sort()
+        self._at_quota = deque(sorted(self._at_quota))
+        self._deal(
+            [
+                TopicPartition(topic, number)
+                for topic in sorted(partition_counts)
+                for number in range(partition_counts[topic])
+                if TopicPartition(topic, number) not in kept
+            ]
+        )
+
+    def _keep(self) -> set[TopicPartition]:
+        """Members keep as much of what they have as their share allows."""
+        kept: set[TopicPartition] = set()
+        most = self._quota + (self._larger_shares > 0)
+        for member, partitions in self._owned.by_member.items():
+            mine = sorted(set(partitions) - self._owned.claimed_twice, key=lambda each: (each.partition, each.topic))
+            if len(mine) < self._quota:
+                share = len(mine)
+                self._below_quota.append(member)
+            elif len(mine) >= most and self._larger < self._larger_shares:
+                share = most
+                self._larger += 1
+                if self._larger == self._larger_shares:
+                    self._at_quota.clear()
+            else:
+                share = self._quota
+                if self._larger < self._larger_shares:
+                    self._at_quota.append(member)
+            self.assignment[member] += mine[:share]
+            kept.update(mine[:share])
+            self._perhaps_revoked.update(dict.fromkeys(mine[share:], member))
+        return kept
+
+    def _deal(self, partitions: Sequence[TopicPartition]) -> None:
+        """One after the other to those below the quota, and then one each to those who may have one more."""
+        turn = 0
+        for each in partitions:
+            if self._below_quota:
+                turn %= len(self._below_quota)
+                member = self._below_quota[turn]
+            else:
+                member = self._at_quota.popleft()
+            self.assignment[member].append(each)
+            if self._perhaps_revoked.get(each, member) != member or each in self._owned.claimed_twice:
+                self.transferred[each] = member
+            if self._below_quota:
+                if len(self.assignment[member]) == self._quota:
+                    del self._below_quota[turn]
+                    self._at_quota.append(member)
+                else:
+                    turn += 1
+
+
+class _Movements:
+    """Which partitions moved from whom to whom. One that would move back is exchanged for one that came that way."""
+
+    def __init__(self) -> None:
+        self._moved: dict[TopicPartition, tuple[str, str]] = {}
+        self._by_pair: dict[tuple[str, str, str], dict[TopicPartition, None]] = {}
+
+    def move(self, partition: TopicPartition, source: str, target: str) -> None:
+        before = self._moved.pop(partition, None)
+        if before is not None:
+            self._by_pair[partition.topic, *before].pop(partition)
+            source = before[0]
+            if source == target:
+                return
+        self._moved[partition] = (source, target)
+        self._by_pair.setdefault((partition.topic, source, target), {})[partition] = None
+
+    def to_be_moved(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
+        before = self._moved.get(partition)
+        if before is not None:
+            source = before[0]
+        return next(iter(self._by_pair.get((partition.topic, target, source), ())), partition)
+
+
+class _General:
+    """Members want different topics."""
+
+    def __init__(
+        self,
+        partition_counts: Mapping[str, int],
+        members: Mapping[str, Subscription],
+        claims: Mapping[str, Claim],
+        owned: _Owned,
+    ) -> None:
+        self._counts = partition_counts
+        self._topics = {
+            member: [topic for topic in dict.fromkeys(members[member].topics) if topic in partition_counts]
+            for member in sorted(members)
+        }
+        self._readers: dict[str, list[str]] = {topic: [] for topic in partition_counts}
+        for member, topics in self._topics.items():
+            for topic in topics:
+                self._readers[topic].append(member)
+        self._previous = self._previous_owners(claims, owned.generation)
+        self._movements = _Movements()
+        self._revoked = False
+        self.assignment: Assignment = {}
+        for member, partitions in owned.by_member.items():
+            self.assignment[member] = [each for each in partitions if each.topic in self._topics[member]]
+            self._revoked |= len(self.assignment[member]) < len(partitions)
+        self._owner = {each: member for member, partitions in self.assignment.items() for each in partitions}
+        self._balance()
+
+    def _previous_owners(self, claims: Mapping[str, Claim], generation: int) -> dict[TopicPartition, str]:
+        """By partition the last who had it in a generation before the highest."""
+        found: dict[TopicPartition, tuple[int, str]] = {}
+        for member, (partitions, since) in claims.items():
+            had = NO_GENERATION if since is None else since
+            if had >= generation:
+                continue
+            for each in partitions:
+                if each not in found or had > found[each][0]:
+                    found[each] = (had, member)
+        return {each: member for each, (_, member) in found.items()}
+
+    def _by_load(self) -> list[str]:
+        return sorted(self.assignment, key=lambda member: (len(self.assignment[member]), member))
+
+    def _balance(self) -> None:
+        beginning = not any(self.assignment.values())
+        everything = [
+            TopicPartition(topic, number)
+            for topic in sorted(self._counts, key=lambda topic: (len(self._readers[topic]), topic))
+            for number in range(self._counts[topic])
+        ]
+        unassigned = [each for each in everything if each not in self._owner]
+        for each in unassigned:
+            reader = next((member for member in self._by_load() if each.topic in self._topics[member]), None)
+            if reader is not None:
+                self.assignment[reader].append(each)
+                self._owner[each] = reader
+        movable = [each for each in everything if len(self._readers[each.topic]) >= 2]
+        fixed = {
+            member: self.assignment.pop(member) for member in list(self.assignment) if not self._takes_part(member)
+        }
+        before = {member: list(partitions) for member, partitions in self.assignment.items()}
+        if not self._revoked:
+            waiting = set(unassigned)
+            self._reassign([each for each in movable if each in waiting])
+        moved = self._reassign(movable)
+        if not beginning and moved and _unevenness(self.assignment) >= _unevenness(before):
+            self.assignment = before
+        self.assignment |= fixed
+
+    def _takes_part(self, member: str) -> bool:
+        """Whether anything may be moved to it, or away from it."""
+        partitions = self.assignment[member]
+        if len(partitions) < sum(self._counts[topic] for topic in self._topics[member]):
+            return True
+        return any(len(self._readers[each.topic]) >= 2 for each in partitions)
+
+    def _is_balanced(self) -> bool:
+        """Nobody wants a partition of one who has two more than it."""
+        ordered = self._by_load()
+        if not ordered or len(self.assignment[ordered[0]]) >= len(self.assignment[ordered[-1]]) - 1:
+            return True
+        owner = {each: member for member, partitions in self.assignment.items() for each in partitions}
+        for member in ordered:
+            count = len(self.assignment[member])
+            for topic in self._topics[member]:
+                for number in range(self._counts[topic]):
+                    other = owner.get(TopicPartition(topic, number), member)
+                    if count + 1 < len(self.assignment[other]):
+                        return False
+        return True
+
+    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Moves partitions to members who have less, while that goes on. Whether any moved."""
+        moved = False
+        modified = True
+        while modified:
+            modified = False
+            for each in partitions:
+                if self._is_balanced():
+                    break
+                modified |= self._moved(each)
+            moved |= modified
+        return moved
+
+    def _moved(self, partition: TopicPartition) -> bool:
+        load = {member: len(partitions) for member, partitions in self.assignment.items()}
+        mine = load[self._owner[partition]]
+        previous = self._previous.get(partition)
+        if previous in load and mine > load[previous] + 1:
+            self._move(partition, previous)
+            return True
+        if any(mine > load[other] + 1 for other in self._readers[partition.topic] if other in load):
+            target = next(member for member in self._by_load() if partition.topic in self._topics[member])
+            self._move(partition, target)
+            return True
+        return False
+
+    def _move(self, partition: TopicPartition, target: str) -> None:
+        actual = self._movements.to_be_moved(partition, self._owner[partition], target)
+        source = self._owner[actual]
+        self._movements.move(actual, source, target)
+        self.assignment[source].remove(actual)
+        self.assignment[target].append(actual)
+        self._owner[actual] = target
+
+
+def _unevenness(assignment: Assignment) -> int:
+    """The sum of the differences between any two members."""
+    sizes = sorted(len(partitions) for partitions in assignment.values())
+    return sum(size * (2 * index - len(sizes) + 1) for index, size in enumerate(sizes))
+
+
+class StickyAssignor(AbstractStickyAssignor):
+    """All partitions are given up before the group rebalances; who had what, its assignor remembers."""
+
+    name = "sticky"
+
+    def __init__(self) -> None:
+        self._assigned: tuple[TopicPartition, ...] | None = None
+        self._generation = NO_GENERATION
+
+    def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+        self._assigned, self._generation = tuple(partitions), generation
+
+    def user_data(self) -> bytes | None:
+        """``STICKY_ASSIGNOR_USER_DATA_V1``: the previous assignment by topic, and its generation."""
+        if self._assigned is None:
+            return None
+        numbers: dict[str, list[int]] = {}
+        for topic, number in self._assigned:
+            numbers.setdefault(topic, []).append(number)
+        parts = [_INT.pack(len(numbers))]
+        for topic, each in numbers.items():
+            name = topic.encode()
+            parts += [_SHORT.pack(len(name)), name, struct.pack(f">i{len(each)}i", len(each), *each)]
+        return b"".join([*parts, _INT.pack(self._generation)])
+
+    def claim(self, subscription: Subscription) -> Claim:
+        if not subscription.user_data:
+            return Claim((), None)
+        try:
+            return _read_claim(subscription.user_data)
+        except (struct.error, UnicodeDecodeError):
+            return Claim((), NO_GENERATION)  # what cannot be read is as if it had not been said, as in Kafka
+
+
+def _read_claim(data: bytes) -> Claim:
+    """Of version 1, or 0, which has no generation."""
+    partitions: list[TopicPartition] = []
+    (topics,), at = _INT.unpack_from(data), 4
+    for _ in range(topics):
+        (length,) = _SHORT.unpack_from(data, at)
+        if length < 0 or at + 2 + length > len(data):
+            raise struct.error("a name is longer than the data")
+        topic = data[at + 2 : at + 2 + length].decode()
+        at += 2 + length
+        (count,) = _INT.unpack_from(data, at)
+        if not 0 <= count <= (len(data) - at) // 4:
+            raise struct.error("there are more numbers than the data holds")
+        partitions += (TopicPartition(topic, number) for number in struct.unpack_from(f">{count}i", data, at + 4))
+        at += 4 + 4 * count
+    return Claim(tuple(partitions), _INT.unpack_from(data, at)[0] if at < len(data) else None)
+
+
+class CooperativeStickyAssignor(AbstractStickyAssignor):
+    """Members keep their partitions while the group rebalances; one that is to move is given up first, and assigned by
+    the rebalance that follows (KIP-429)."""
+
+    name = "cooperative-sticky"
+    cooperative = True
+
+    def __init__(self) -> None:
+        self._generation = NO_GENERATION
+
+    def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+        self._generation = generation
+
+    def user_data(self) -> bytes | None:
+        """``COOPERATIVE_STICKY_ASSIGNOR_USER_DATA_V0``: the generation, for those who read no newer subscription."""
+        return _INT.pack(self._generation)
+
+    def claim(self, subscription: Subscription) -> Claim:
+        if subscription.generation >= 0:
+            return Claim(subscription.owned, subscription.generation)
+        if subscription.user_data is None:
+            return Claim(subscription.owned, None)
+        if len(subscription.user_data) < _INT.size:
+            return Claim(subscription.owned, NO_GENERATION)
+        return Claim(subscription.owned, _INT.unpack_from(subscription.user_data)[0])
+
+    def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignment:
+        assignment, transferred = self._assign(partition_counts, members)
+        for partition, member in transferred.items():
+            assignment[member].remove(partition)
+        return assignment

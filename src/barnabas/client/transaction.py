@@ -1,0 +1,198 @@
+"""One transaction as its coordinator sees it, without I/O: take an id over, add to it, give it offsets, end it.
+
+`Transaction` is written once over `Asking`; the asyncio producer and `BlockingTransaction` drive it. Its `identity` can
+be handed to other processes: each makes a `Transaction` of it, and their producers write into the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic
+
+from barnabas.client.asking import COORDINATOR_MOVED, GROUP, RETRY_BACKOFF_MAX_MS, TRANSACTION, Asking, Connected
+from barnabas.client.offsets import CommittedOffset, by_leader
+from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS
+from barnabas.client.transaction_requests import (
+    FENCED,
+    REQUEST_RETRY_MS,
+    ConsumerGroupMetadata,
+    TransactionIdentity,
+    Written,
+    add_offsets_request,
+    add_partitions_request,
+    describe_producers_request,
+    end_request,
+    errors_of,
+    init_producer_id_request,
+    read_describe_producers,
+    read_describe_transactions,
+    txn_offset_commit_request,
+    version_for,
+)
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
+
+
+class ProducerFenced(KafkaError):
+    """The transactional id is another producer's by now, or the coordinator has aborted the transaction in its time."""
+
+
+class Transaction(Generic[Connected]):
+    """The transactions of one transactional id, one after another (`begin`), or one that other processes share.
+
+    Requests are repeated while coordinators move, for up to `timeout_ms` each. Methods raise `KafkaError`,
+    `ProducerFenced`, or ``OSError`` where no coordinator answers in that time.
+    """
+
+    def __init__(
+        self,
+        asking: Asking[Connected],
+        identity: TransactionIdentity,
+        *,
+        timeout_ms: int = DELIVERY_TIMEOUT_MS,
+    ) -> None:
+        self.identity = identity
+        self.answer_lost = False
+        """An answer did not come, so that its request may yet arrive late: the next transaction needs another epoch."""
+        self.is_empty = True
+        """Nothing was added through this object; another process may have."""
+        self.added: dict[TopicPartition, None] = {}
+        self._asking = asking
+        self._timeout_ms = timeout_ms
+        self._coordinators: dict[tuple[int, str], Connected] = {}
+
+    async def initialize(self, transaction_timeout_ms: int) -> None:
+        """Another epoch: whoever had the id is fenced, and what they left open is aborted.
+
+        Where the identity has a producer id, only if it is still the newest (KIP-360).
+        """
+        answer = await self._ask(lambda: init_producer_id_request(self.identity, transaction_timeout_ms))
+        self.identity = TransactionIdentity(self.identity.transactional_id, answer.producer_id, answer.producer_epoch)
+        self.answer_lost = False
+
+    def begin(self) -> None:
+        """Another transaction of the same identity."""
+        self.added.clear()
+        self.is_empty = True
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Before the first record goes to them. Those that are in the transaction already cost nothing."""
+        fresh = [each for each in partitions if each not in self.added]
+        if not fresh:
+            return
+        self.is_empty = False
+        await self._ask(lambda: add_partitions_request(self.identity, fresh))
+        self.added.update(dict.fromkeys(fresh))
+
+    async def add_offsets(
+        self,
+        group: ConsumerGroupMetadata,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+    ) -> None:
+        """Offsets of `group` that count with the transaction."""
+        if not offsets:
+            return
+        self.is_empty = False
+        await self._ask(lambda: add_offsets_request(self.identity, group.group))
+        request = txn_offset_commit_request(self.identity, group, offsets)
+        await self._ask(lambda: request, group=group.group)
+
+    async def end(self, *, committed: bool) -> None:
+        """Commits or aborts. Returns when the coordinator has decided so; asking again after that changes nothing.
+
+        An abort of what is committed, or of nothing, does nothing. A commit of either is `ProducerFenced`.
+        """
+        try:
+            await self._ask(lambda: end_request(self.identity, committed=committed))
+        except ProducerFenced as error:
+            if committed or error.code is not ErrorCode.INVALID_TXN_STATE:
+                raise
+
+    async def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Written]:
+        """What the leaders have of this producer id and epoch; partitions where there is nothing are left out.
+
+        Asks with DescribeProducers (KIP-664), for which a broker wants the permission to read the topic.
+        """
+        asking = self._asking
+        wanted = list(partitions)
+        found: dict[TopicPartition, Written] = {}
+        answered: set[TopicPartition] = set()
+        again = False
+
+        async def attempt() -> None:
+            nonlocal again
+            missing = [each for each in wanted if each not in answered]
+            if again or any(asking.metadata.leader(each) == NO_BROKER for each in missing):
+                await asking.refresh(sorted({each.topic for each in missing}))
+            again = True
+            trouble: KafkaError | None = None
+            for leader, group in by_leader(missing, asking.metadata).items():
+                if leader not in asking.metadata.brokers:
+                    trouble = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{group[0]} has no leader")
+                    continue
+                answer = await asking.ask(await asking.broker(leader), describe_producers_request(group))
+                for each, state in read_describe_producers(answer, self.identity).items():
+                    if isinstance(state, KafkaError):
+                        trouble = state
+                        continue
+                    answered.add(each)
+                    if state is not None:
+                        found[each] = state
+            if trouble is not None:
+                raise trouble
+
+        await asking.retrying(attempt)
+        return found
+
+    async def partitions(self) -> list[TopicPartition]:
+        """All that were added to the transaction, by whatever process, while it is open; none if it is not, or never
+        was, or is another epoch's. A group's offsets count as the partition of ``__consumer_offsets``.
+        """
+        name = self.identity.transactional_id
+
+        async def attempt() -> list[TopicPartition]:
+            coordinator = await self._asking.coordinator(name, key_type=TRANSACTION)
+            answer = await self._asking.ask(coordinator, DescribeTransactionsRequest(transactional_ids=[name]))
+            found = read_describe_transactions(answer, self.identity)
+            if isinstance(found, KafkaError):
+                raise found
+            return found
+
+        return await self._asking.retrying(attempt)
+
+    async def _ask(self, request: Callable[[], Any], *, group: str | None = None) -> Any:
+        """Sends to the coordinator, of the transactional id or of `group`, until an answer is not to be repeated."""
+        asking = self._asking
+        name = self.identity.transactional_id
+        key = (TRANSACTION, name) if group is None else (GROUP, group)
+        whose = f"transactional id {name!r}" if group is None else f"offsets of group {group!r}"
+
+        async def attempt() -> Any:
+            coordinator = self._coordinators.get(key)
+            if coordinator is None or coordinator.closed:
+                coordinator = self._coordinators[key] = await asking.coordinator(key[1], key_type=key[0])
+            message = request()
+            answer = await asking.ask(coordinator, message, version_for(message, coordinator.best_version(message)))
+            for code in errors_of(answer):
+                if code in COORDINATOR_MOVED:
+                    self._coordinators.pop(key, None)
+                if code in FENCED:
+                    raise ProducerFenced(code, f"{whose}: {code.name}")
+                raise KafkaError(code, f"{whose}: {code.name}")
+            return answer
+
+        deadline = asking.monotonic_ms() + self._timeout_ms
+        pause_ms = REQUEST_RETRY_MS
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if not error.code.retriable or asking.monotonic_ms() + pause_ms >= deadline:
+                    raise
+            except OSError:
+                self.answer_lost = True
+                if asking.monotonic_ms() + pause_ms >= deadline:
+                    raise
+            await asking.pause(pause_ms)
+            pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)

@@ -1,0 +1,216 @@
+"""What an operator asks of a whole cluster, item by item, in a simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from barnabas.client.admin import Admin, AlterOperation, NewTopic, ResourceType
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer import Consumer
+from barnabas.client.descriptions import FeatureUpgrade
+from barnabas.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, CommittedOffset, ListedOffset
+from barnabas.client.produce_requests import produce_request, read_produce
+from barnabas.client.producer import Producer
+from barnabas.client.transactions import TransactionalProducer
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.world import World, broker_name
+from barnabas.wire.records import Record, build_batch
+
+TOPIC = "orders"
+FIRST, SECOND, ABSENT = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1), TopicPartition(TOPIC, 9)
+NO_TOPIC = TopicPartition("nothing", 0)
+RECORDS = 5
+Seen = TypeVar("Seen")
+
+
+def seen_in(story: Callable[[World, Admin], Coroutine[Any, Any, Seen]]) -> Seen:
+    """What `story` sees in three brokers with a topic of two partitions, led by 0 and 1, the first with records."""
+    world = World(7)
+
+    async def prepared(cluster: ClusterClient) -> Seen:
+        admin = Admin(cluster)
+        created = await admin.create_topics([NewTopic(TOPIC, assignment={0: [0, 2], 1: [1, 2]})])
+        assert created == {TOPIC: None}
+        producer = Producer(cluster, acks=-1)
+        for number in range(RECORDS):
+            await producer.append(TOPIC, b"%d" % number, partition=0, timestamp=1_000 * number)
+        await producer.close()
+        return await story(world, admin)
+
+    async def run() -> Seen:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
+        return await world.client(lambda runtime, cluster: prepared(cluster), "operator")
+
+    return world.loop.run_until_complete(run())
+
+
+def code(outcome: object) -> ErrorCode:
+    assert isinstance(outcome, KafkaError)
+    return outcome.code
+
+
+def test_offsets_are_listed_where_there_are_some_although_a_partition_is_not_there() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        ends = await admin.list_offsets(dict.fromkeys([FIRST, ABSENT, SECOND, NO_TOPIC], LATEST))
+        assert list(ends) == [FIRST, ABSENT, SECOND, NO_TOPIC]
+        assert ends[FIRST] == ListedOffset(RECORDS, -1, 0)
+        assert ends[SECOND] == ListedOffset(0, -1, 0)
+        assert code(ends[ABSENT]) is code(ends[NO_TOPIC]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for asked, offset, timestamp in ((EARLIEST, 0, -1), (2_500, 3, 3_000), (MAX_TIMESTAMP, 4, 4_000)):
+            assert await admin.list_offsets({FIRST: asked}) == {FIRST: ListedOffset(offset, timestamp, 0)}
+        assert await admin.list_offsets({FIRST: 9_000}) == {FIRST: ListedOffset()}
+
+    seen_in(story)
+
+
+def test_records_are_deleted_before_an_offset_of_each_partition() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        outcomes = await admin.delete_records({FIRST: 3, SECOND: 1, NO_TOPIC: -1})
+        assert outcomes[FIRST] == 3
+        assert code(outcomes[SECOND]) is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert code(outcomes[NO_TOPIC]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await admin.delete_records({FIRST: -1}) == {FIRST: RECORDS}
+        assert await admin.list_offsets({FIRST: EARLIEST}) == {FIRST: ListedOffset(RECORDS, -1, 0)}
+
+    seen_in(story)
+
+
+def test_a_partition_whose_leader_has_gone_is_asked_at_the_next_one() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        await admin.cluster.broker(0)
+        world.nodes[broker_name(0)].kill()
+        listed = (await admin.list_offsets({FIRST: LATEST, SECOND: LATEST}))[FIRST]
+        assert isinstance(listed, ListedOffset)
+        assert listed.offset == RECORDS
+        assert admin.cluster.metadata.leader(FIRST) == 2
+
+    seen_in(story)
+
+
+def test_the_brokers_of_a_cluster_tell_what_they_answer_and_where_their_logs_are() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        cluster = await admin.describe_cluster()
+        assert [node.broker_id for node in cluster.brokers] == [0, 1, 2]
+        assert cluster.controller in cluster.brokers
+        assert cluster.cluster_id
+        versions = await admin.api_versions()
+        assert {each.apis[0].highest for each in versions.values() if not isinstance(each, KafkaError)} == {11}
+        directories = await admin.describe_log_dirs(partitions=[FIRST])
+        sizes = {}
+        for broker_id, found in directories.items():
+            assert not isinstance(found, KafkaError)
+            sizes[broker_id] = [each.replicas[FIRST].size for each in found if FIRST in each.replicas]
+        assert sizes[0] == sizes[2]
+        assert sizes[0][0] > 0
+        assert sizes[1] == []
+        assert code((await admin.describe_log_dirs([9]))[9]) is ErrorCode.BROKER_NOT_AVAILABLE
+
+    seen_in(story)
+
+
+def test_a_feature_that_no_broker_has_is_refused_by_name() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        for wish in (
+            FeatureUpgrade(2),
+            FeatureUpgrade(1, downgrade=True),
+            FeatureUpgrade(0, downgrade=True, unsafe=True),
+        ):
+            refused = await admin.update_features({"no.such.feature": wish}, validate_only=True)
+            assert code(refused["no.such.feature"]) in (ErrorCode.INVALID_REQUEST, ErrorCode.FEATURE_UPDATE_FAILED)
+
+    seen_in(story)
+
+
+def test_a_group_is_described_with_who_reads_what_and_its_offsets_change_only_when_it_is_empty() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        assert not (await admin.describe_group("readers")).exists
+        consumer = Consumer(admin.cluster, group="readers")
+        await consumer.subscribe([TOPIC])
+        while not await consumer.poll(1_000):
+            continue
+        assert consumer.member is not None
+        await consumer.member.commit({FIRST: RECORDS})
+        described = await admin.describe_group("readers")
+        assert (described.state, described.assignor, described.protocol_type) == ("Stable", "range", "consumer")
+        assert [member.assignment for member in described.members] == [(FIRST, SECOND)]
+        assert described.coordinator.broker_id in (0, 1, 2)
+        assert [each.group for each in await admin.list_groups(["Stable"])] == ["readers"]
+        assert await admin.list_groups(["Dead"]) == []
+        assert await admin.committed_offsets("readers") == {FIRST: CommittedOffset(RECORDS)}
+        busy = await admin.alter_group_offsets("readers", {FIRST: CommittedOffset(1)})
+        assert code(busy[FIRST]) is ErrorCode.UNKNOWN_MEMBER_ID
+        busy = await admin.delete_group_offsets("readers", [FIRST])
+        assert code(busy[FIRST]) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        await consumer.close()
+        wanted = {FIRST: CommittedOffset(1, "by hand"), SECOND: CommittedOffset(0)}
+        assert await admin.alter_group_offsets("readers", wanted) == {FIRST: None, SECOND: None}
+        assert await admin.committed_offsets("readers") == wanted
+        assert await admin.delete_group_offsets("readers", [FIRST]) == {FIRST: None}
+        assert await admin.committed_offsets("readers") == {SECOND: CommittedOffset(0)}
+        with pytest.raises(KafkaError) as refused:
+            await admin.delete_group_offsets("nobody", [FIRST])
+        assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+    seen_in(story)
+
+
+def test_transactions_are_listed_described_and_ended_by_a_fence() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        producer = TransactionalProducer(admin.cluster, "payments")
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.append(TOPIC, b"open", partition=1)
+        await producer.flush()
+        (listed,) = await admin.list_transactions()
+        assert (listed.transactional_id, listed.state) == ("payments", "Ongoing")
+        assert await admin.list_transactions(states=["CompleteCommit"]) == []
+        with pytest.raises(KafkaError, match="no transaction state Sleeping"):
+            await admin.list_transactions(states=["Sleeping"])
+        found = await admin.describe_transactions(["payments", "refunds"])
+        assert code(found["refunds"]) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        payments = found["payments"]
+        assert not isinstance(payments, KafkaError)
+        assert (payments.state, payments.partitions) == ("Ongoing", (SECOND,))
+        assert payments.coordinator_id == listed.coordinator_id
+        (opened,) = await admin.open_transactions([FIRST, SECOND])
+        assert (opened.partition, opened.producer_id, opened.start_offset) == (SECOND, payments.producer_id, 0)
+        assert await admin.find_hanging_transactions([FIRST, SECOND], idle_for_ms=-1) == []
+        fenced = await admin.fence_producer("payments")
+        assert fenced.producer_id == payments.producer_id
+        assert fenced.epoch > payments.producer_epoch
+        assert await admin.list_transactions(states=["Ongoing"]) == []
+
+    seen_in(story)
+
+
+def test_a_transaction_that_no_coordinator_knows_hangs_and_is_aborted_in_its_partition() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        # The coordinator was not told of the partition, and brokers do not ask, as those before 3.6 (KIP-890).
+        unasked = [(AlterOperation.SET, "transaction.partition.verification.enable", "false")]
+        await admin.alter_configs(ResourceType.BROKER, "", unasked)
+        identity = await admin.fence_producer("lost")
+        batch = build_batch(
+            [Record(0, 1_000, None, b"hangs")],
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        leader = await admin.cluster.leader(SECOND)
+        written = read_produce(await leader.send(produce_request([(SECOND, batch)], transactional_id="lost")))
+        assert written[SECOND].acknowledged, written
+        stable = await admin.list_offsets({SECOND: LATEST}, isolation_level=READ_COMMITTED)
+        assert stable == {SECOND: ListedOffset(0, -1, 0)}
+        (hanging,) = await admin.find_hanging_transactions([FIRST, SECOND], idle_for_ms=0)
+        assert (hanging.partition, hanging.start_offset) == (SECOND, 0)
+        await admin.abort_transaction(hanging)
+        stable = await admin.list_offsets({SECOND: LATEST}, isolation_level=READ_COMMITTED)
+        assert stable == {SECOND: ListedOffset(2, -1, 0)}, "the record and the marker"
+        assert await admin.open_transactions([SECOND]) == []
+
+    seen_in(story)

@@ -1,0 +1,262 @@
+"""The client for people, in a simulated cluster: groups that rebalance, positions, transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from barnabas.client import Cluster, Consumer, NewTopic, ProducerFenced, TopicPartition, TransactionalProducer
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.world import World
+
+TOPIC = "orders"
+PARTITIONS = 6
+FIRST = TopicPartition(TOPIC, 0)
+Seen = TypeVar("Seen")
+
+
+def seen_by(story: Callable[[Cluster], Coroutine[Any, Any, Seen]], *, partitions: int = PARTITIONS) -> Seen:
+    """What `story` sees in a cluster of three brokers with a topic."""
+    world = World(7)
+
+    async def run() -> Seen:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
+        return await world.client(connected, "client")
+
+    async def connected(runtime: Runtime, cluster: Cluster) -> Seen:
+        assert await cluster.admin.create_topics([NewTopic(TOPIC, partitions, 3)]) == {TOPIC: None}
+        return await story(cluster)
+
+    return world.loop.run_until_complete(run())
+
+
+async def fill(cluster: Cluster, count: int, first: int = 0) -> None:
+    async with cluster.producer() as producer:
+        for number in range(first, first + count):
+            await producer.append(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+
+
+async def send_and_fail(producer: TransactionalProducer) -> None:
+    async with producer.transaction():
+        await producer.send("out", b"never")
+        raise ZeroDivisionError
+
+
+async def settled(*members: Consumer) -> None:
+    """Until the members have shared all partitions out, and each has its positions."""
+    while True:
+        for member in members:
+            await member.poll(100)
+        owned = Counter(each for member in members for each in member.positions())
+        if len(owned) == PARTITIONS and set(owned.values()) == {1} and all(member.assignment for member in members):
+            return
+
+
+def test_records_come_with_all_that_was_sent() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        async with cluster.producer(compression="zstd", linger_ms=5) as producer:
+            sent = await producer.send(TOPIC, b"value", key=b"key", headers={"h": b"x"}, timestamp=1_234)
+            assert (sent.topic, sent.offset, sent.timestamp) == (TOPIC, 0, 1_234)
+        async with cluster.consumer(TOPIC, auto_offset_reset="earliest") as consumer:
+            async for record in consumer:
+                return [record.key, record.value, list(record.headers), record.timestamp, record.offset]
+        return []
+
+    assert seen_by(story) == [b"key", b"value", [("h", b"x")], 1_234, 0]
+
+
+def test_an_iteration_goes_on_from_one_fetch_to_the_next() -> None:
+    async def story(cluster: Cluster) -> list[bytes | None]:
+        async with cluster.producer() as producer:
+            for number in range(0, 30, 10):
+                sent = [await producer.append(TOPIC, b"%d" % each, partition=0) for each in range(number, number + 10)]
+                await asyncio.gather(*sent)
+        async with cluster.consumer(max_bytes=1) as consumer:
+            await consumer.assign({FIRST: 0})
+            return [(await asyncio.wait_for(anext(consumer), 60)).value for _ in range(30)]
+
+    assert seen_by(story) == [b"%d" % number for number in range(30)]
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_a_group_shares_and_hands_over_without_a_gap_or_a_record_read_twice(assignor: str) -> None:
+    async def story(cluster: Cluster) -> tuple[Counter[bytes], list[str]]:
+        told: list[str] = []
+        read: Counter[bytes] = Counter()
+
+        def member(name: str) -> Consumer:
+            return cluster.consumer(
+                TOPIC,
+                group="g",
+                assignors=[assignor],
+                auto_offset_reset="earliest",
+                on_assigned=lambda partitions: told.append(f"{name} +{len(partitions)}"),
+                on_revoked=lambda partitions: told.append(f"{name} -{len(partitions)}"),
+            )
+
+        def take(records: list[Any]) -> None:
+            read.update(record.value for record in records)
+
+        await fill(cluster, 60)
+        first = member("first")
+        while sum(read.values()) < 60:
+            take(await first.poll(1_000))
+        second = member("second")
+        await settled(first, second)
+        await fill(cluster, 60, 60)
+        while sum(read.values()) < 120:
+            take(await first.poll(100, max_records=7))
+            take(await second.poll(100, max_records=7))
+        await second.close()
+        await fill(cluster, 60, 120)
+        while sum(read.values()) < 180:
+            take(await first.poll(100))
+        await first.close()
+        return read, told
+
+    read, told = seen_by(story)
+    assert read == Counter(b"%d" % number for number in range(180))
+    if assignor == "cooperative-sticky":
+        assert [each for each in told if not each.endswith("+0")] == [
+            "first +6", "first -3", "second +3", "second -3", "first +3", "first -6",
+        ]  # fmt: skip
+    else:
+        assert told[:3] == ["first +6", "first -6", "first +3"] or told[:3] == ["first +6", "first -6", "second +3"]
+
+
+def test_positions_are_those_of_the_records_that_were_returned() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        await fill(cluster, 60)
+        seen: list[Any] = []
+        async with cluster.consumer(TOPIC, group="g", enable_auto_commit=False, auto_offset_reset="earliest") as reader:
+            async for record in reader:
+                assert reader.position(record.topic_partition) == record.offset + 1
+                if sum(reader.positions().values()) == 17:
+                    await reader.commit()
+                    seen.append(sum(max(each, 0) for each in (await reader.committed()).values()))
+                    break
+            reader.seek_to_beginning()
+            assert len(await reader.poll(5_000, max_records=5)) == 5
+            reader.seek_to_end(FIRST)
+            reader.pause(FIRST)
+            assert reader.paused == [FIRST]
+            rest: list[int] = []
+            while len(rest) < 45 or FIRST not in reader.positions():
+                rest += [record.partition for record in await reader.poll(1_000)]
+            seen.append(0 in rest)
+            reader.resume(FIRST)
+            await fill(cluster, 1, 600)
+            seen.append([record.value for record in await reader.poll(5_000)])
+            reader.seek(FIRST, 3)
+            seen.append((await reader.poll(5_000, max_records=1))[0].offset)
+            seen.append([sum((await reader.beginning_offsets([FIRST])).values()), await reader.end_offsets([FIRST])])
+            found = await reader.offsets_for_times({FIRST: 0, TopicPartition(TOPIC, 1): 1 << 60})
+            seen.append([each and each.offset for each in found.values()])
+        return seen
+
+    assert seen_by(story) == [17, False, [b"600"], 3, [0, {FIRST: 11}], [0, None]]
+
+
+def test_a_member_that_works_for_long_stays_and_one_that_is_stuck_gives_way() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        lost: list[int] = []
+        options = {"group": "g", "session_timeout_ms": 6_000, "max_poll_interval_ms": 30_000}
+        slow = cluster.consumer(TOPIC, on_lost=lambda partitions: lost.append(len(partitions)), **options)  # type: ignore[arg-type]
+        await settled(slow)
+        await asyncio.sleep(20)
+        await slow.poll(100)
+        stayed = list(lost)
+        await asyncio.sleep(60)
+        other = cluster.consumer(TOPIC, **options)  # type: ignore[arg-type]
+        while len(other.assignment) < PARTITIONS:
+            await other.poll(100)
+        while not lost:
+            await slow.poll(100)
+        with pytest.raises(KafkaError) as refused:
+            await slow.commit({FIRST: 1})
+        await asyncio.gather(slow.close(), other.close())
+        return [stayed, lost, refused.value.code]
+
+    assert seen_by(story) == [[], [PARTITIONS], ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_group_reads_partitions_and_topics_that_come_later() -> None:
+    async def story(cluster: Cluster) -> set[str]:
+        reader = cluster.consumer(
+            re.compile("orders.*"), group="g", metadata_max_age_ms=2_000, auto_offset_reset="earliest"
+        )
+        await settled(reader)
+        await cluster.admin.create_partitions({TOPIC: PARTITIONS + 1})
+        await cluster.admin.create_topics([NewTopic("orders-too", 1, 3)])
+        async with cluster.producer() as producer:
+            await producer.send(TOPIC, b"new", partition=PARTITIONS)
+            await producer.send("orders-too", b"new", partition=0)
+        seen: set[str] = set()
+        while len(seen) < 2:
+            seen |= {str(record.topic_partition) for record in await reader.poll(1_000)}
+        return seen
+
+    assert seen_by(story) == {"orders-6", "orders-too-0"}
+
+
+def test_a_static_member_comes_back_to_what_it_had_without_a_rebalance() -> None:
+    async def story(cluster: Cluster) -> tuple[bool, int]:
+        options = {"group": "g", "assignors": ["range"], "session_timeout_ms": 30_000}
+        stays = cluster.consumer(TOPIC, group_instance_id="a", **options)  # type: ignore[arg-type]
+        goes = cluster.consumer(TOPIC, group_instance_id="b", **options)  # type: ignore[arg-type]
+        await settled(stays, goes)
+        had, generation = goes.assignment, goes.group_metadata().generation
+        await goes.close()
+        again = cluster.consumer(TOPIC, group_instance_id="b", **options)  # type: ignore[arg-type]
+        await settled(stays, again)
+        same = again.assignment == had, again.group_metadata().generation - generation
+        await asyncio.gather(stays.close(), again.close())
+        return same
+
+    assert seen_by(story) == (True, 0)
+
+
+def test_what_a_transaction_reads_and_writes_counts_together_or_not_at_all() -> None:
+    async def story(cluster: Cluster) -> tuple[list[bytes | None], int]:
+        await cluster.admin.create_topics([NewTopic("out", 1, 3)])
+        await fill(cluster, 6)
+        reader = cluster.consumer(TOPIC, group="g", enable_auto_commit=False, auto_offset_reset="earliest")
+        async with cluster.transactional_producer("t") as producer:
+            await settled(reader)
+            reader.seek_to_beginning()
+            with pytest.raises(ZeroDivisionError):
+                await send_and_fail(producer)
+            records: list[Any] = []
+            while len(records) < 6:
+                records += await reader.poll(1_000)
+            async with producer.transaction():
+                for record in records:
+                    await producer.append("out", record.value)
+                await producer.send_offsets_to_transaction(reader.positions(), reader.group_metadata())
+            committed = await reader.committed()
+        await reader.close()
+        out = cluster.consumer("out", isolation_level="read_committed", auto_offset_reset="earliest")
+        read: list[bytes | None] = []
+        while len(read) < 6:
+            read += [record.value for record in await out.poll(1_000)]
+        await out.close()
+        return sorted(read, key=str), sum(committed.values())
+
+    assert seen_by(story) == ([b"%d" % number for number in range(6)], 6)
+
+
+def test_who_is_fenced_is_told_so() -> None:
+    async def story(cluster: Cluster) -> None:
+        async with cluster.transactional_producer("t") as first, cluster.transactional_producer("t"):
+            with pytest.raises(ProducerFenced):
+                async with first.transaction():
+                    await first.send(TOPIC, b"late")
+
+    seen_by(story)

@@ -1,0 +1,111 @@
+"""The asyncio producer while partitions have no leader, or too few replicas, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.producer import Producer
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.world import World, broker_name
+
+TOPIC = "orders"
+Seen = TypeVar("Seen")
+
+
+def seen_in(story: Callable[[World, Runtime, ClusterClient], Coroutine[Any, Any, Seen]]) -> Seen:
+    """What `story` sees in a cluster of three brokers."""
+    world = World(5)
+
+    async def run() -> Seen:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
+        return await world.client(lambda runtime, cluster: story(world, runtime, cluster), "producer")
+
+    return world.loop.run_until_complete(run())
+
+
+async def is_told(cluster: ClusterClient, fact: Callable[[ClusterClient], bool]) -> None:
+    await cluster.refresh([TOPIC])
+    while not fact(cluster):
+        await asyncio.sleep(0.1)
+        await cluster.refresh([TOPIC])
+
+
+async def make_topic(cluster: ClusterClient, assignment: dict[int, list[int]], **configs: str) -> None:
+    configs = {name.replace("_", "."): value for name, value in configs.items()}
+    topic = NewTopic(TOPIC, assignment=assignment, configs=configs)
+    assert await Admin(cluster).create_topics([topic]) == {TOPIC: None}
+
+
+def test_records_without_a_key_go_to_partitions_that_have_a_leader() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> set[int]:
+        await make_topic(cluster, {0: [0], 1: [1], 2: [2]})
+        producer = Producer(cluster, batch_bytes=1, delivery_timeout_ms=60_000)
+        for _ in range(3):
+            await producer.send(TOPIC, b"before")
+        world.kill(broker_name(1))
+        await is_told(cluster, lambda known: known.metadata.leader(TopicPartition(TOPIC, 1)) == NO_BROKER)
+        sent = [await producer.append(TOPIC, b"%d" % number) for number in range(40)]
+        delivered = await asyncio.gather(*sent)
+        await producer.close()
+        return {each.partition for each in delivered}
+
+    assert seen_in(story) == {0, 2}
+
+
+def test_a_partition_that_loses_its_leader_is_not_stuck_to() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[int, set[int]]:
+        await make_topic(cluster, {0: [0], 1: [1], 2: [2]})
+        producer = Producer(cluster, delivery_timeout_ms=60_000)
+        stuck_to = (await producer.send(TOPIC, b"first")).partition
+        world.kill(broker_name(stuck_to))
+        gone = TopicPartition(TOPIC, stuck_to)
+        await is_told(cluster, lambda known: known.metadata.leader(gone) == NO_BROKER)
+        delivered = [await producer.send(TOPIC, b"%d" % number) for number in range(10)]
+        await producer.close()
+        return stuck_to, {each.partition for each in delivered}
+
+    stuck_to, partitions = seen_in(story)
+    assert len(partitions) == 1
+    assert stuck_to not in partitions
+
+
+def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[str, ErrorCode, ErrorCode]:
+        await make_topic(cluster, {0: [0, 1]}, min_insync_replicas="2")
+        world.kill(broker_name(1))
+        only = TopicPartition(TOPIC, 0)
+        await is_told(cluster, lambda known: known.metadata.topics[TOPIC].partitions[0].isr == (0,))
+        producer = Producer(cluster, delivery_timeout_ms=2_000)
+        with pytest.raises(KafkaError) as late:
+            await producer.send(TOPIC, b"value", partition=only.partition)
+        await producer.close()
+        cause = late.value.__cause__
+        assert isinstance(cause, KafkaError)
+        return str(late.value), late.value.code, cause.code
+
+    text, code, cause = seen_in(story)
+    assert text.startswith("orders-0: not acknowledged within 2000 ms; the last attempt: NOT_ENOUGH_REPLICAS")
+    assert (code, cause) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def test_a_record_for_a_partition_without_a_leader_says_so_when_its_time_is_over() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> str:
+        await make_topic(cluster, {0: [1]})
+        world.kill(broker_name(1))
+        await is_told(cluster, lambda known: known.metadata.leader(TopicPartition(TOPIC, 0)) == NO_BROKER)
+        producer = Producer(cluster, delivery_timeout_ms=2_000)
+        with pytest.raises(KafkaError) as late:
+            await producer.send(TOPIC, b"value")
+        await producer.close()
+        return str(late.value)
+
+    assert "the last attempt: LEADER_NOT_AVAILABLE" in seen_in(story)
