@@ -427,7 +427,7 @@ class Conversation:
     def create(self) -> Operation[Any]:
         draw = self.random
         kind = draw.random()
-        ttl_ms = 5000 if kind > 0.99 else None
+        ttl_ms = draw.choice((5000, 1, 2**40 - 1, 2**40, 0)) if kind > 0.98 else None
         return Create(
             self.leaf(),
             self.data(),
@@ -553,11 +553,12 @@ class Conversation:
         self.turn(other, self.burst(5))
 
     def authenticate(self, session: int) -> None:
+        xid = self.random.choice((AUTH_XID, 7))
         if self.random.random() < 0.2:
-            self.turn(session, [Auth(*self.random.choice(BAD_AUTH))], xids=[AUTH_XID])
+            self.turn(session, [Auth(*self.random.choice(BAD_AUTH))], xids=[xid])
             self.end_of(session)
             return
-        self.turn(session, [Auth(*self.random.choice(GOOD_AUTH))], xids=[AUTH_XID])
+        self.turn(session, [Auth(*self.random.choice(GOOD_AUTH))], xids=[xid])
 
     def raw(self, session: int, data: bytes) -> None:
         """Bytes that no client should send; what comes back, and whether the connection stays."""

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import base64
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import apache
+from kafka_tool_output import Said
 
 
 class KafkaTools:
-    def __init__(self) -> None:
+    """`options` are the JVM's, such as a log4j configuration: without one nothing is logged."""
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
         runner = Path(__file__).with_name("KafkaTools.java")
-        command = [apache.java(), "-Xmx256m", "-cp", apache.classpath(), str(runner)]
+        command = [apache.java(), "-Xmx256m", *options, "-cp", apache.classpath(), str(runner)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def run(self, main: str, *arguments: str) -> tuple[int, str]:
-        """Exit status of the tool whose class is `main`, and what it printed."""
+    def _answer(self, text: str, words: Sequence[str]) -> tuple[int, list[str]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        words = " ".join(base64.b64encode(each.encode()).decode() for each in (main, *arguments))
-        self._process.stdin.write(words + "\n")
+        encoded = " ".join(base64.b64encode(each.encode()).decode() for each in (text, *words))
+        self._process.stdin.write(encoded + "\n")
         self._process.stdin.flush()
-        status, _, printed = self._process.stdout.readline().partition(" ")
-        return int(status), base64.b64decode(printed).decode()
+        status, *printed = self._process.stdout.readline().rstrip("\n").split(" ")
+        return int(status), [base64.b64decode(each).decode() for each in printed]
+
+    def run(self, main: str, *arguments: str) -> tuple[int, str]:
+        """Exit status of the tool whose class is `main`, and what it printed."""
+        status, (_, _, printed) = self._answer("", (main, *arguments))
+        return status, printed
+
+    def call(self, main: str, *arguments: str, text: str = "") -> Said:
+        """The same with a standard input, and the standard error apart."""
+        status, (out, err, _) = self._answer(text, (main, *arguments))
+        return Said(status, out, err)
 
     def close(self) -> None:
         self._process.communicate(timeout=30)

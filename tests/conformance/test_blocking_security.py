@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from barnabas.client import blocking
 from barnabas.client.connection import ConnectionLost
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.access import ClusterAccess, connected
@@ -94,6 +95,33 @@ def test_a_user_logs_in_by_every_mechanism_and_sees_the_cluster(
         with connected(access(secured, protocol, mechanism, password)) as cluster:
             assert list(cluster.refresh().brokers) == [0]
             cluster.broker(0)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "password"),
+    [("SSL", "", ""), ("SASL_PLAINTEXT", "PLAIN", "p=,q"), ("SASL_SSL", "SCRAM-SHA-512", "p=.q")],
+)
+def test_the_client_for_people_logs_in_by_kafkas_settings(
+    secured: tuple[dict[str, int], Path], protocol: str, mechanism: str, password: str
+) -> None:
+    ports, trust_store = secured
+    config = {
+        "security.protocol": protocol,
+        "sasl.mechanism": mechanism,
+        "sasl.username": "k",
+        "sasl.password": password,
+        "ssl.ca.location": str(trust_store),
+    }
+    with blocking.connect(f"127.0.0.1:{ports[protocol]}", config=config) as cluster:
+        assert cluster.admin.describe_cluster().brokers
+    wrong = {**config, "sasl.password": "wrong", "default.api.timeout.ms": "2000"}
+    if mechanism:
+        with (
+            blocking.connect(f"127.0.0.1:{ports[protocol]}", config=wrong) as cluster,
+            pytest.raises(KafkaError) as refused,
+        ):
+            cluster.admin.describe_cluster()
+        assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_tls_alone_is_enough_where_nobody_asks_for_a_user(secured: tuple[dict[str, int], Path]) -> None:

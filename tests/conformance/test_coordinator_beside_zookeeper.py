@@ -70,7 +70,11 @@ def embedded(tmp_path: Path) -> Iterator[str]:
     port = apache.free_port()
     command = [sys.executable, "-m", "barnabas", "coordinator", "--port", str(port), "--dir", str(tmp_path / "ours")]
     # Empty containers go by the clock, at some time or other: they have a test of their own.
-    for config in ("znode.container.checkIntervalMs=1000000000", f"DigestAuthenticationProvider.superDigest={SUPER}"):
+    for config in (
+        "znode.container.checkIntervalMs=1000000000",
+        "extendedTypesEnabled=true",
+        f"DigestAuthenticationProvider.superDigest={SUPER}",
+    ):
         command += ["--config", config]
     with (tmp_path / "ours.log").open("wb") as log:
         process = subprocess.Popen([*command, "--no-fsync"], stdout=log, stderr=log)
@@ -102,7 +106,7 @@ def test_the_same_operations_have_the_same_answers(
         "znode.container.checkIntervalMs": "1000000000",
         "zookeeper.DigestAuthenticationProvider.superDigest": SUPER,
     }
-    config = {"extendedTypesEnabled": "false", "tickTime": "2000", "minSessionTimeout": "1000"}
+    config = {"extendedTypesEnabled": "true", "tickTime": "2000", "minSessionTimeout": "1000"}
     with ZooKeeperEnsemble(tmp_path / "theirs", version=version, config=config, properties=properties) as real:
         # Before 3.9 ZooKeeper kept one kind of watch for a path and session, and forgot the other.
         conversation = Conversation(embedded, real.connect, SEED, mixed_watches=version != KAFKAS_VERSION)

@@ -341,7 +341,11 @@ PLAY: dict[str, Operation] = {
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
     apache.require()
     directory = tmp_path_factory.mktemp("sides")
-    config = {"auto.leader.rebalance.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+    config = {
+        "auto.leader.rebalance.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "delegation.token.secret.key": "secret",  # for /delegation_token
+    }
     ours_config = [f"{key}={value}" for key, value in config.items()]
     with (
         apache.ApacheCluster(directory / "apache", 3, config=config) as real,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from barnabas.wire import scan
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
 
@@ -92,7 +95,9 @@ def test_a_cluster_lives_through_the_death_of_a_broker_and_leaves_nothing_behind
         return all(len(partition["isr"]) == 3 for partition in described[0]["partitions"])
 
     until(in_sync)
-    run("status", "--dir", str(place))
+    assert f"records are checked by {scan.RUNNING}" in run("status", "--dir", str(place)).stdout
+    log = (place / "broker-0" / "broker.log").read_text()
+    assert f"; records are checked by {scan.RUNNING}" in log
     read = run("consume", "-b", bootstrap, "-t", "t", "-e", "-f", "%k:%v\\n").stdout
     assert sorted(read.splitlines()) == sorted((lines + more).splitlines())
 
@@ -178,6 +183,30 @@ def test_an_unwritable_directory_is_named(tmp_path: Path) -> None:
     said = one_sentence(run("up", "--dir", str(unwritable / "cluster"), expect=1))
     assert "cannot be written" in said
     assert str(unwritable) in said
+
+
+def on_a_full_disk(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The kernel takes not a byte into any file of the command's and of those it starts."""
+
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    return subprocess.run([*BARNABAS, *arguments], capture_output=True, text=True, timeout=60, preexec_fn=fill)
+
+
+def test_a_start_on_a_full_disk_names_the_file_that_cannot_be_written(place: Path) -> None:
+    done = on_a_full_disk("up", "-n", "1", "--dir", str(place))
+    assert done.returncode == 1
+    assert f"{place}/broker-0/server.properties cannot be written (File too large)" in one_sentence(done)
+
+
+def test_a_stop_on_a_full_disk_has_stopped_everything_and_exits_zero(place: Path) -> None:
+    pids = [up(place, "-n", "1")["brokers"][0]["pid"]]
+    done = on_a_full_disk("down", "--dir", str(place))
+    assert (done.returncode, done.stdout) == (0, "stopped broker 0, coordinator\n")
+    assert f"{place}/cluster.json cannot be written (File too large)" in done.stderr
+    assert not any(map(alive, pids))
+    run("down", "--dir", str(place))
 
 
 def test_no_broker_at_the_address_is_said_at_once() -> None:

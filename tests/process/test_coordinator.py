@@ -237,6 +237,27 @@ def test_an_empty_container_goes_by_and_by_and_its_watcher_hears_of_it(tmp_path:
         server.close()
 
 
+def test_a_znode_with_a_time_to_live_goes_when_it_is_over_also_after_a_restart(tmp_path: Path) -> None:
+    options = ("--config", "znode.container.checkIntervalMs=200", "--config", "extendedTypesEnabled=true")
+    server = Coordinator(tmp_path, *options)
+    try:
+        server.up()
+        client = server.client()
+        with Wire(server) as wire:
+            assert wire.call(Create("/soon", ttl_ms=1)) == (1, 0)
+            assert wire.call(Create("/later", ttl_ms=3_600_000)) == (1, 0)
+        eventually(lambda: client.exists("/soon") is None)
+        with Wire(server) as wire:
+            assert wire.call(Create("/restarted", ttl_ms=1_000)) == (1, 0)
+        server.kill()
+        server.up()
+        client = server.client()
+        eventually(lambda: client.exists("/restarted") is None)
+        assert client.exists("/later") is not None
+    finally:
+        server.close()
+
+
 def test_session_timeouts_are_kept_within_the_bounds(tmp_path: Path) -> None:
     options = ("--config", "minSessionTimeout=3000", "--config", "maxSessionTimeout=9000")
     server = Coordinator(tmp_path, *options)

@@ -133,6 +133,14 @@ def test_a_damaged_sasl_token_is_refused(secured: Coordinator, token: bytes) -> 
         assert client.closed()
 
 
+@pytest.mark.parametrize("xid", [AUTH_XID, 7])
+def test_an_auth_packet_is_answered_under_its_own_xid(secured: Coordinator, xid: int) -> None:
+    with Wire(secured) as client:
+        assert client.call(Auth("digest", b"alice:secret"), xid) == (xid, 0)
+        assert client.call(Auth("kerberos", b"alice"), xid) == (xid, ErrorCode.AUTH_FAILED)
+        assert client.closed()
+
+
 def test_the_digest_super_user_may_do_everything(secured: Coordinator) -> None:
     with Wire(secured) as owner, Wire(secured) as stranger:
         assert owner.call(Auth("digest", b"alice:secret"), AUTH_XID) == (AUTH_XID, 0)

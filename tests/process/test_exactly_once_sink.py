@@ -26,7 +26,7 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaCluster]:
-    with KafkaCluster(1, config=CONFIG) as started:
+    with KafkaCluster(1, config=CONFIG | {"barnabas.transaction.two.phase.commit.enable": "true"}) as started:
         yield started
 
 

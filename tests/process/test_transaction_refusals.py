@@ -462,7 +462,7 @@ def refusals_change_nothing(scene: Scene) -> None:
         "a timeout above the maximum": [
             (InitProducerIdRequest(name, timeout), version)
             for name in ("j", "k", "new")
-            for timeout in (900_001, 2**31 - 2)
+            for timeout in (900_001, 2**31 - 2, 2**31 - 1)
             for version in (0, 4)
         ],
     }

@@ -1,144 +1,116 @@
-"""The command line: every command is thin, what it does lives in the module that it imports when it runs."""
+"""The command line: what commands there are, and how their trouble is told.
+
+Every command is thin, and its module is imported when it is asked for: `up` and the servers have no time to lose.
+"""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import logging
+import gc
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-import typer
-from typer.core import TyperGroup
+from barnabas.cli.command import Command, Group, Late, RawCommand
+from barnabas.cli.output import CommandError, Exit, complain
 
-from barnabas.cli.cluster import PLAIN_COMMANDS
-from barnabas.cli.output import CommandError, complain
-
-_LATE: Final = {
-    "bench": ("barnabas.cli.bench_commands", "app"),
-    "demo": ("barnabas.cli.demo.main", "demo"),
-    "sim": ("barnabas.cli.sim", "app"),
-    "spark": ("barnabas.cli.spark", "app"),
-    "topic": ("barnabas.cli.topic", "app"),
-    "group": ("barnabas.cli.group", "app"),
-    "config": ("barnabas.cli.config", "app"),
-    "partition": ("barnabas.cli.partition", "app"),
-    "reassign": ("barnabas.cli.reassign", "app"),
-    "log": ("barnabas.cli.log", "app"),
-    "zk": ("barnabas.cli.zk", "app"),
-    "produce": ("barnabas.cli.records", "produce"),
-    "consume": ("barnabas.cli.records", "consume"),
-}
-"""Commands whose modules are only imported when they are asked for: `up` has no time to lose."""
-
-UsageFault: Final[Any] = typer.BadParameter.__bases__[0]
-"""What the parser raises for a wrong command line; typer exports only this kind of it."""
-
-_HELP: Final = {
-    "up": "Start a cluster in the background; return when every broker answers.",
-    "status": "Show a cluster's processes and its partitions' health.",
-    "down": "Stop a cluster by a controlled shutdown.",
-    "bench": "Side by side with Apache Kafka, in one run.",
-    "demo": "The main job, end to end.",
-    "sim": "The simulated cluster.",
-    "spark": "Jobs on topics, archives and log directories.",
-    "topic": "Create, list, describe, alter and delete topics.",
-    "group": "Consumer groups and how far they have read.",
-    "config": "Configurations of topics and brokers.",
-    "partition": "Leaders, replicas and elections of partitions.",
-    "reassign": "Move partitions to other brokers.",
-    "log": "A broker's files.",
-    "zk": "The znodes: read, write, watch, move and check them.",
-    "produce": "Write records, from lines of the standard input.",
-    "consume": "Read records.",
-    "broker": "One broker in the foreground, by Kafka's server.properties.",
-    "coordinator": "The embedded ZooKeeper-compatible server, in the foreground.",
-}
+SERVERS: Final = ("broker", "coordinator")
+"""They keep the collector and the log as they want them."""
+UNLOGGED: Final = ("up", "status", "down")
+"""They speak to processes, and what they would log nobody waits for: ``logging`` is a sixth of their start."""
 
 
-class _Commands(TyperGroup):
-    """Imports a late command when it is wanted, and lists all with their one line of help."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        late = [name for name, (module, _) in _LATE.items() if importlib.util.find_spec(module) is not None]
-        return [*PLAIN_COMMANDS, *late]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _LATE:
-            return super().get_command(ctx, cmd_name)
-        module, attribute = _LATE[cmd_name]
-        loaded = getattr(importlib.import_module(module), attribute)
-        if isinstance(loaded, typer.Typer):
-            return typer.main.get_command(loaded)
-        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(cmd_name)(loaded)
-        return typer.main.get_command(single)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        rows = [(name, _HELP[name]) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+KAFKA_TOOL: Final = "Kafka's own tool of this name: its flags, its output."
 
 
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Kafka's replicated cluster: brokers, controller, ZooKeeper coordination.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+class _Root(Group):
+    """All commands, and beside them Kafka's tools, which the help leaves to their own."""
+
+    def find(self, name: str) -> Command | Group | None:
+        if name.startswith("kafka-"):
+            from barnabas.cli.kafka_tools.names import is_kafka_tool, run_kafka_tool
+
+            if is_kafka_tool(name):
+                return RawCommand(lambda words: run_kafka_tool(name, words), KAFKA_TOOL)
+        return super().find(name)
+
+    def completions(self) -> Iterator[tuple[str, str]]:
+        from barnabas.cli.kafka_tools.names import TOOLS
+
+        yield from super().completions()
+        yield from ((name, KAFKA_TOOL) for name in TOOLS)
+
+    def options(self) -> list[tuple[str, str]]:
+        return [("-V, --version", "Print the version and exit.")]
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        if words and words[0] in ("-V", "--version"):
+            from barnabas import __version__
+
+            print(f"barnabas {__version__}")
+            return 0
+        return super().run(path, words)
+
+
+ROOT: Final = _Root(
+    "Kafka's replicated cluster: brokers, controller, ZooKeeper coordination.\n\n"
+    "Commands find the cluster of ./.barnabas, of BARNABAS_DIR or --dir, or the brokers of BARNABAS_BOOTSTRAP or -b. "
+    "Kafka's own tools are here by their names: barnabas kafka-topics and the others."
 )
+for _name, _place, _help in (
+    ("up", "cluster:up", "Start a cluster in the background; return when every broker answers."),
+    ("status", "cluster:status", "Show a cluster's processes and its partitions' health."),
+    ("down", "cluster:down", "Stop a cluster by a controlled shutdown."),
+    ("topic", "topic:app", "Topics, their partitions' offsets, and deleting records."),
+    ("produce", "records:produce", "Write records, from lines of the standard input."),
+    ("consume", "records:consume", "Read records."),
+    ("group", "group:app", "Consumer groups, how far they have read, and where they go on."),
+    ("transaction", "transaction:app", "Transactions: what is open, what hangs, and its end."),
+    ("config", "config:app", "Configurations of topics and brokers."),
+    ("partition", "partition:app", "Leaders, replicas and elections of partitions."),
+    ("reassign", "reassign:app", "Move partitions to other brokers."),
+    ("log", "log:app", "Brokers' files and log directories."),
+    ("cluster", "cluster_info:app", "The cluster as a whole."),
+    ("api-versions", "cluster_info:api_versions", "Which requests brokers answer, in which versions."),
+    ("features", "cluster_info:features", "The features that brokers support, and their levels."),
+    ("perf", "perf:app", "How fast the cluster is, as clients see it."),
+    ("zk", "zk:app", "The znodes: read, write, watch, move and check them."),
+    ("sim", "sim:app", "The simulated cluster."),
+    ("spark", "spark:app", "Jobs on topics, archives and log directories."),
+    ("bench", "bench_commands:app", "Side by side with Apache Kafka, in one run."),
+    ("demo", "demo.main:demo", "The main job, end to end."),
+    ("broker", "process:broker", "One broker in the foreground, by Kafka's server.properties."),
+    ("coordinator", "process:coordinator", "The embedded ZooKeeper-compatible server, in the foreground."),
+    ("completion", "completion:completion", "What makes a shell complete these commands."),
+):
+    ROOT.add(_name, Late(f"barnabas.cli.{_place}", _help))
+
+HIDDEN: Final = {
+    "brokers": Late("barnabas.cli.process:brokers_main", "What `up` calls.", raw=True),
+    "__complete": Late("barnabas.cli.completion:answer", "What shells call.", raw=True),
+}
 
 
-@app.callback(invoke_without_command=True)
-def _global(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
-        from barnabas import __version__
-
-        print(f"barnabas {__version__}")
-        raise typer.Exit
-
-
-def _plain(name: str, main: Callable[[list[str]], int]) -> None:
-    """A command that parses its own words, so that it can start without this module."""
-
-    def command(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        raise typer.Exit(main(words or []))
-
-    settings = {"ignore_unknown_options": True, "help_option_names": []}
-    app.command(name, help=_HELP[name], context_settings=settings)(command)
-
-
-for _name, _main in PLAIN_COMMANDS.items():
-    _plain(_name, _main)
-
-
-def run(arguments: list[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """One command, its trouble told in a sentence. Returns the exit code."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if os.environ.get("BARNABAS_DEBUG") else logging.ERROR,
-        format="barnabas: %(message)s",
-    )
+    debug = bool(os.environ.get("BARNABAS_DEBUG"))
     try:
-        outcome = typer.main.get_command(app).main(arguments, prog_name="barnabas", standalone_mode=False)
-    except typer.Exit as error:
-        return error.exit_code
-    except UsageFault as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # a noun without its verb: its help says which there are
-            print(error.format_message(), file=sys.stderr)
-            return 2
-        where = error.ctx.command_path if error.ctx is not None else "barnabas"
-        complain(f"{error.format_message().rstrip('.')}. See `{where} --help`.")
-        return 2
-    except (typer.Abort, KeyboardInterrupt):
+        if arguments and arguments[0] in HIDDEN:
+            return HIDDEN[arguments[0]].load().run("barnabas", arguments[1:])
+        if not arguments or arguments[0] not in SERVERS:
+            gc.enable()
+            if debug or not arguments or arguments[0] not in UNLOGGED:
+                _log_to_stderr(debug)
+        code = ROOT.run("barnabas", arguments)
+        sys.stdout.flush()
+        return code
+    except Exit as exit:
+        sys.stdout.flush()
+        return exit.exit_code
+    except KeyboardInterrupt:
         return 130
     except CommandError as error:
+        sys.stdout.flush()
         complain(str(error))
         return error.exit_code
     except BrokenPipeError:
@@ -146,10 +118,16 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if os.environ.get("BARNABAS_DEBUG"):
+        if debug:
             raise
         return _told(error)
-    return outcome if isinstance(outcome, int) else 0
+
+
+def _log_to_stderr(debug: bool) -> None:
+    import logging
+
+    level = logging.DEBUG if debug else logging.ERROR
+    logging.basicConfig(stream=sys.stderr, level=level, format="barnabas: %(message)s")
 
 
 def _told(error: Exception) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 import statistics
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -23,9 +23,21 @@ from barnabas.cli.bench import (
     measure_start,
     shown,
 )
-from barnabas.cli.output import Format, print_json
+from barnabas.cli.command import HELP_FLAGS, Group, Option
+from barnabas.cli.options import OutputFormat
+from barnabas.cli.output import Format, UsageError, print_json
 
-app = typer.Typer(help="Side by side with Apache Kafka 3.9.1, in one run.", no_args_is_help=True)
+
+class _OnLinux(Group):
+    """Its commands count CPU and memory by what Linux's ``/proc`` says, and send by ``epoll``."""
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        if sys.platform != "linux" and words and not set(HELP_FLAGS).intersection(words):
+            raise UsageError(f"{path} runs on Linux only: it counts the CPU of processes by what /proc says of them.")
+        return super().run(path, words)
+
+
+app = _OnLinux("Side by side with Apache Kafka 3.9.1, in one run.")
 
 
 def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
@@ -46,11 +58,9 @@ def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") 
     Console(width=max(Console().width, 130)).print(table)
 
 
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
-Directory = Annotated[
-    Path | None, typer.Option("--dir", help="Where both keep their logs; a temporary one by default.")
-]
-Output = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+Rounds = Annotated[int, Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
+Directory = Annotated[Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")]
+Output = OutputFormat
 
 
 @contextlib.contextmanager
@@ -93,7 +103,7 @@ def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Out
 @app.command("start")
 def start_command(
     rounds: Rounds = 5,
-    brokers: Annotated[int, typer.Option("-n", min=1)] = 1,
+    brokers: Annotated[int, Option("-n", min=1)] = 1,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -119,8 +129,8 @@ def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output 
 @app.command("zookeeper")
 def zookeeper_command(
     rounds: Rounds = 5,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
-    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    seconds: Annotated[float, Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -136,9 +146,9 @@ def zookeeper_command(
 @app.command("groups")
 def groups_command(
     rounds: Rounds = 3,
-    groups: Annotated[int, typer.Option("--groups", min=1)] = 100,
-    members: Annotated[int, typer.Option("--members", min=1, help="Of each group.")] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
+    groups: Annotated[int, Option("--groups", min=1)] = 100,
+    members: Annotated[int, Option("--members", min=1, help="Of each group.")] = 4,
+    seconds: Annotated[float, Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -152,8 +162,8 @@ def groups_command(
 
 @app.command("controller")
 def controller_command(
-    topics: Annotated[int, typer.Option("--topics", min=1)] = 1000,
-    partitions: Annotated[int, typer.Option("--partitions", min=1)] = 10,
+    topics: Annotated[int, Option("--topics", min=1)] = 1000,
+    partitions: Annotated[int, Option("--partitions", min=1)] = 10,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -168,11 +178,11 @@ def controller_command(
 @app.command("replication")
 def replication_command(
     rounds: Rounds = 5,
-    megabytes: Annotated[int, typer.Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
+    megabytes: Annotated[int, Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
     requests: Annotated[
-        int, typer.Option("--requests", min=100, help="Of one record each time; five times a round.")
+        int, Option("--requests", min=100, help="Of one record each time; five times a round.")
     ] = 10_000,
-    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -184,7 +194,7 @@ def replication_command(
     report(figures, output)
 
 
-Gigabytes = Annotated[float, typer.Option("--gigabytes", min=0.01, help="How large the log is.")]
+Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="How large the log is.")]
 
 
 @app.command("catch-up")
@@ -214,8 +224,8 @@ def recovery_command(
 @app.command("idle")
 def idle_command(
     rounds: Rounds = 5,
-    partitions: Annotated[int, typer.Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long each round is.")] = 10.0,
+    partitions: Annotated[int, Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
+    seconds: Annotated[float, Option("--seconds", min=1, help="How long each round is.")] = 10.0,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -227,24 +237,20 @@ def idle_command(
     report(figures, output)
 
 
-Plots = Annotated[
-    Path | None, typer.Option("--plots", help="A directory for pictures (SVG) and what they were drawn from.")
-]
+Plots = Annotated[Path | None, Option("--plots", help="A directory for pictures (SVG) and what they were drawn from.")]
 
 
 @app.command("growth")
 def growth_command(
     axis: Annotated[
         list[str] | None,
-        typer.Option(
-            "--axis", help="record-size, batch-size, clients, replication-factor, partitions; all by default."
-        ),
+        Option("--axis", help="record-size, batch-size, clients, replication-factor, partitions; all by default."),
     ] = None,
     rounds: Rounds = 3,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 1.5,
-    warm_up: Annotated[float, typer.Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    seconds: Annotated[float, Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 1.5,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
     plots: Plots = None,
-    redraw: Annotated[bool, typer.Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
+    redraw: Annotated[bool, Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
@@ -253,10 +259,10 @@ def growth_command(
 
     unknown = sorted(set(axis or ()) - set(bench_growth.AXES))
     if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}; there are {', '.join(bench_growth.AXES)}", param_hint="--axis")
+        raise UsageError(f"--axis: {', '.join(unknown)}; there are {', '.join(bench_growth.AXES)}.")
     if redraw:
         if plots is None:
-            raise typer.BadParameter("needs --plots DIR with what was measured", param_hint="--redraw")
+            raise UsageError("--redraw needs --plots DIR with what was measured.")
         grown = bench_growth.read(plots / bench_growth.RESULTS)
         bench_growth.write(grown, plots)
     else:
@@ -273,13 +279,13 @@ def growth_command(
 def spark_command(
     rounds: Rounds = 5,
     records: Annotated[
-        int, typer.Option("--records", min=1000, help="Records of 100 B; of larger ones fewer, to write a third.")
+        int, Option("--records", min=1000, help="Records of 100 B; of larger ones fewer, to write a third.")
     ] = 3_000_000,
-    case: Annotated[list[str] | None, typer.Option("--case", help="batch-100, .., write-1000; all by default.")] = None,
+    case: Annotated[list[str] | None, Option("--case", help="batch-100, .., write-1000; all by default.")] = None,
     real_time: Annotated[
-        bool, typer.Option("--real-time", help="Instead: round trips through the official connector's real-time mode.")
+        bool, Option("--real-time", help="Instead: round trips through the official connector's real-time mode.")
     ] = False,
-    trips: Annotated[int, typer.Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
+    trips: Annotated[int, Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
     plots: Plots = None,
     directory: Directory = None,
     output: Output = Format.text,
@@ -289,9 +295,9 @@ def spark_command(
 
     unknown = sorted(set(case or ()) - set(bench_spark.CASES))
     if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}; there are {', '.join(bench_spark.CASES)}", param_hint="--case")
+        raise UsageError(f"--case: {', '.join(unknown)}; there are {', '.join(bench_spark.CASES)}.")
     if real_time and (case or plots):
-        raise typer.BadParameter("has neither cases nor plots", param_hint="--real-time")
+        raise UsageError("--real-time has neither cases nor plots.")
     if real_time:
         with _place(directory) as place:
             report(bench_spark_real_time.measure(place, rounds, trips), output)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from barnabas.cli.connect import pairs_of, with_cluster
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table
 from barnabas.client.admin import Admin, AlterOperation, ConfigEntry, ResourceType
 from barnabas.client.cluster import ClusterClient
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Configurations of topics and brokers.")
+app = Group("Configurations of topics and brokers.")
 
 _SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "server.properties", 5: "default"}
 
-Bootstrap = Annotated[
-    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
-Resource = Annotated[str, typer.Argument(metavar="topic:NAME|broker:ID")]
+Resource = Annotated[str, Argument(metavar="topic:NAME|broker:ID", complete="resource")]
 
 
 def parse_resource(text: str) -> tuple[ResourceType, str]:
@@ -31,11 +27,11 @@ def parse_resource(text: str) -> tuple[ResourceType, str]:
     raise CommandError(f"{text!r} names no resource: use topic:NAME, broker:ID or broker:all.", 2)
 
 
-@app.command()
+@app.command("describe")
 def describe(
     resource: Resource,
-    bootstrap: Bootstrap = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Defaults too.")] = False,
+    at: Reach = HERE,
+    everything: Annotated[bool, Option("-a", "--all", help="Defaults too.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Show a resource's configuration: what was set, or everything."""
@@ -44,7 +40,7 @@ def describe(
     async def story(cluster: ClusterClient) -> list[ConfigEntry]:
         return await Admin(cluster).describe_configs(kind, name)
 
-    entries = [each for each in with_cluster(bootstrap, {}, story) if everything or not each.is_default]
+    entries = [each for each in with_cluster(at, {}, story) if everything or not each.is_default]
     if output is Format.json:
         print_json(
             [
@@ -63,13 +59,13 @@ def describe(
         print_table(["key", "value", "source"], rows)
 
 
-@app.command()
+@app.command("alter")
 def alter(
     resource: Resource,
-    bootstrap: Bootstrap = None,
-    changes: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="May be repeated.")] = None,
+    at: Reach = HERE,
+    changes: Annotated[list[str] | None, Option("--set", metavar="K=V", help="May be repeated.")] = None,
     deletions: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="K", help="Back to the default; may be repeated.")
+        list[str] | None, Option("--delete", metavar="K", help="Back to the default; may be repeated.")
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -85,7 +81,7 @@ def alter(
     async def story(cluster: ClusterClient) -> None:
         await Admin(cluster).alter_configs(kind, name, wanted)
 
-    with_cluster(bootstrap, {}, story)
+    with_cluster(at, {}, story)
     if output is Format.json:
         print_json({"resource": resource, "altered": [key for _, key, _ in wanted]})
     else:

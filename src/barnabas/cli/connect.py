@@ -1,15 +1,13 @@
-"""How a command reaches a cluster: ``-b``, else ``BARNABAS_BOOTSTRAP``, else the cluster under ``./.barnabas``."""
+"""How a command speaks to the cluster that its `Reach` names, and by what client properties."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-import json
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
 
+from barnabas.cli.options import Reach
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.client.cluster import ClusterClient, cause_of
 from barnabas.client.metadata import parse_bootstrap
@@ -17,8 +15,6 @@ from barnabas.runtime.real import real_runtime
 
 T = TypeVar("T")
 
-DEFAULT_DIRECTORY: Final = ".barnabas"
-DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 RETRY_TIMEOUT_MS: Final = 15_000
 
 PROPERTIES: Final = (
@@ -72,41 +68,13 @@ def number(properties: Mapping[str, str], default: int, *names: str) -> int:
     return default
 
 
-def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:
-    """``key=value`` options as a mapping."""
-    values: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{option} takes key=value, not {text!r}.")
-        values[key.strip()] = value.strip()
-    return values
-
-
-def bootstrap_from(option: str | None, properties: Mapping[str, str]) -> str:
-    """The bootstrap list by flag, ``-X``, environment, the cluster in the working directory, or Kafka's default."""
-    for given in (
-        option,
-        properties.get("bootstrap.servers"),
-        properties.get("metadata.broker.list"),
-        os.environ.get("BARNABAS_BOOTSTRAP"),
-    ):
-        if given:
-            return given
-    try:
-        state = json.loads((Path(DEFAULT_DIRECTORY) / "cluster.json").read_text())
-        return ",".join(f"127.0.0.1:{broker['port']}" for broker in state["brokers"])
-    except (OSError, ValueError, KeyError):
-        return DEFAULT_BOOTSTRAP
-
-
 def with_cluster(
-    bootstrap: str | None,
+    at: Reach,
     properties: Mapping[str, str],
     story: Callable[[ClusterClient], Awaitable[T]],
 ) -> T:
     """Runs `story` with a client, which is closed whatever happens."""
-    servers = bootstrap_from(bootstrap, properties)
+    servers = at.servers(properties.get("bootstrap.servers"), properties.get("metadata.broker.list"))
     try:
         addresses = parse_bootstrap(servers)
     except ValueError as error:

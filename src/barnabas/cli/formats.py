@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.consumer import Fetched
+from barnabas.client.consumer import ConsumerRecord
 from barnabas.client.offsets import EARLIEST, LATEST
 
 DEFAULT_FORMAT: Final = "%v\\n"
@@ -42,13 +42,13 @@ def _length(value: Any) -> bytes:
     return b"%d" % (-1 if value is None else len(value))
 
 
-def _headers(fetched: Fetched) -> bytes:
+def _headers(fetched: ConsumerRecord) -> bytes:
     return b",".join(
         name.encode() + b"=" + (b"NULL" if value is None else bytes(value)) for name, value in fetched.record.headers
     )
 
 
-_FIELDS: Final[Mapping[str, Callable[[Fetched], bytes]]] = {
+_FIELDS: Final[Mapping[str, Callable[[ConsumerRecord], bytes]]] = {
     "t": lambda fetched: fetched.topic.encode(),
     "p": lambda fetched: b"%d" % fetched.partition,
     "o": lambda fetched: b"%d" % fetched.record.offset,
@@ -63,9 +63,9 @@ _FIELDS: Final[Mapping[str, Callable[[Fetched], bytes]]] = {
 }
 
 
-def compile_format(text: str) -> Callable[[Fetched], bytes]:
+def compile_format(text: str) -> Callable[[ConsumerRecord], bytes]:
     """A function from a record to its printed bytes. Raises ``ValueError`` for a field that does not exist."""
-    parts: list[bytes | Callable[[Fetched], bytes]] = []
+    parts: list[bytes | Callable[[ConsumerRecord], bytes]] = []
     literal = ""
     template = iter(unescape(text))
     for character in template:
@@ -87,7 +87,7 @@ def compile_format(text: str) -> Callable[[Fetched], bytes]:
     return lambda fetched: b"".join(part if isinstance(part, bytes) else part(fetched) for part in whole)
 
 
-def json_envelope(fetched: Fetched) -> bytes:
+def json_envelope(fetched: ConsumerRecord) -> bytes:
     """kcat's ``-J``: one JSON object a line."""
     record = fetched.record
     envelope = {

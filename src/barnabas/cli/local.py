@@ -26,12 +26,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.cli.output import CommandError, UsageError
+from barnabas.cli.output import CommandError, UsageError, complain
 from barnabas.cli.plain import READY_FD, STATUS_FILE
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
+DEATH_CHECK_S: Final = 0.5
+"""How often `up` looks whether one that was ready has ended: the others would wait for it in vain."""
 STATE_FILE: Final = "cluster.json"
 
 
@@ -138,6 +140,16 @@ def _interrupts_held() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the system says of a write names no file: a full disk is said with its path."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise CommandError(f"{path} cannot be written ({reason}): make room, or name another place by --dir.") from None
+
+
 class LocalCluster:
     """The cluster whose state is under `directory`."""
 
@@ -178,14 +190,15 @@ class LocalCluster:
 
     def save(self, state: ClusterState) -> None:
         temporary = self.state_file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(state), indent=1) + "\n")
-        temporary.replace(self.state_file)
+        with _writing(self.state_file):
+            temporary.write_text(json.dumps(asdict(state), indent=1) + "\n")
+            temporary.replace(self.state_file)
 
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[None]:
         """One ``up`` or ``down`` at a time."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise CommandError(
@@ -344,10 +357,11 @@ class LocalCluster:
         for broker in state.brokers:
             if not broker.alive:
                 place = self.directory / f"broker-{broker.id}"
-                place.mkdir(exist_ok=True)
                 broker.log_dir = str(place / "data")
                 properties = place / "server.properties"
-                properties.write_text(server_properties(state, broker))
+                with _writing(properties):
+                    place.mkdir(mode=0o700, exist_ok=True)
+                    properties.write_text(server_properties(state, broker))
                 wanting.append((broker, place / "broker.log", properties))
         if len(wanting) > 1 and hasattr(os, "fork"):
             started += self._spawn_together(wanting)
@@ -459,8 +473,11 @@ class LocalCluster:
             for child in started:
                 selector.register(child.pipe, selectors.EVENT_READ, child)
             while selector.get_map():
-                events = selector.select(max(0.0, deadline - time.monotonic()))
-                if not events:
+                events = selector.select(DEATH_CHECK_S)
+                for child in started:
+                    if child.ready and not child.process.alive:
+                        raise CommandError(f"{child.name} ended while the cluster came up{child.last_words()}.")
+                if time.monotonic() > deadline:
                     waiting = ", ".join(str(key.data.name) for key in selector.get_map().values())
                     raise CommandError(
                         f"{waiting} did not get ready within {START_TIMEOUT_S:.0f} s: see {started[-1].log}."
@@ -484,32 +501,43 @@ class LocalCluster:
             child.process.pid = None
         if state.coordinator is not None and not state.coordinator.alive:
             state.coordinator.pid = None
-        self.save(state)
+        # What is told is why the start failed; a pid that is gone misleads nobody.
+        with contextlib.suppress(CommandError):
+            self.save(state)
 
     # stopping
 
     def down(self, *, kill: bool = False) -> list[str]:
-        """Stops every process, brokers first; returns the names of those that ran."""
+        """Stops every process, brokers first; returns the names of those that ran. One that does not end in time keeps
+        none of the others."""
         with self.exclusively():
             state = self.loaded()
-            stopped: list[str] = []
             ordered: list[tuple[str, Process]] = [(f"broker {broker.id}", broker) for broker in reversed(state.brokers)]
             if state.coordinator is not None:
                 ordered.append(("coordinator", state.coordinator))
             running = [(name, process) for name, process in ordered if process.alive]
-            for name, process in running:
+            for _, process in running:
                 process.signal(signal.SIGKILL if kill else signal.SIGTERM)
-                if not _gone(process, STOP_TIMEOUT_S):
-                    self.save(state)
-                    raise CommandError(
-                        f"The {name} (pid {process.pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: "
-                        f"`barnabas down --kill` ends it at once."
-                    )
-                stopped.append(name)
-            for process in state.processes():
-                process.pid = None
-            self.save(state)
-            return stopped
+                _gone(process, STOP_TIMEOUT_S)
+            remaining = [f"The {name} (pid {process.pid})" for name, process in running if process.alive]
+            self._note_ends(state)
+            if remaining:
+                raise CommandError(
+                    f"{', '.join(remaining)} did not stop within {STOP_TIMEOUT_S:.0f} s: "
+                    f"`barnabas down --kill` ends what is left at once."
+                )
+            return [name for name, _ in running]
+
+    def _note_ends(self, state: ClusterState) -> None:
+        """That processes have ended is what counts: a state that cannot be written names them, and misleads none."""
+        ended = [process for process in state.processes() if process.pid is not None and not process.alive]
+        for process in ended:
+            process.pid = None
+        try:
+            if ended:
+                self.save(state)
+        except CommandError as error:
+            complain(f"{error} Until then it names processes that have ended, which does no harm.")
 
 
 def _gone(process: Process, timeout_s: float) -> bool:
@@ -534,19 +562,24 @@ class _Child:
     pipe: int
     log: Path
     heard: bytes = b""
+    ready: bool = False
 
     def judge(self) -> None:
         """Raises with the child's own words when it did not become ready."""
         if self.heard:
             notice = json.loads(self.heard)
             if "error" not in notice:
+                self.ready = True
                 return
             raise CommandError(f"{self.name} did not start: {notice['error']}")
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(5)
+        raise CommandError(f"{self.name} ended before it was ready{self.last_words()}.")
+
+    def last_words(self) -> str:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        last = f" ({lines[-1].strip()})" if lines else ""
-        raise CommandError(f"{self.name} ended before it was ready{last}: see {self.log}.")
+        last = f" ({lines[-1].strip().removeprefix('barnabas: ').removesuffix('.')})" if lines else ""
+        return f"{last}: see {self.log}"
 
 
 def server_properties(state: ClusterState, broker: BrokerState) -> str:

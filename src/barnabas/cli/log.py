@@ -6,25 +6,19 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.log_dirs import dirs
+from barnabas.cli.options import OutputFormat
+from barnabas.cli.output import CommandError, Exit, Format, complain, print_json
 
-from barnabas.cli.output import CommandError, Format, complain, print_json
-
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="A broker's files.")
-
-
-@app.callback()
-def _log() -> None:
-    """A noun with verbs."""
+app = Group("Brokers' files and log directories.")
 
 
-@app.command()
+@app.command("dump")
 def dump(
-    files: Annotated[list[str], typer.Argument(metavar="FILE.log..", help="Segments, or a partition's directory.")],
-    records: Annotated[
-        bool, typer.Option("--records", "--print-data-log", help="Every record, not only batches.")
-    ] = False,
-    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
+    files: Annotated[list[str], Argument(metavar="FILE.log..", help="Segments, or a partition's directory.")],
+    records: Annotated[bool, Option("--records", "--print-data-log", help="Every record, not only batches.")] = False,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Print the record batches of segments; exit 1 when one is damaged."""
     failed = False
@@ -33,7 +27,7 @@ def dump(
             print(f"Dumping {segment}")
         failed |= not _dump(segment, records, output)
     if failed:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _segments(files: list[str]) -> list[Path]:
@@ -118,3 +112,6 @@ def _shown(record: Any) -> dict[str, Any]:
         "value": text(record.value),
         "headers": [[name, text(value)] for name, value in record.headers],
     }
+
+
+app.command("dirs")(dirs)

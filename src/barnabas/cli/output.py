@@ -1,12 +1,29 @@
-"""What the command says and how: tables for people, JSON for programs, one sentence for trouble."""
+"""What the command says and how: tables for people, JSON for programs, one sentence for trouble.
+
+Colours, a pager and progress bars are for a terminal alone: what is piped is plain, and always the same.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+PATIENCE_S: Final = 1.0
+"""What takes longer shows how far it is."""
+_REDRAW_S: Final = 0.1
 
 
 class Format(StrEnum):
@@ -14,6 +31,14 @@ class Format(StrEnum):
 
     text = "text"
     json = "json"
+
+
+class Exit(Exception):
+    """Ends a command that has told everything, with this exit code."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 class CommandError(Exception):
@@ -37,21 +62,107 @@ def complain(sentence: str) -> None:
     print(f"barnabas: {sentence}", file=sys.stderr)
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns under upper-case heads; coloured heads on a terminal, tab-free and plain elsewhere."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max([len(head), *(len(row[index]) for row in cells)]) for index, head in enumerate(heads)]
-    line = "  ".join(head.upper().ljust(width) for head, width in zip(heads, widths, strict=True)).rstrip()
-    if sys.stdout.isatty():
-        from rich.console import Console
+# tables
 
-        Console(highlight=False, soft_wrap=True).print(line, style="bold cyan")
+_HEAD: Final = "\x1b[1;36m"
+_BAD: Final = "\x1b[31m"
+_END: Final = "\x1b[0m"
+
+
+class Bad(str):
+    """A cell that tells of trouble: red where there are colours."""
+
+    __slots__ = ()
+
+
+def coloured(stream: IO[str]) -> bool:
+    """Whether `stream` is a terminal whose user wants colours (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, colours: bool = False) -> list[str]:
+    """Columns under upper-case heads, as lines."""
+    cells = [["-" if cell is None else cell if isinstance(cell, Bad) else str(cell) for cell in row] for row in rows]
+    widths = [max([len(head), *(len(row[index]) for row in cells)]) for index, head in enumerate(heads)]
+
+    def padded(texts: Sequence[str]) -> str:
+        parts = []
+        for text, width in zip(texts, widths, strict=True):
+            gap = " " * (width - len(text))
+            parts.append(f"{_BAD}{text}{_END}{gap}" if colours and isinstance(text, Bad) else text + gap)
+        return "  ".join(parts).rstrip()
+
+    head = padded([each.upper() for each in heads])
+    return [f"{_HEAD}{head}{_END}" if colours else head, *map(padded, cells)]
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table; on a terminal coloured, and in a pager where it is higher than the screen."""
+    lines = table(heads, rows, colours=coloured(sys.stdout))
+    if sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines and (pager := _pager()):
+        sys.stdout.flush()
+        with subprocess.Popen(pager, stdin=subprocess.PIPE, text=True) as process, suppress(BrokenPipeError):
+            process.communicate("\n".join(lines) + "\n")
     else:
-        print(line)
-    for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(*lines, sep="\n")
+
+
+def _pager() -> list[str] | None:
+    """PAGER, or less, which leaves what it showed on the screen; none where neither is there."""
+    words = shlex.split(os.environ.get("PAGER", "less -FRX"))
+    return words if words and shutil.which(words[0]) else None
 
 
 def numbers(values: Sequence[int]) -> str:
     """Kafka's form of a replica list."""
     return ",".join(map(str, values))
+
+
+# progress
+
+
+class Progress:
+    """How much of something is done: a bar on a terminal's standard error, once it takes longer than a second."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._due = time.monotonic() + PATIENCE_S
+        self._shown: tuple[RichProgress, TaskID] | None = None
+
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _REDRAW_S
+        if self._shown is not None:
+            bar, task = self._shown
+            bar.update(task, completed=self._done)
+        elif sys.stderr.isatty():
+            self._show()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        bar.start()
+        self._shown = (bar, bar.add_task(self._what, total=self._total, completed=self._done))
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._shown[0].stop()
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+    """`total` None: nobody knows how much it is."""
+    shown = Progress(what, total)
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from barnabas.cli.command import Argument, Group, Option
 from barnabas.cli.connect import with_cluster
-from barnabas.cli.output import CommandError, Format, complain, numbers, print_json, print_table
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.output import CommandError, Exit, Format, complain, numbers, print_json, print_table
 from barnabas.client.admin import Admin, ElectionType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata
@@ -15,19 +15,16 @@ from barnabas.client.offsets import EARLIEST, LATEST, ListedOffset
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Leaders, replicas and elections of partitions.")
-
-Bootstrap = Annotated[
-    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+app = Group("Leaders, replicas and elections of partitions.")
 
 
 @app.command("list")
 def list_(
-    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC..", help="All topics by default.")] = None,
-    bootstrap: Bootstrap = None,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Ask the leaders for first and last offsets too.")] = False,
+    topics: Annotated[
+        list[str] | None, Argument(metavar="TOPIC..", help="All topics by default.", complete="topic")
+    ] = None,
+    at: Reach = HERE,
+    offsets: Annotated[bool, Option("--offsets", help="Ask the leaders for first and last offsets too.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """List partitions with leader, epoch, replicas and ISR."""
@@ -44,7 +41,7 @@ def list_(
         first = await cluster.list_offsets(dict.fromkeys(led, EARLIEST))
         return metadata, first, await cluster.list_offsets(dict.fromkeys(led, LATEST))
 
-    metadata, first, last = with_cluster(bootstrap, {}, story)
+    metadata, first, last = with_cluster(at, {}, story)
     rows = []
     items = []
     for name in sorted(metadata.topics):
@@ -73,11 +70,13 @@ def list_(
         print_table(heads, rows)
 
 
-@app.command()
+@app.command("elect")
 def elect(
-    partitions: Annotated[list[str] | None, typer.Argument(metavar="TOPIC-N..", help="All by default.")] = None,
-    bootstrap: Bootstrap = None,
-    unclean: Annotated[bool, typer.Option("--unclean", help="May lose acknowledged records.")] = False,
+    partitions: Annotated[
+        list[str] | None, Argument(metavar="TOPIC-N..", help="All by default.", complete="partition")
+    ] = None,
+    at: Reach = HERE,
+    unclean: Annotated[bool, Option("--unclean", help="May lose acknowledged records.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Elect the preferred leader, the first replica."""
@@ -91,7 +90,7 @@ def elect(
     async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
         return await Admin(cluster).elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
 
-    outcomes = with_cluster(bootstrap, {}, story)
+    outcomes = with_cluster(at, {}, story)
     if output is Format.json:
         print_json(
             [
@@ -99,7 +98,7 @@ def elect(
                 for each, error in outcomes.items()
             ]
         )
-    elif not any(error is None for error in outcomes.values()):
+    elif all(error is not None and error.code is ErrorCode.ELECTION_NOT_NEEDED for error in outcomes.values()):
         print("no partition needed an election")
     failed = False
     for each, error in outcomes.items():
@@ -110,4 +109,4 @@ def elect(
             failed = True
             complain(f"{each}: {str(error).rstrip('.')} ({error.code.name}).")
     if failed:
-        raise typer.Exit(1)
+        raise Exit(1)

@@ -1,6 +1,6 @@
 """``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM or SIGINT.
 
-Imports neither typer nor rich. Whoever starts it in the background may hand it a pipe by `READY_FD`: it gets one line
+Imports not rich. Whoever starts it in the background may hand it a pipe by `READY_FD`: it gets one line
 of JSON, what the server says of itself when it is ready, or ``{"error": ...}``.
 """
 
@@ -13,13 +13,14 @@ import importlib
 import json
 import logging
 import os
-import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from barnabas.cli.plain import READY_FD, STATUS_FILE, Parser
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import directory_of, pairs_of
+from barnabas.cli.plain import READY_FD, STATUS_FILE
 from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+SAME_WISH_S: Final = 0.5
+"""Signals this soon after the first are the same wish: ``timeout`` signals its child, and then the child's group."""
 LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
@@ -41,7 +45,7 @@ class ServerError(Exception):
     """Why a server did not start or go on, as one sentence for whoever started it."""
 
 
-def read_properties(path: str, overrides: list[str]) -> dict[str, str]:
+def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
     """A ``server.properties`` and ``key=value`` pairs over it."""
     from barnabas.model.config import parse_properties
 
@@ -62,42 +66,49 @@ def read_properties(path: str, overrides: list[str]) -> dict[str, str]:
     return values
 
 
-def broker_main(arguments: list[str]) -> int:
-    parser = Parser(prog="barnabas broker", description="One broker in the foreground.")
-    parser.add_argument("file", metavar="FILE.properties", help="Kafka's server.properties")
-    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="set over the file")
-    parser.add_argument(
-        "--coordinator",
-        metavar="D",
-        help="run the coordinator in this process too, at zookeeper.connect, its znodes under D",
-    )
-    parser.add_argument("--status", metavar="FILE", help="keep there, as JSON, what can be seen of the broker")
-    options = parser.parse_args(arguments)
+def broker(
+    file: Annotated[str, Argument(metavar="FILE.properties", help="Kafka's server.properties.")],
+    override: Annotated[
+        list[str] | None, Option("--override", metavar="K=V", help="Set over the file; may be repeated.")
+    ] = None,
+    coordinator: Annotated[
+        str | None,
+        Option(
+            "--coordinator",
+            metavar="D",
+            help="Run the coordinator in this process too, at zookeeper.connect, its znodes under D.",
+        ),
+    ] = None,
+    status: Annotated[
+        str | None, Option("--status", metavar="FILE", help="Keep there, as JSON, what can be seen of the broker.")
+    ] = None,
+) -> int:
+    """One broker in the foreground, by Kafka's server.properties."""
 
     def story() -> Story:
         from barnabas.model.config import broker_config
 
-        config = broker_config(read_properties(options.file, options.override))
+        config = broker_config(read_properties(file, override or ()))
         from barnabas.broker.process import run_broker
         from barnabas.runtime.real import real_runtime
 
         if config.text("barnabas.state.change.log"):
             _keep_state_changes(config.text("barnabas.state.change.log"))
         told: dict[str, Any] = {"host_name": os.uname().nodename, "beside": _admin_endpoint(config)}
-        if options.status is not None:
-            told["on_status"] = lambda status: _write_status(options.status, status)
+        if status is not None:
+            told["on_status"] = lambda said: _write_status(status, said)
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
             runtime = real_runtime()
-            if options.coordinator is None:
+            if coordinator is None:
                 await run_broker(runtime, config, stop, on_ready=on_ready, **told)
                 return
             host, port = _own_address(config.text("zookeeper.connect"))
-            coordinator = await _coordinator(runtime, host, port, options.coordinator, stop)
+            inside = await _coordinator(runtime, host, port, coordinator, stop)
             try:
                 await run_broker(runtime, config, stop, on_ready=on_ready, **told)
             finally:
-                await coordinator.close()
+                await inside.close()
 
         return run
 
@@ -141,10 +152,12 @@ def brokers_main(arguments: list[str]) -> int:
     the standard output; this process ends at once and leaves each broker to itself.
     """
     started = [each.split(":", 2) for each in arguments]
-    for module in ("uvloop", "barnabas.runtime.real", "barnabas.broker.process"):
+    for module in ("barnabas.runtime.real", "barnabas.broker.process"):
         importlib.import_module(module)
     from barnabas.broker.router import Router
+    from barnabas.runtime.event_loop import fastest_loop
 
+    fastest_loop()
     Router()  # imports every handler
     gc.collect()
     gc.freeze()
@@ -169,7 +182,7 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
     os.close(output)
     os.environ[READY_FD] = descriptor
     _retitle([sys.executable, "-m", "barnabas", "broker", file])
-    return broker_main([file, "--status", os.path.join(os.path.dirname(file), STATUS_FILE)])
+    return broker(file, status=os.path.join(os.path.dirname(file), STATUS_FILE))
 
 
 def _write_status(path: str, status: dict[str, Any]) -> None:
@@ -198,26 +211,23 @@ def _retitle(words: list[str]) -> None:
         logging.getLogger(__name__).debug("the process keeps its name: %s", error)
 
 
-def coordinator_main(arguments: list[str]) -> int:
-    parser = Parser(prog="barnabas coordinator", description="The embedded ZooKeeper-compatible server alone.")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to bind")
-    parser.add_argument("--port", type=int, default=2181, help="0 takes a free one")
-    parser.add_argument("--dir", default=".barnabas/coordinator", metavar="D", help="where the znodes are kept")
-    parser.add_argument("--no-fsync", action="store_true", help="faster, and a power loss may cost the last changes")
-    parser.add_argument(
-        "--config",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a key of ZooKeeper's zoo.cfg, such as tickTime",
-    )
-    options = parser.parse_args(arguments)
-    properties: dict[str, str] = {}
-    for item in options.config:
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip():
-            parser.error(f"--config {item}: it takes KEY=VALUE.")
-        properties[key.strip()] = value
+def coordinator(
+    host: Annotated[str, Option("--host", metavar="HOST", help="The address to bind.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", metavar="P", help="0 takes a free one.")] = 2181,
+    directory: Annotated[
+        str | None,
+        Option(
+            "--dir", metavar="D", help="Where the znodes are: by default BARNABAS_DIR/coordinator, or ./.barnabas/.."
+        ),
+    ] = None,
+    no_fsync: Annotated[bool, Option("--no-fsync", help="Faster, and a power loss may cost the last changes.")] = False,
+    config: Annotated[
+        list[str] | None, Option("--config", metavar="K=V", help="A key of ZooKeeper's zoo.cfg, such as tickTime.")
+    ] = None,
+) -> int:
+    """The embedded ZooKeeper-compatible server alone, in the foreground."""
+    properties = pairs_of(config or (), "--config")
+    place = directory or os.path.join(directory_of(None), "coordinator")
 
     def story() -> Story:
         from barnabas.runtime.real import real_runtime
@@ -227,11 +237,11 @@ def coordinator_main(arguments: list[str]) -> int:
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
             server = await _coordinator(
-                *(real_runtime(), options.host, options.port, options.dir, stop),
-                fsync=not options.no_fsync,
+                *(real_runtime(), host, port, place, stop),
+                fsync=not no_fsync,
                 config=config,
             )
-            notice = {"host": options.host, "port": server.port, "dir": server.data_dir}
+            notice = {"host": host, "port": server.port, "dir": server.data_dir}
             on_ready(notice | ({"secure_port": server.secure_port} if config.key_store else {}))
             try:
                 await stop
@@ -276,7 +286,7 @@ def _made(directory: str) -> str:
     """The directory's absolute path, once it is there."""
     place = os.path.abspath(directory)
     try:
-        os.makedirs(place, exist_ok=True)
+        os.makedirs(place, mode=0o700, exist_ok=True)
     except OSError as error:
         raise _explained(error, place) from error
     return place
@@ -305,17 +315,24 @@ def _explained(error: OSError, where: str) -> Exception:
 
 def _allow_many_files() -> None:
     """A connection is a file, and so is a segment: the default of 1,024 is soon used up."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    from barnabas.runtime import descriptors
+
+    before, now = descriptors.raise_limit()
+    descriptors.hold_spares()
+    logging.getLogger(__name__).info(
+        "this process may have %d files open%s; %d of them are kept from connections",
+        now,
+        "" if now == before else f", the limit was {before}",
+        descriptors.reserve(),
+    )
 
 
 def _serve(prepare: Callable[[], Story]) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
     try:
-        _allow_many_files()
         story = prepare()
-        import uvloop
+        _allow_many_files()
+        from barnabas.runtime.event_loop import fastest_loop
 
         # What start-up made lives as long as the process: the collector need not look at it again.
         gc.collect()
@@ -325,7 +342,7 @@ def _serve(prepare: Callable[[], Story]) -> int:
         # again and again. Cycles are few, and none holds much.
         gc.set_threshold(20_000, 10, 10)
         gc.enable()
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             runner.run(_until_signalled(story))
     except (ServerError, ConfigError) as error:
         return _failed(str(error))
@@ -343,13 +360,31 @@ async def _until_signalled(story: Story) -> None:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[Any] = loop.create_future()
 
-    def ask_to_stop() -> None:
-        if not stop.done():
-            stop.set_result(None)
+    def ask_to_stop(name: str) -> None:
+        if stop.done():
+            return
+        logging.getLogger(__name__).info("told to stop by %s; a second signal ends this process at once", name)
+        stop.set_result(None)
+        loop.call_later(SAME_WISH_S, _let_the_next_signal_end_this, loop)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ask_to_stop)
-    await story(stop, _ready)
+    for each in STOP_SIGNALS:
+        loop.add_signal_handler(each, ask_to_stop, each.name)
+    from barnabas.runtime import memory
+
+    heap = memory.heap()
+    giving_back = None if heap is None else loop.create_task(memory.give_memory_back(heap))
+    try:
+        await story(stop, _ready)
+    finally:
+        if giving_back is not None:
+            giving_back.cancel()
+
+
+def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop) -> None:
+    """As a crash would: whatever an orderly end waits for, it is no longer waited for."""
+    for each in STOP_SIGNALS:
+        loop.remove_signal_handler(each)
+        signal.signal(each, signal.SIG_DFL)
 
 
 def _ready(notice: dict[str, Any]) -> None:
@@ -358,8 +393,8 @@ def _ready(notice: dict[str, Any]) -> None:
 
 
 def _failed(sentence: str) -> int:
+    _tell({"error": sentence})  # first: a log on a full disk takes no line
     print(f"barnabas: {sentence}", file=sys.stderr)
-    _tell({"error": sentence})
     return 1
 
 

@@ -7,23 +7,29 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from barnabas.broker.placement import assign_replicas
+from barnabas.cli.command import Argument, Group, Option
 from barnabas.cli.connect import with_cluster
-from barnabas.cli.output import CommandError, Format, UsageError, complain, numbers, print_json, print_table
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.output import (
+    CommandError,
+    Exit,
+    Format,
+    UsageError,
+    complain,
+    numbers,
+    print_json,
+    print_table,
+    progress,
+)
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Move partitions to other brokers.")
+app = Group("Move partitions to other brokers.")
 
-Bootstrap = Annotated[
-    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
 Moves = dict[TopicPartition, list[int]]
 
 _POLL_S = 0.1
@@ -75,11 +81,11 @@ def plan_of(moves: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.command("plan")
 def plan(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC..")],
-    brokers: Annotated[str, typer.Option("--brokers", metavar="0,1,2", help="Where the replicas may be.")],
-    bootstrap: Bootstrap = None,
+    topics: Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")],
+    brokers: Annotated[str, Option("--brokers", metavar="0,1,2", help="Where the replicas may be.")],
+    at: Reach = HERE,
 ) -> None:
     """Propose where partitions could be: JSON for `start --file`, spread over brokers and racks."""
     try:
@@ -102,15 +108,15 @@ def plan(
             moves.update((TopicPartition(topic.name, each), list(placed[each])) for each in sorted(topic.partitions))
         return moves
 
-    print_json(plan_of(with_cluster(bootstrap, {}, story)))
+    print_json(plan_of(with_cluster(at, {}, story)))
 
 
-@app.command()
+@app.command("start")
 def start(
-    moves: Annotated[list[str] | None, typer.Argument(metavar="TOPIC-N=0,1,2..")] = None,
-    file: Annotated[str | None, typer.Option("--file", metavar="PLAN.json", help="Kafka's reassignment JSON.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when all moves are done.")] = False,
-    bootstrap: Bootstrap = None,
+    moves: Annotated[list[str] | None, Argument(metavar="TOPIC-N=0,1,2..")] = None,
+    file: Annotated[str | None, Option("--file", metavar="PLAN.json", help="Kafka's reassignment JSON.")] = None,
+    wait: Annotated[bool, Option("--wait", help="Return when all moves are done.")] = False,
+    at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Begin to move partitions; `--format json` also tells where they were, which moves them back."""
@@ -123,16 +129,16 @@ def start(
             await _until_done(cluster, [each for each, error in outcomes.items() if error is None])
         return before, outcomes
 
-    before, outcomes = with_cluster(bootstrap, {}, story)
+    before, outcomes = with_cluster(at, {}, story)
     if output is Format.json:
         print_json({"before": plan_of(before), "moves": _told(outcomes)})
     _report(outcomes, f"{'moved' if wait else 'moving'} {{}}", output)
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = None, output: OutputFormat = Format.text) -> None:
+def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """List the moves that are under way."""
-    under_way = with_cluster(bootstrap, {}, lambda cluster: Admin(cluster).list_reassignments())
+    under_way = with_cluster(at, {}, lambda cluster: Admin(cluster).list_reassignments())
     if output is Format.json:
         print_json(
             [
@@ -155,11 +161,11 @@ def list_(bootstrap: Bootstrap = None, output: OutputFormat = Format.text) -> No
         print("no partition is being moved")
 
 
-@app.command()
+@app.command("cancel")
 def cancel(
-    partitions: Annotated[list[str] | None, typer.Argument(metavar="TOPIC-N..")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every move that is under way.")] = False,
-    bootstrap: Bootstrap = None,
+    partitions: Annotated[list[str] | None, Argument(metavar="TOPIC-N..", complete="partition")] = None,
+    everything: Annotated[bool, Option("--all", help="Every move that is under way.")] = False,
+    at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Undo moves that are under way: the partitions stay where they were."""
@@ -175,7 +181,7 @@ def cancel(
         wanted = list(await admin.list_reassignments()) if everything else named
         return await admin.alter_reassignments(dict.fromkeys(wanted)) if wanted else {}
 
-    outcomes = with_cluster(bootstrap, {}, story)
+    outcomes = with_cluster(at, {}, story)
     if output is Format.json:
         print_json(_told(outcomes))
     elif not outcomes:
@@ -196,8 +202,15 @@ async def _replicas(cluster: ClusterClient, wanted: Mapping[TopicPartition, obje
 
 async def _until_done(cluster: ClusterClient, moves: Sequence[TopicPartition]) -> None:
     admin = Admin(cluster)
-    while any(each in moves for each in await admin.list_reassignments()):  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_S)
+    left = len(moves)
+    with progress("moved", left) as bar:
+        while left:
+            under_way = await admin.list_reassignments()
+            now = sum(1 for each in moves if each in under_way)
+            bar.advance(left - now)
+            left = now
+            if left:
+                await asyncio.sleep(_POLL_S)
 
 
 def _told(outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[dict[str, Any]]:
@@ -216,4 +229,4 @@ def _report(outcomes: Mapping[TopicPartition, KafkaError | None], done: str, out
         elif output is Format.text:
             print(done.format(each))
     if failed:
-        raise typer.Exit(1)
+        raise Exit(1)

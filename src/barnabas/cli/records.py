@@ -2,61 +2,81 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Annotated, Any, BinaryIO, Final
 
-import typer
-
+from barnabas.cli.command import Option
 from barnabas.cli.connect import number, parse_properties, with_cluster
 from barnabas.cli.formats import DEFAULT_FORMAT, Bound, compile_format, json_envelope, parse_offset, unescape
-from barnabas.cli.output import CommandError, Format, UsageError, complain, print_json
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.output import CommandError, Exit, Format, Progress, UsageError, complain, print_json, progress
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.consumer import Consumer, Fetched
+from barnabas.client.consumer import Consumer, ConsumerRecord
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS
-from barnabas.client.producer import Producer
+from barnabas.client.producer import Delivered, Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 
 _CHUNK_BYTES: Final = 256 * 1024
 _PENDING_MAX: Final = 100_000
 
-Topic = Annotated[str, typer.Option("-t", "--topic", help="The topic.")]
-Bootstrap = Annotated[
-    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
-]
+Topic = Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="The topic.", complete="topic")]
 Properties = Annotated[
-    list[str] | None, typer.Option("-X", metavar="K=V", help="A client property by librdkafka's name; may be repeated.")
+    list[str] | None, Option("-X", metavar="K=V", help="A client property by librdkafka's name; may be repeated.")
 ]
+
+
+Compression = Annotated[
+    str | None, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="How batches are compressed.")
+]
+Acks = Annotated[str | None, Option("--acks", choices=("all", "-1", "1", "0"), help="By default all, and idempotent.")]
+
+
+def producer_by(
+    cluster: ClusterClient, values: Mapping[str, str], acks: str | None, compression: str | None, linger_ms: int = 5
+) -> Producer:
+    """A producer with ``-X``'s properties and the two options that go before them. Raises `UsageError`."""
+    level = acks or values.get("acks", "all")
+    if level not in ("all", "-1", "1", "0"):
+        raise UsageError(f"-X acks={level}: it takes all, 1 or 0.")
+    codec = compression or values.get("compression.type") or values.get("compression.codec") or "none"
+    if codec not in ("none", "gzip", "snappy", "lz4", "zstd"):
+        raise UsageError(f"-X compression.type={codec}: it takes none, gzip, snappy, lz4 or zstd.")
+    all_replicas = level in ("all", "-1")
+    return Producer(
+        cluster,
+        acks=-1 if all_replicas else int(level),
+        idempotent=all_replicas and values.get("enable.idempotence", "true") != "false",
+        linger_ms=number(values, linger_ms, "linger.ms", "queue.buffering.max.ms"),
+        batch_bytes=number(values, BATCH_BYTES, "batch.size"),
+        compression=codec,
+        delivery_timeout_ms=number(values, DELIVERY_TIMEOUT_MS, "delivery.timeout.ms", "message.timeout.ms"),
+    )
 
 
 def produce(
     topic: Topic,
-    bootstrap: Bootstrap = None,
+    at: Reach = HERE,
     properties: Properties = None,
-    partition: Annotated[int | None, typer.Option("-p", "--partition", help="By the key's hash by default.")] = None,
-    key: Annotated[str | None, typer.Option("-k", "--key", help="One key for every record.")] = None,
-    key_delimiter: Annotated[str | None, typer.Option("-K", help="Each line is KEY, this delimiter, VALUE.")] = None,
-    delimiter: Annotated[str, typer.Option("-D", help="Between records.")] = "\\n",
-    headers: Annotated[
-        list[str] | None, typer.Option("-H", metavar="NAME=V", help="A header; may be repeated.")
-    ] = None,
-    null: Annotated[bool, typer.Option("-Z", help="An empty value or key is null (a tombstone).")] = False,
-    compression: Annotated[str | None, typer.Option("-z", help="none, gzip, snappy, lz4 or zstd.")] = None,
-    acks: Annotated[str | None, typer.Option("--acks", help="all, 1 or 0; all by default, idempotent.")] = None,
-    file: Annotated[str | None, typer.Option("--file", help="Read this file instead of the standard input.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
+    partition: Annotated[int | None, Option("-p", "--partition", help="By the key's hash by default.")] = None,
+    key: Annotated[str | None, Option("-k", "--key", help="One key for every record.")] = None,
+    key_delimiter: Annotated[str | None, Option("-K", help="Each line is KEY, this delimiter, VALUE.")] = None,
+    delimiter: Annotated[str, Option("-D", help="Between records.")] = "\\n",
+    headers: Annotated[list[str] | None, Option("-H", metavar="NAME=V", help="A header; may be repeated.")] = None,
+    null: Annotated[bool, Option("-Z", help="An empty value or key is null (a tombstone).")] = False,
+    compression: Compression = None,
+    acks: Acks = None,
+    file: Annotated[str | None, Option("--file", help="Read this file instead of the standard input.")] = None,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Write records, one a line of the standard input."""
     values = parse_properties(properties or ())
-    level = acks or values.get("acks", "all")
-    if level not in ("all", "-1", "1", "0"):
-        raise UsageError(f"--acks {level}: it takes all, 1 or 0.")
-    codec = compression or values.get("compression.type") or values.get("compression.codec") or "none"
-    if codec not in ("none", "gzip", "snappy", "lz4", "zstd"):
-        raise UsageError(f"-z {codec}: it takes none, gzip, snappy, lz4 or zstd.")
     header_list = [_header(each) for each in headers or ()]
     split = unescape(key_delimiter).encode() if key_delimiter is not None else None
     end = unescape(delimiter).encode()
@@ -66,63 +86,76 @@ def produce(
     def empty_as_null(part: bytes | None) -> bytes | None:
         return None if null and part == b"" else part
 
-    async def story(cluster: ClusterClient) -> tuple[int, dict[str, int]]:
-        all_replicas = level in ("all", "-1")
-        producer = Producer(
-            cluster,
-            acks=-1 if all_replicas else int(level),
-            idempotent=all_replicas and values.get("enable.idempotence", "true") != "false",
-            linger_ms=number(values, 5, "linger.ms", "queue.buffering.max.ms"),
-            batch_bytes=number(values, BATCH_BYTES, "batch.size"),
-            compression=codec,
-            delivery_timeout_ms=number(values, DELIVERY_TIMEOUT_MS, "delivery.timeout.ms", "message.timeout.ms"),
-        )
-        pending: list[Any] = []
-        failures: dict[str, int] = {}
-        acknowledged = 0
-
-        def settle() -> int:
-            count = 0
-            for future in pending:
-                error = future.exception()
-                if error is None:
-                    count += 1
-                else:
-                    failures[str(error)] = failures.get(str(error), 0) + 1
-            pending.clear()
-            return count
-
-        with _input(file) as source:
-            for line in _records(source, end):
-                record_key: bytes | None = key.encode() if key is not None else None
-                value: bytes | None = line
-                if split is not None and split in line:
-                    record_key, _, value = line.partition(split)
-                pending.append(
-                    await producer.append(
-                        topic,
-                        empty_as_null(value),
-                        key=empty_as_null(record_key),
-                        partition=partition,
-                        headers=header_list,
+    async def story(cluster: ClusterClient) -> Settled:
+        producer = producer_by(cluster, values, acks, compression)
+        with _input(file) as source, progress("acknowledged") as bar:
+            settled = Settled(bar)
+            async for lines in _records(source, end):
+                for line in lines:
+                    record_key: bytes | None = key.encode() if key is not None else None
+                    value: bytes | None = line
+                    if split is not None and split in line:
+                        record_key, _, value = line.partition(split)
+                    key_bytes = empty_as_null(record_key)
+                    settled.pending.append(
+                        await producer.append(
+                            topic, empty_as_null(value), key=key_bytes, partition=partition, headers=header_list
+                        )
                     )
-                )
-                if len(pending) >= _PENDING_MAX:
+                if len(settled.pending) >= _PENDING_MAX:
                     await producer.flush()
-                    acknowledged += settle()
-        await producer.flush()
-        acknowledged += settle()
+                settled.look()
+            await producer.flush()
+            settled.look()
         await producer.close()
-        return acknowledged, failures
+        return settled
 
-    acknowledged, failures = with_cluster(bootstrap, values, story)
+    settled = with_cluster(at, values, story)
     if output is Format.json:
-        errors = [{"error": failure, "records": records} for failure, records in failures.items()]
-        print_json({"topic": topic, "acknowledged": acknowledged, "errors": errors})
-    for failure, records in failures.items():
-        complain(f"{records} records were not acknowledged: {failure.rstrip('.')}.")
-    if failures:
-        raise typer.Exit(1)
+        errors = [{"error": failure, "records": records} for failure, records in settled.failures.items()]
+        print_json({"topic": topic, "acknowledged": settled.acknowledged, "errors": errors})
+    settled.complain()
+
+
+_TOO_FEW: Final = (
+    "fewer replicas are in sync than min.insync.replicas asks for; `barnabas topic describe` shows which are missing"
+)
+_MEANINGS: Final = {ErrorCode.NOT_ENOUGH_REPLICAS: _TOO_FEW, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _TOO_FEW}
+"""What errors mean that brokers answer with their code alone."""
+
+
+class Settled:
+    """What became of records: how many were acknowledged, and how many were not for which reason."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.acknowledged = 0
+        self.failures: dict[str, int] = {}
+        self.pending: deque[asyncio.Future[Delivered]] = deque()
+        self._bar = bar
+
+    def look(self) -> None:
+        """Takes of the pending ones those that are settled, up to the first that is not."""
+        while self.pending and self.pending[0].done():
+            self.take(self.pending.popleft())
+
+    def take(self, future: asyncio.Future[Delivered]) -> None:
+        error = future.exception()
+        if error is None:
+            self.acknowledged += 1
+            self._bar.advance()
+        else:
+            text = str(error).rstrip(".")
+            for each in (error, error.__cause__):
+                if isinstance(each, KafkaError) and each.code in _MEANINGS:
+                    text += f": {_MEANINGS[each.code]}"
+            self.failures[text] = self.failures.get(text, 0) + 1
+
+    def complain(self) -> None:
+        """A sentence for each reason; exit 1 where there is one."""
+        for failure, records in self.failures.items():
+            complain(f"{records} records were not acknowledged: {failure}.")
+        if self.failures:
+            raise Exit(1)
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
@@ -134,6 +167,8 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 def _input(file: str | None) -> BinaryIO:
     if file is None:
+        if sys.stdin is None:
+            raise CommandError("There is no standard input to read: name a file by --file.", 2)
         return open(sys.stdin.fileno(), "rb", closefd=False)
     try:
         return open(file, "rb")
@@ -141,34 +176,55 @@ def _input(file: str | None) -> BinaryIO:
         raise CommandError(f"{file} cannot be read ({error.strerror}): name a file by --file.") from None
 
 
-def _records(source: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
-    """The parts between delimiters; nothing after the last one is no record."""
+async def _records(source: BinaryIO, delimiter: bytes) -> AsyncIterator[list[bytes]]:
+    """The parts between delimiters, as many as came together; nothing after the last one is no record."""
     rest = b""
-    while chunk := source.read1(_CHUNK_BYTES) if hasattr(source, "read1") else source.read(_CHUNK_BYTES):
+    async for chunk in _chunks(source.fileno()):
         *whole, rest = (rest + chunk).split(delimiter)
-        yield from whole
+        yield whole
     if rest:
-        yield rest
+        yield [rest]
+
+
+async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
+    """What there is to read, as it comes: who writes into a pipe may take time, and what came is sent meanwhile."""
+    loop = asyncio.get_running_loop()
+    while True:
+        ready = loop.create_future()
+        try:
+            loop.add_reader(descriptor, ready.set_result, None)
+        except PermissionError:  # a file is always ready
+            await asyncio.sleep(0)
+        else:
+            try:
+                await ready
+            finally:
+                loop.remove_reader(descriptor)
+        chunk = os.read(descriptor, _CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk
 
 
 def consume(
     topic: Topic,
-    bootstrap: Bootstrap = None,
+    at: Reach = HERE,
     properties: Properties = None,
-    partitions: Annotated[
-        list[int] | None, typer.Option("-p", "--partition", help="Only these; may be repeated.")
-    ] = None,
+    partitions: Annotated[list[int] | None, Option("-p", "--partition", help="Only these; may be repeated.")] = None,
     offset: Annotated[
         str | None,
-        typer.Option("-o", "--offset", help="start, end, N, -N (the last N), @ts, @ts:ts; start by default."),
+        Option("-o", "--offset", help="start, end, N, -N (the last N), @ts, @ts:ts; start by default."),
     ] = None,
-    count: Annotated[int | None, typer.Option("-n", "-c", "--num", min=1, help="Stop after so many records.")] = None,
-    format_string: Annotated[str | None, typer.Option("-f", help="%t %p %o %k %v %K %S %T %h, \\n \\t.")] = None,
-    json_lines: Annotated[bool, typer.Option("-J", help="One JSON object a record.")] = False,
-    exit_at_end: Annotated[bool, typer.Option("-e", "--exit-eof", help="Stop at the partitions' ends.")] = False,
-    group: Annotated[str | None, typer.Option("-g", "-G", "--group", help="Share the topic with this group.")] = None,
-    key_delimiter: Annotated[str | None, typer.Option("-K", help="Print KEY, this delimiter, VALUE.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="json is -J.")] = Format.text,
+    count: Annotated[int | None, Option("-n", "-c", "--num", min=1, help="Stop after so many records.")] = None,
+    format_string: Annotated[str | None, Option("-f", help="%t %p %o %k %v %K %S %T %h, \\n \\t.")] = None,
+    json_lines: Annotated[bool, Option("-J", help="One JSON object a record.")] = False,
+    exit_at_end: Annotated[bool, Option("-e", "--exit-eof", help="Stop at the partitions' ends.")] = False,
+    group: Annotated[
+        str | None,
+        Option("-g", "-G", "--group", metavar="GROUP", help="Share the topic with this group.", complete="group"),
+    ] = None,
+    key_delimiter: Annotated[str | None, Option("-K", help="Print KEY, this delimiter, VALUE.")] = None,
+    output: Annotated[Format, Option("--format", help="json is -J.")] = Format.text,
 ) -> None:
     """Read records and print them."""
     values = parse_properties(properties or ())
@@ -210,7 +266,7 @@ def consume(
         finally:
             await consumer.close()
 
-    with_cluster(bootstrap, values, story)
+    with_cluster(at, values, story)
 
 
 async def _assign(
@@ -221,7 +277,7 @@ async def _assign(
     first: Bound,
     last: Bound | None,
     exit_at_end: bool,
-    form: Callable[[Fetched], bytes],
+    form: Callable[[ConsumerRecord], bytes],
     count: int | None,
 ) -> None:
     """Reads partitions of the user's choice from one bound to another."""
@@ -250,7 +306,7 @@ async def _assign(
 
 
 async def _share(
-    consumer: Consumer, topic: str, exit_at_end: bool, form: Callable[[Fetched], bytes], count: int | None
+    consumer: Consumer, topic: str, exit_at_end: bool, form: Callable[[ConsumerRecord], bytes], count: int | None
 ) -> None:
     """Reads as a member of a group and commits what was printed."""
     await _described(consumer.cluster, topic)
@@ -273,7 +329,7 @@ def _at_end(consumer: Consumer) -> bool:
     return bool(owned) and all(0 <= consumer.high_watermark(each) <= consumer.position(each) for each in owned)
 
 
-def _print(fetched: Iterable[Fetched], form: Callable[[Fetched], bytes], left: int) -> int:
+def _print(fetched: Iterable[ConsumerRecord], form: Callable[[ConsumerRecord], bytes], left: int) -> int:
     """Prints at most `left` records (-1: all); returns how many may still come."""
     chosen = list(fetched)
     if left >= 0:

@@ -11,15 +11,16 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from barnabas.cli import sim_plans
-from barnabas.cli.output import Format, print_json
+from barnabas.cli.command import Group, Option
+from barnabas.cli.options import OutputFormat
+from barnabas.cli.output import Exit, Format, print_json
 from barnabas.sim.actions import ADMINISTRATION, CLIENTS, FAULTS, INVARIANTS
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The simulated cluster: faults drawn from a seed.")
+app = Group("The simulated cluster: faults drawn from a seed.")
 console = Console(stderr=True)
 
 _TWICE_EVERY = 100
@@ -63,12 +64,12 @@ def _tasks(first: int, seeds: int, profile: str, forever: bool) -> Iterator[tupl
 
 @app.command("run")
 def run_command(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many runs.")] = 20,
-    first: Annotated[int, typer.Option("--first", min=0, help="The first seed.")] = 0,
+    seeds: Annotated[int, Option("--seeds", min=1, help="How many runs.")] = 20,
+    first: Annotated[int, Option("--first", min=0, help="The first seed.")] = 0,
     profile: sim_plans.ProfileOption = "all",
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes at a time.")] = 1,
-    forever: Annotated[bool, typer.Option("--forever", help="Until it is told to stop (Ctrl-C).")] = False,
-    output: Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")] = Format.text,
+    jobs: Annotated[int, Option("--jobs", min=1, help="Processes at a time.")] = 1,
+    forever: Annotated[bool, Option("--forever", help="Until it is told to stop (Ctrl-C).")] = False,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Runs seeds and prints those that failed. One in a hundred runs twice, and must be the same run again.
 
@@ -107,7 +108,7 @@ def run_command(
         _tell(summary)
         for outcome in failed[:10]:
             print(f"  {sim_plans.again(str(outcome['seed']), profile)}")
-    raise typer.Exit(1 if failed else 0)
+    raise Exit(1 if failed else 0)
 
 
 def _leave_signals() -> None:

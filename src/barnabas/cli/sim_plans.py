@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 
-from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import OutputFormat
+from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json, print_table
 
 if TYPE_CHECKING:
     from barnabas.sim.plan import Plan
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 console = Console(stderr=True)
 
-RunArgument = Annotated[str, typer.Argument(metavar="SEED|FILE", help="A seed, or a file that holds a plan.")]
-ProfileOption = Annotated[str, typer.Option("--profile", help="The profile that the seed's plan is drawn from.")]
+RunArgument = Annotated[str, Argument(metavar="SEED|FILE", help="A seed, or a file that holds a plan.")]
+ProfileOption = Annotated[str, Option("--profile", help="The profile that the seed's plan is drawn from.")]
 HtmlOption = Annotated[
-    Path | None, typer.Option("--html", help="Also write the timeline as a page that can be scrubbed through.")
+    Path | None, Option("--html", help="Also write the timeline as a page that can be scrubbed through.")
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
+FormatOption = OutputFormat
 
 
 def plan_of(run: str, profile: str) -> Plan:
@@ -91,7 +92,7 @@ def _as_json(outcome: Outcome, command: str) -> dict[str, Any]:
 def replay(
     run: RunArgument,
     profile: ProfileOption = "all",
-    until: Annotated[str, typer.Option("--until", help="Stop there, as 812ms or 3.5s; nothing is judged.")] = "",
+    until: Annotated[str, Option("--until", help="Stop there, as 812ms or 3.5s; nothing is judged.")] = "",
     html: HtmlOption = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -118,15 +119,15 @@ def replay(
             print(f"excused  {each}")
         if html is not None:
             print(f"the same as a page: {html}")
-    raise typer.Exit(0 if outcome.good else 1)
+    raise Exit(0 if outcome.good else 1)
 
 
 def shrink(
     run: RunArgument,
     profile: ProfileOption = "all",
-    invariant: Annotated[str, typer.Option("--invariant", help="Keep this one broken; the first by default.")] = "",
-    cpu_seconds: Annotated[float, typer.Option("--cpu-seconds", min=1, help="How long to try.")] = 300,
-    into: Annotated[Path | None, typer.Option("--out", help="Where the small plan goes.")] = None,
+    invariant: Annotated[str, Option("--invariant", help="Keep this one broken; the first by default.")] = "",
+    cpu_seconds: Annotated[float, Option("--cpu-seconds", min=1, help="How long to try.")] = 300,
+    into: Annotated[Path | None, Option("--out", help="Where the small plan goes.")] = None,
     html: HtmlOption = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -173,8 +174,8 @@ def shrink(
 
 
 def scenarios(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="A directory for a page of each.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="[NAME]...", help="All by default.")] = None,
+    html: Annotated[Path | None, Option("--html", help="A directory for a page of each.")] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Plays the scenes worth telling: failovers, zombies, truncations; each must end as it is told."""
@@ -220,4 +221,4 @@ def scenarios(
             [(scenario.name, "failed" if unmet else "ok", scenario.title) for scenario, _, unmet in played],
         )
         print("\nbarnabas sim scenarios NAME tells one with its timeline; --html DIR writes pages.")
-    raise typer.Exit(1 if failed else 0)
+    raise Exit(1 if failed else 0)

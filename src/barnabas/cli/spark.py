@@ -8,48 +8,40 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.options import HERE, Directory, OutputFormat, Reach, directory_of, pairs_of
+from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
+from barnabas.cli.spark_run import Conf, Master, Topics, reach, spark_session
 
-from barnabas.cli.connect import DEFAULT_DIRECTORY, pairs_of
-from barnabas.cli.output import CommandError, Format, UsageError, complain, print_json, print_table
-from barnabas.cli.spark_run import Bootstrap, Conf, Master, OutputFormat, Topics, reach, spark_session
-
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Jobs on topics, archives and log directories, on Spark."
-)
+app = Group("Jobs on topics, archives and log directories, on Spark.")
 
 
-@app.callback()
-def _spark() -> None:
-    """A noun with verbs."""
-
-
-@app.command()
+@app.command("audit")
 def audit(
     topics: Topics,
     manifest: Annotated[
         str | None,
-        typer.Option("--manifest", metavar="PATH", help="What the producers were told: Parquet, .csv or .jsonl."),
+        Option("--manifest", metavar="PATH", help="What the producers were told: Parquet, .csv or .jsonl."),
     ] = None,
     archive: Annotated[
-        str | None, typer.Option("--archive", metavar="DIR", help="An archive of the topics instead of a manifest.")
+        str | None, Option("--archive", metavar="DIR", help="An archive of the topics instead of a manifest.")
     ] = None,
     replayed: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--replayed", metavar="TOPIC", help="With --archive: the archived topic that was replayed into this one."
         ),
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", metavar="SQL", help="A record's id, read from the record.")] = None,
+    id: Annotated[str | None, Option("--id", metavar="SQL", help="A record's id, read from the record.")] = None,
     producer: Annotated[
-        str | None, typer.Option("--producer", metavar="SQL", help="Who sent a record, read from the record.")
+        str | None, Option("--producer", metavar="SQL", help="Who sent a record, read from the record.")
     ] = None,
     sequence: Annotated[
-        str | None, typer.Option("--sequence", metavar="SQL", help="As its how many-eth, read from the record.")
+        str | None, Option("--sequence", metavar="SQL", help="As its how many-eth, read from the record.")
     ] = None,
-    isolation: Annotated[str, typer.Option("--isolation-level")] = "read_committed",
-    limit: Annotated[int, typer.Option("--limit", min=0, help="List at most so many of the faulty records.")] = 20,
-    bootstrap: Bootstrap = None,
+    isolation: Annotated[str, Option("--isolation-level")] = "read_committed",
+    limit: Annotated[int, Option("--limit", min=0, help="List at most so many of the faulty records.")] = 20,
+    at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
@@ -62,7 +54,7 @@ def audit(
         raise UsageError("Against what? Name the producers' --manifest, or an --archive.")
     if replayed is not None and (archive is None or len(topics) != 1):
         raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
-    servers, _ = reach(bootstrap, topics)
+    servers, _ = reach(at, topics)
     with spark_session("audit", master, conf) as spark:
         if archive is not None:
             expected, found = against_archive(
@@ -90,38 +82,38 @@ def audit(
         if result.findings:
             print_table(["kind", "id", "topic", "partition", "offset", "detail"], result.findings)
     if not result.passed:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-Directory = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The archive's directory.")]
+ArchiveDirectory = Annotated[str, Argument(metavar="ARCHIVE", help="The archive's directory.")]
 
 
-@app.command()
+@app.command("archive")
 def archive(
     topics: Topics,
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="The archive; all executors must see the directory.")],
-    by: Annotated[str, typer.Option("--by", help="Directories by event or by ingest time.")] = "event",
-    per: Annotated[str, typer.Option("--per", help="hour, day or month, in UTC.")] = "day",
+    to: Annotated[str, Option("--to", metavar="DIR", help="The archive; all executors must see the directory.")],
+    by: Annotated[str, Option("--by", help="Directories by event or by ingest time.")] = "event",
+    per: Annotated[str, Option("--per", help="hour, day or month, in UTC.")] = "day",
     event_time: Annotated[
-        str, typer.Option("--event-time", metavar="SQL", help="The time of a record, read from the record.")
+        str, Option("--event-time", metavar="SQL", help="The time of a record, read from the record.")
     ] = "timestamp",
-    isolation: Annotated[str, typer.Option("--isolation-level")] = "read_committed",
-    records_per_commit: Annotated[int, typer.Option("--records-per-commit", min=1)] = 20_000_000,
+    isolation: Annotated[str, Option("--isolation-level")] = "read_committed",
+    records_per_commit: Annotated[int, Option("--records-per-commit", min=1)] = 20_000_000,
     allow_gaps: Annotated[
-        bool, typer.Option("--allow-gaps", help="Go on where records were deleted before they were archived.")
+        bool, Option("--allow-gaps", help="Go on where records were deleted before they were archived.")
     ] = False,
     recreated: Annotated[
-        bool, typer.Option("--recreated", help="Take up a topic that was deleted and created again.")
+        bool, Option("--recreated", help="Take up a topic that was deleted and created again.")
     ] = False,
     table_format: Annotated[
-        str, typer.Option("--as", metavar="FORMAT", help="parquet, or a table of such files: delta or iceberg.")
+        str, Option("--as", metavar="FORMAT", help="parquet, or a table of such files: delta or iceberg.")
     ] = "parquet",
     catalog: Annotated[
         str,
-        typer.Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not the archive's own."),
+        Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not the archive's own."),
     ] = "",
-    table: Annotated[str, typer.Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")] = "",
-    bootstrap: Bootstrap = None,
+    table: Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")] = "",
+    at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
@@ -137,7 +129,7 @@ def archive(
         raise UsageError(str(error)) from None
     except JobError as error:
         raise CommandError(str(error)) from None
-    servers, _ = reach(bootstrap, topics)
+    servers, _ = reach(at, topics)
     with spark_session("archive", master, conf) as spark:
         done = job.archive(
             spark,
@@ -165,8 +157,8 @@ def archive(
         )
 
 
-@app.command()
-def coverage(directory: Directory, output: OutputFormat = Format.text) -> None:
+@app.command("coverage")
+def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) -> None:
     """Show which offsets an archive covers; exit 1 where some are covered twice or left out. Needs no Spark."""
     from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs.commits import Archive, coverage
@@ -197,27 +189,29 @@ def coverage(directory: Directory, output: OutputFormat = Format.text) -> None:
             [[*each.source, *(_spans(s) for s in (each.ranges, each.gaps, each.overlaps))] for each in found],
         )
     if any(each.gaps or each.overlaps for each in found):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _spans(spans: list[tuple[int, int]]) -> str:
     return " ".join(f"{start}-{end}" for start, end in spans)
 
 
-@app.command()
+@app.command("replay")
 def replay(
-    directory: Directory,
+    directory: ArchiveDirectory,
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+        list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
     into: Annotated[
-        list[str] | None, typer.Option("--into", metavar="TOPIC=OTHER", help="Into another topic; may be repeated.")
+        list[str] | None, Option("--into", metavar="TOPIC=OTHER", help="Into another topic; may be repeated.")
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="2026-11-21T09:30, in UTC.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Records before this time.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", min=1, help="Records a second, all tasks together.")] = None,
-    compression: Annotated[str, typer.Option("-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    bootstrap: Bootstrap = None,
+    since: Annotated[str | None, Option("--since", metavar="TIME", help="2026-11-21T09:30, in UTC.")] = None,
+    until: Annotated[str | None, Option("--until", metavar="TIME", help="Records before this time.")] = None,
+    rate: Annotated[float | None, Option("--rate", min=1, help="Records a second, all tasks together.")] = None,
+    compression: Annotated[
+        str, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="How batches are compressed.")
+    ] = "none",
+    at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
@@ -225,7 +219,7 @@ def replay(
     """Write an archive's records into topics again: keys, headers, timestamps, partitions and order are kept."""
     from barnabas.spark.jobs import replay as job
 
-    servers, _ = reach(bootstrap, [])
+    servers, _ = reach(at, [])
     renamed = pairs_of(into or (), "--into")
     since_ms, until_ms = _moment(since, "--since"), _moment(until, "--until")
     with spark_session("replay", master, conf) as spark:
@@ -257,16 +251,14 @@ def _moment(text: str | None, option: str) -> int | None:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-@app.command()
+@app.command("verify")
 def verify(
     log_dirs: Annotated[
-        list[str] | None, typer.Argument(metavar="LOG_DIR..", help="Brokers' log directories; else those of --dir.")
+        list[str] | None, Argument(metavar="LOG_DIR..", help="Brokers' log directories; else those of --dir.")
     ] = None,
-    directory: Annotated[Path, typer.Option("--dir", help="The cluster that `barnabas up` made.")] = Path(
-        DEFAULT_DIRECTORY
-    ),
+    directory: Directory = None,
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+        list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -276,7 +268,7 @@ def verify(
     from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs import verify as job
 
-    places = log_dirs or _log_dirs(directory)
+    places = log_dirs or _log_dirs(Path(directory_of(directory)))
     try:
         job.plan(places, topics)  # what is wrong with the directories shows before a JVM starts
     except JobError as error:
@@ -303,7 +295,7 @@ def verify(
     for divergence in divergences:
         complain(f"{divergence}.")
     if divergences:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _log_dirs(directory: Path) -> list[str]:
@@ -316,19 +308,19 @@ def _log_dirs(directory: Path) -> list[str]:
         ) from None
 
 
-@app.command()
+@app.command("lag")
 def lag(
-    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP..", help="All groups by default.")] = None,
+    groups: Annotated[list[str] | None, Argument(metavar="GROUP..", help="All groups by default.")] = None,
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+        list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
-    bootstrap: Bootstrap = None,
+    at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Show how far groups and streaming queries are behind, in records and seconds. Needs no JVM."""
     from barnabas.spark.jobs import lag as job
 
-    servers, _ = reach(bootstrap, topics)
+    servers, _ = reach(at, topics)
     found = job.lag(servers, groups or None, topics)
     if output is Format.json:
         print_json([each._asdict() for each in found])
@@ -339,18 +331,19 @@ def lag(
     )
 
 
-@app.command()
+@app.command("mirror")
 def mirror(
     topics: Topics,
-    to: Annotated[str, typer.Option("--to", metavar="H:P,..", help="The target cluster's bootstrap servers.")],
-    checkpoint: Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="Where the next run goes on from.")],
+    to: Annotated[str, Option("--to", metavar="H:P,..", help="The target cluster's bootstrap servers.")],
+    checkpoint: Annotated[str, Option("--checkpoint", metavar="DIR", help="Where the next run goes on from.")],
     groups: Annotated[
-        list[str] | None, typer.Option("--group", metavar="GROUP", help="Translate its offsets; may be repeated.")
+        list[str] | None,
+        Option("--group", metavar="GROUP", help="Translate its offsets; may be repeated.", complete="group"),
     ] = None,
     every: Annotated[
-        float | None, typer.Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, a batch each so often.")
+        float | None, Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, a batch each so often.")
     ] = None,
-    bootstrap: Bootstrap = None,
+    at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
@@ -358,8 +351,8 @@ def mirror(
     """Copy topics into another cluster, exactly once, partitions and order kept; then translate groups' offsets."""
     from barnabas.spark.jobs import mirror as job
 
-    servers, _ = reach(bootstrap, topics)
-    target, _ = reach(to, topics)
+    servers, _ = reach(at, topics)
+    target, _ = reach(Reach(to), topics)
     with spark_session("mirror", master, conf) as spark:
         query = job.mirror(spark, servers, target, topics, checkpoint=checkpoint, every_s=every)
         try:
@@ -377,11 +370,11 @@ def mirror(
         print_table(["group", "topic", "partition", "source", "target"], translated)
 
 
-@app.command()
+@app.command("profile")
 def profile(
     topics: Topics,
-    picture: Annotated[Path | None, typer.Option("--picture", metavar="FILE.png", help="Draw it, too.")] = None,
-    bootstrap: Bootstrap = None,
+    picture: Annotated[Path | None, Option("--picture", metavar="FILE.png", help="Draw it, too.")] = None,
+    at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
@@ -389,7 +382,7 @@ def profile(
     """Show sizes, rates, skew of keys and partitions, and what each codec would save."""
     from barnabas.spark.jobs import profile as job
 
-    servers, _ = reach(bootstrap, topics)
+    servers, _ = reach(at, topics)
     with spark_session("profile", master, conf) as spark:
         found = job.profile(spark, servers, topics)
     if picture is not None:
@@ -454,19 +447,18 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-@app.command()
+@app.command("init")
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory that is new or empty.")],
-    bootstrap: Bootstrap = None,
+    directory: Annotated[Path, Argument(metavar="DIR", help="A directory that is new or empty.")],
+    at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Make an example project for spark-pipelines: topic, streaming table, materialized view, topic."""
-    from barnabas.cli.connect import bootstrap_from
     from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs.project import make_project
 
     try:
-        files = make_project(directory, bootstrap_from(bootstrap, {}))
+        files = make_project(directory, at.servers())
     except JobError as error:
         raise CommandError(f"{str(error).rstrip('.')}.") from None
     if output is Format.json:
@@ -476,9 +468,9 @@ def init(
         print(f"Run it as {directory / 'README.md'} says.")
 
 
-@app.command()
+@app.command("run")
 def run(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A project with a spark-pipeline.yml.")],
+    directory: Annotated[Path, Argument(metavar="DIR", help="A project with a spark-pipeline.yml.")],
     master: Master = "local[*]",
 ) -> None:
     """Run a project of declarative pipelines (spark-pipelines), with Barnabas' Java and Python."""
@@ -490,4 +482,4 @@ def run(
         code = run_project(directory, master)
     except (JobError, SparkUnavailable) as error:
         raise CommandError(f"{str(error).rstrip('.')}.") from None
-    raise typer.Exit(1 if code else 0)
+    raise Exit(1 if code else 0)

@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from barnabas.cli.connect import bootstrap_from, pairs_of
-from barnabas.cli.output import CommandError, Format, UsageError
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import Reach, pairs_of
+from barnabas.cli.output import CommandError, Exit, UsageError
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -27,20 +26,14 @@ if TYPE_CHECKING:
 _POLL_S: Final = 0.25
 _REACHABLE_MS: Final = 5_000
 
-Bootstrap = Annotated[
-    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
-]
-Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC..", help="The topics.")]
+Master = Annotated[str, Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
+Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]
+Topics = Annotated[list[str], Argument(metavar="TOPIC..", help="The topics.", complete="topic")]
 
 
-def reach(bootstrap: str | None, topics: Sequence[str] | None) -> tuple[str, ClusterMetadata]:
+def reach(at: Reach, topics: Sequence[str] | None) -> tuple[str, ClusterMetadata]:
     """The bootstrap list and the metadata of `topics` (None: of all), before any JVM starts. Raises `CommandError`."""
-    servers = bootstrap_from(bootstrap, {})
+    servers = at.servers()
     try:
         with BlockingCluster(servers, "barnabas-spark", retry_timeout_ms=_REACHABLE_MS) as cluster:
             metadata = cluster.refresh(topics)
@@ -82,7 +75,7 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
         with _stages_shown(spark, name):
             yield spark
         failed = False
-    except (CommandError, typer.Exit, KafkaError, OSError):
+    except (CommandError, Exit, KafkaError, OSError):
         raise
     except ValueError as error:
         raise UsageError(f"{str(error).rstrip('.')}.") from None

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from barnabas.cli.local import HOST, ClusterState, report
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
 from barnabas.model.ids import NO_BROKER
+from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
+
+_TOPIC: Final = 2
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+OFFLINE: Final = "offline"
+UNDER_MIN_ISR: Final = "under min.insync.replicas"
+UNDER_REPLICATED: Final = "under-replicated"
+AT_MIN_ISR: Final = "at min.insync.replicas"
+"""One replica less, and acks=all is refused. No trouble yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Troubled:
+    """A partition that is not whole, and in which ways."""
+
+    name: str
+    ways: tuple[str, ...]
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int
 
 
 @dataclass
@@ -17,8 +41,7 @@ class Examined:
 
     state: ClusterState
     metadata: ClusterMetadata | None = None
-    under_replicated: list[str] = field(default_factory=list)
-    offline: list[str] = field(default_factory=list)
+    troubled: list[Troubled] = field(default_factory=list)
 
     @property
     def controller(self) -> int | None:
@@ -31,9 +54,12 @@ class Examined:
         return (
             all(process.alive for process in self.state.processes())
             and self.controller is not None
-            and not self.under_replicated
-            and not self.offline
+            and not any(self.named(way) for way in (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED))
         )
+
+    def named(self, way: str) -> list[str]:
+        """The partitions that are troubled in this way."""
+        return [each.name for each in self.troubled if way in each.ways]
 
     def sentence(self) -> str:
         if self.metadata is None:
@@ -41,7 +67,8 @@ class Examined:
         partitions = sum(len(topic.partitions) for topic in self.metadata.topics.values())
         return (
             f"{len(self.metadata.topics)} topics, {partitions} partitions, "
-            f"{len(self.under_replicated)} under-replicated, {len(self.offline)} without a leader"
+            f"{len(self.named(UNDER_REPLICATED))} under-replicated, {len(self.named(OFFLINE))} without a leader, "
+            f"{len(self.named(UNDER_MIN_ISR))} under min.insync.replicas"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -54,14 +81,17 @@ class Examined:
             shown["registration_wait"] = status.get("registration_wait")
             shown["zookeeper"] = status.get("zookeeper")
             shown["admin"] = status.get("admin")
+            shown["records_checked_by"] = status.get("records_checked_by")
         if value["coordinator"] is not None and self.state.coordinator is not None:
             value["coordinator"]["running"] = self.state.coordinator.alive
         return {
             **value,
             "healthy": self.healthy,
             "topics": None if self.metadata is None else len(self.metadata.topics),
-            "under_replicated": self.under_replicated,
-            "offline": self.offline,
+            "under_replicated": self.named(UNDER_REPLICATED),
+            "offline": self.named(OFFLINE),
+            "under_min_isr": self.named(UNDER_MIN_ISR),
+            "at_min_isr": self.named(AT_MIN_ISR),
         }
 
 
@@ -74,15 +104,46 @@ def examine(state: ClusterState) -> Examined:
         try:
             with BlockingConnection(HOST, broker.port, "barnabas-status", request_timeout_ms=5_000) as connection:
                 examined.metadata = read_metadata(connection.send(metadata_request(None)))
-            break
+                minima = _min_isr(connection, examined.metadata)
         except OSError:
             continue
-    if examined.metadata is not None:
-        for topic in examined.metadata.topics.values():
-            for partition in topic.partitions.values():
-                name = f"{topic.name}-{partition.partition}"
-                if partition.leader == NO_BROKER:
-                    examined.offline.append(name)
-                elif len(partition.isr) < len(partition.replicas):
-                    examined.under_replicated.append(name)
+        examined.troubled = list(_troubled(examined.metadata, minima))
+        break
     return examined
+
+
+def _min_isr(connection: BlockingConnection, metadata: ClusterMetadata) -> dict[str, int]:
+    """``min.insync.replicas`` by topic."""
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_TOPIC, resource_name=name, configuration_keys=[_MIN_ISR]
+            )
+            for name in metadata.topics
+        ]
+    )
+    answer = connection.send(request) if metadata.topics else None
+    return {
+        result.resource_name: int(config.value)
+        for result in (answer.results if answer is not None else ())
+        for config in result.configs
+        if config.name == _MIN_ISR and config.value
+    }
+
+
+def _troubled(metadata: ClusterMetadata, minima: Mapping[str, int]) -> Iterator[Troubled]:
+    for topic in metadata.topics.values():
+        for each in topic.partitions.values():
+            minimum = min(minima.get(topic.name, 1), len(each.replicas))  # ``Partition.effectiveMinIsr``
+            ways = []
+            if each.leader == NO_BROKER:
+                ways.append(OFFLINE)
+            elif len(each.isr) < len(each.replicas):
+                ways.append(UNDER_REPLICATED)
+            if len(each.isr) < minimum:
+                ways.append(UNDER_MIN_ISR)
+            elif len(each.isr) == minimum < len(each.replicas):
+                ways.append(AT_MIN_ISR)
+            if ways:
+                name = f"{topic.name}-{each.partition}"
+                yield Troubled(name, tuple(ways), each.leader, each.replicas, each.isr, minimum)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-import typer
-
-from barnabas.cli.connect import pairs_of, with_cluster
-from barnabas.cli.output import CommandError, Format, complain, numbers, print_json, print_table
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
+from barnabas.cli.outcomes import explained
+from barnabas.cli.output import Bad, CommandError, Exit, Format, complain, numbers, print_json, print_table
+from barnabas.cli.topic_offsets import offsets, trim
 from barnabas.client.admin import Admin, AlterOperation, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.metadata import TopicMetadata
+from barnabas.client.metadata import PartitionMetadata, TopicMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Create, list, describe, alter and delete topics.")
+app = Group("Topics, their partitions' offsets, and deleting records.")
 
-Bootstrap = Annotated[
-    str | None, typer.Option("-b", "--bootstrap", "--bootstrap-server", metavar="H:P,..", help="Bootstrap servers.")
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC..")]
+Names = Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")]
 
 
 def report_items(outcomes: dict[str, KafkaError | None], done: str, output: Format, **more: Any) -> None:
@@ -42,30 +40,23 @@ def report_items(outcomes: dict[str, KafkaError | None], done: str, output: Form
         elif output is Format.text:
             print(f"{done} {name}")
     if any(error is not None for error in outcomes.values()):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-def explained(name: str, error: KafkaError) -> str:
-    text = str(error).rstrip(".")
-    return f"{name}: {text}." if error.code.name in text else f"{name}: {text} ({error.code.name})."
-
-
-@app.command()
+@app.command("create")
 def create(
-    names: Names,
-    bootstrap: Bootstrap = None,
-    partitions: Annotated[int, typer.Option("-p", "--partitions", help="-1: the broker's default.")] = -1,
-    replication_factor: Annotated[
-        int, typer.Option("-r", "--replication-factor", help="-1: the broker's default.")
-    ] = -1,
+    names: Annotated[list[str], Argument(metavar="TOPIC..")],
+    at: Reach = HERE,
+    partitions: Annotated[int, Option("-p", "--partitions", help="-1: the broker's default.")] = -1,
+    replication_factor: Annotated[int, Option("-r", "--replication-factor", help="-1: the broker's default.")] = -1,
     config: Annotated[
-        list[str] | None, typer.Option("-c", "--config", metavar="K=V", help="A topic configuration; may be repeated.")
+        list[str] | None, Option("-c", "--config", metavar="K=V", help="A topic configuration; may be repeated.")
     ] = None,
     assignment: Annotated[
         str | None,
-        typer.Option("--replica-assignment", metavar="0:1,1:2", help="Brokers of each partition, the leader first."),
+        Option("--replica-assignment", metavar="0:1,1:2", help="Brokers of each partition, the leader first."),
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no failure.")] = False,
+    if_not_exists: Annotated[bool, Option("--if-not-exists", help="An existing topic is no failure.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Create topics."""
@@ -88,13 +79,13 @@ def create(
                     outcomes[name] = None
         return outcomes
 
-    report_items(with_cluster(bootstrap, {}, story), "created", output)
+    report_items(with_cluster(at, {}, story), "created", output)
 
 
 @app.command("list")
 def list_(
-    bootstrap: Bootstrap = None,
-    internal: Annotated[bool, typer.Option("-i", "--internal", help="Internal topics too.")] = False,
+    at: Reach = HERE,
+    internal: Annotated[bool, Option("-i", "--internal", help="Internal topics too.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """List topics."""
@@ -102,7 +93,7 @@ def list_(
     async def story(cluster: ClusterClient) -> list[TopicMetadata]:
         return list((await cluster.refresh(None)).topics.values())
 
-    topics = sorted(with_cluster(bootstrap, {}, story), key=lambda topic: topic.name)
+    topics = sorted(with_cluster(at, {}, story), key=lambda topic: topic.name)
     shown = [topic for topic in topics if internal or not topic.is_internal]
     if output is Format.json:
         print_json([_summary(topic) for topic in shown])
@@ -111,6 +102,22 @@ def list_(
             ["name", "partitions", "replicas"],
             [[topic.name, len(topic.partitions), _replication_factor(topic)] for topic in shown],
         )
+
+
+_PARTITION_HEADS: Final = ("topic", "partition", "leader", "epoch", "replicas", "isr")
+
+
+def _partition_row(topic: str, partition: PartitionMetadata) -> list[object]:
+    whole = len(partition.isr) == len(partition.replicas)
+    isr = numbers(partition.isr)
+    return [
+        topic,
+        partition.partition,
+        partition.leader if partition.leader >= 0 else Bad("none"),
+        partition.leader_epoch,
+        numbers(partition.replicas),
+        isr if whole else Bad(isr),
+    ]
 
 
 def _replication_factor(topic: TopicMetadata) -> int:
@@ -127,14 +134,16 @@ def _summary(topic: TopicMetadata) -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.command("describe")
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC..", help="All topics by default.")] = None,
-    bootstrap: Bootstrap = None,
+    names: Annotated[
+        list[str] | None, Argument(metavar="TOPIC..", help="All topics by default.", complete="topic")
+    ] = None,
+    at: Reach = HERE,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated-partitions", help="Only partitions with a replica out of sync.")
+        bool, Option("--under-replicated-partitions", help="Only partitions with a replica out of sync.")
     ] = False,
-    unavailable: Annotated[bool, typer.Option("--unavailable-partitions", help="Only those without a leader.")] = False,
+    unavailable: Annotated[bool, Option("--unavailable-partitions", help="Only those without a leader.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Describe topics: leaders, replicas, ISR and the configuration that was set."""
@@ -150,7 +159,7 @@ def describe(
             found.append((topic, configs))
         return found
 
-    described = with_cluster(bootstrap, {}, story)
+    described = with_cluster(at, {}, story)
     failed = False
     items: list[dict[str, Any]] = []
     for topic, configs in described:
@@ -184,34 +193,27 @@ def describe(
         if output is Format.text:
             if not under_replicated and not unavailable:
                 print(
-                    f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}\t"
-                    f"ReplicationFactor: {_replication_factor(topic)}\tConfigs: "
-                    + ",".join(f"{key}={value}" for key, value in configs.items())
+                    f"topic {topic.name}: {len(topic.partitions)} partitions, {_replication_factor(topic)} replicas, "
+                    f"id {topic.topic_id}" + "".join(f", {key}={value}" for key, value in configs.items())
                 )
-            for each in partitions:
-                leader = "none" if each.leader < 0 else str(each.leader)
-                print(
-                    f"\tTopic: {topic.name}\tPartition: {each.partition}\tLeader: {leader}\t"
-                    f"Replicas: {numbers(each.replicas)}\tIsr: {numbers(each.isr)}"
-                )
+            if partitions:
+                print_table(_PARTITION_HEADS, [_partition_row(topic.name, each) for each in partitions])
     if output is Format.json:
         print_json(items)
     if failed:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@app.command()
+@app.command("alter")
 def alter(
     names: Names,
-    bootstrap: Bootstrap = None,
-    partitions: Annotated[
-        int | None, typer.Option("-p", "--partitions", help="Raise the number of partitions.")
-    ] = None,
+    at: Reach = HERE,
+    partitions: Annotated[int | None, Option("-p", "--partitions", help="Raise the number of partitions.")] = None,
     config: Annotated[
-        list[str] | None, typer.Option("-c", "--config", metavar="K=V", help="Set a configuration; may be repeated.")
+        list[str] | None, Option("-c", "--config", metavar="K=V", help="Set a configuration; may be repeated.")
     ] = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", metavar="K", help="Back to the default; may be repeated.")
+        list[str] | None, Option("--delete-config", metavar="K", help="Back to the default; may be repeated.")
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -226,7 +228,7 @@ def alter(
     async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
         return await _altered(cluster, names, partitions, changes)
 
-    report_items(with_cluster(bootstrap, {}, story), "altered", output)
+    report_items(with_cluster(at, {}, story), "altered", output)
 
 
 async def _altered(
@@ -248,11 +250,15 @@ async def _altered(
     return outcomes
 
 
-@app.command()
-def delete(names: Names, bootstrap: Bootstrap = None, output: OutputFormat = Format.text) -> None:
+@app.command("delete")
+def delete(names: Names, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """Delete topics and their records."""
 
     async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
         return await Admin(cluster).delete_topics(names)
 
-    report_items(with_cluster(bootstrap, {}, story), "deleted", output)
+    report_items(with_cluster(at, {}, story), "deleted", output)
+
+
+app.command("offsets")(offsets)
+app.command("trim")(trim)

@@ -6,16 +6,13 @@ import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from barnabas.cli import zk_check, zk_move, zk_tree
-from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
 from barnabas.cli.zk_watch import Interrupt, until_interrupted, watch
 from barnabas.cli.zookeeper import (
     Auth,
-    Directory,
-    OutputFormat,
     Servers,
     ZNodePath,
     checked_path,
@@ -31,14 +28,10 @@ from barnabas.zk.image import joined, read_tree
 from barnabas.zk.ops import Create, Delete, GetACL, GetData
 from barnabas.zk.transfer import acl_text, parse_acl
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="The znodes of a cluster: read, write, watch, move and check them.",
-)
+app = Group("The znodes of a cluster: read, write, watch, move and check them.")
 
-Version = Annotated[int, typer.Option("--version", metavar="V", help="Only if the znode has this version.")]
-Data = Annotated[str | None, typer.Argument(metavar="[DATA]", help="`-` reads it from the standard input.")]
+Version = Annotated[int, Option("--version", metavar="V", help="Only if the znode has this version.")]
+Data = Annotated[str | None, Argument(metavar="[DATA]", help="`-` reads it from the standard input.")]
 
 
 def _given(data: str | None) -> bytes | None:
@@ -46,11 +39,11 @@ def _given(data: str | None) -> bytes | None:
     return sys.stdin.buffer.read() if data == "-" else None if data is None else data.encode()
 
 
-@app.command()
+@app.command("get")
 def get(
     path: ZNodePath,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -70,12 +63,12 @@ def get(
     sys.stdout.buffer.flush()
 
 
-@app.command()
+@app.command("ls")
 def ls(
-    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "/",
-    long: Annotated[bool, typer.Option("-l", help="With version, size, children and owner.")] = False,
+    path: Annotated[str, Argument(metavar="[PATH]")] = "/",
+    long: Annotated[bool, Option("-l", help="With version, size, children and owner.")] = False,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -117,11 +110,11 @@ def ls(
             print(name)
 
 
-@app.command()
+@app.command("stat")
 def stat(
     path: ZNodePath,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -160,7 +153,7 @@ def set_(
     data: Data = None,
     version: Version = ANY_VERSION,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -181,24 +174,22 @@ def _report_written(path: str, stat: Stat | None, done: str, output: Format) -> 
         print(f"{done} {path}" + ("" if stat is None else f", version {stat.version}"))
 
 
-@app.command()
+@app.command("create")
 def create(
     path: ZNodePath,
     data: Data = None,
     ephemeral: Annotated[
-        bool, typer.Option("-e", "--ephemeral", help="Gone with this command, which stays until it is interrupted.")
+        bool, Option("-e", "--ephemeral", help="Gone with this command, which stays until it is interrupted.")
     ] = False,
-    sequential: Annotated[bool, typer.Option("-s", "--sequential", help="With a number at the path's end.")] = False,
-    container: Annotated[bool, typer.Option("-c", "--container", help="Gone with its last child.")] = False,
-    ttl_ms: Annotated[
-        int | None, typer.Option("--ttl", metavar="MS", help="Gone when it is left alone so long.")
-    ] = None,
+    sequential: Annotated[bool, Option("-s", "--sequential", help="With a number at the path's end.")] = False,
+    container: Annotated[bool, Option("-c", "--container", help="Gone with its last child.")] = False,
+    ttl_ms: Annotated[int | None, Option("--ttl", metavar="MS", help="Gone when it is left alone so long.")] = None,
     acl: Annotated[
-        list[str] | None, typer.Option("--acl", metavar="SCHEME:ID:CDRWA", help="Who may do what; may be repeated.")
+        list[str] | None, Option("--acl", metavar="SCHEME:ID:CDRWA", help="Who may do what; may be repeated.")
     ] = None,
-    parents: Annotated[bool, typer.Option("-p", "--parents", help="Make what is missing above it.")] = False,
+    parents: Annotated[bool, Option("-p", "--parents", help="Make what is missing above it.")] = False,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -252,13 +243,13 @@ async def _make_parents(client: ZooKeeperClient, path: str) -> None:
             continue
 
 
-@app.command()
+@app.command("delete")
 def delete(
     path: ZNodePath,
-    recursive: Annotated[bool, typer.Option("-r", "--recursive", help="With everything below it.")] = False,
+    recursive: Annotated[bool, Option("-r", "--recursive", help="With everything below it.")] = False,
     version: Version = ANY_VERSION,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -303,8 +294,8 @@ async def _paths(client: ZooKeeperClient, root: str) -> list[str]:
     return paths
 
 
-app.command()(watch)
-app.command()(zk_tree.tree)
-app.command()(zk_move.export)
+app.command("watch")(watch)
+app.command("tree")(zk_tree.tree)
+app.command("export")(zk_move.export)
 app.command("import")(zk_move.import_)
 app.command("check")(zk_check.check_)

@@ -7,11 +7,10 @@ import textwrap
 import time
 from typing import Annotated, Any, Final
 
-import typer
-
-from barnabas.cli.connect import DEFAULT_DIRECTORY
-from barnabas.cli.output import Format, print_json
-from barnabas.cli.zookeeper import Auth, Directory, OutputFormat, Servers, where, with_zookeeper
+from barnabas.cli.command import Option
+from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.output import Exit, Format, print_json
+from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
 from barnabas.zk.check import Finding, check, lasting
 from barnabas.zk.check.cluster import ClusterRecord
 from barnabas.zk.check.finding import counted
@@ -24,10 +23,10 @@ SETTLE_S: Final = 2.0
 def check_(
     settle: Annotated[
         float,
-        typer.Option("--settle", metavar="S", help="Read again after S seconds, and report what is still so."),
+        Option("--settle", metavar="S", help="Read again after S seconds, and report what is still so."),
     ] = SETTLE_S,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -61,7 +60,7 @@ def check_(
         looked = ", ".join(counted(count, noun[:-1]) for noun, count in counts.items())
         print(f"{looked}: {counted(len(findings), 'finding') if findings else 'nothing is wrong'}")
     if findings:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _report(connect: str, counts: dict[str, int], findings: list[Finding]) -> dict[str, Any]:

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated
 
-import typer
-
-from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Format, complain, print_json
-from barnabas.cli.zookeeper import Auth, Directory, OutputFormat, Servers, where, with_zookeeper
+from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
 from barnabas.zk.client import ZooKeeperClient
 from barnabas.zk.errors import ConnectionLoss, SessionExpired
 from barnabas.zk.image import SYSTEM_ROOT, ReadZNode, read_tree
@@ -32,9 +31,9 @@ from barnabas.zk.transfer import (
 
 
 def export(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="`-`: the standard output.")] = "-",
+    file: Annotated[str, Argument(metavar="[FILE]", help="`-`: the standard output.")] = "-",
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -96,10 +95,10 @@ def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
 
 
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="`-`: the standard input.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there with other data or ACLs.")] = False,
+    file: Annotated[str, Argument(metavar="FILE", help="`-`: the standard input.")],
+    force: Annotated[bool, Option("--force", help="Overwrite what is there with other data or ACLs.")] = False,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -6,14 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-import typer
-
-from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import Format, numbers, print_json
 from barnabas.cli.zookeeper import (
     Auth,
-    Directory,
-    OutputFormat,
     Servers,
     checked_path,
     stat_fields,
@@ -28,10 +25,10 @@ SUMMARY_LENGTH: Final = 100
 
 
 def tree(
-    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "/",
-    depth: Annotated[int | None, typer.Option("-d", "--depth", metavar="N", help="So many levels below PATH.")] = None,
+    path: Annotated[str, Argument(metavar="[PATH]")] = "/",
+    depth: Annotated[int | None, Option("-d", "--depth", metavar="N", help="So many levels below PATH.")] = None,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -10,15 +10,12 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-import typer
-
-from barnabas.cli.connect import DEFAULT_DIRECTORY
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Format, print_json
 from barnabas.cli.zk_tree import summary
 from barnabas.cli.zookeeper import (
     Auth,
-    Directory,
-    OutputFormat,
     Servers,
     checked_path,
     data_fields,
@@ -69,11 +66,11 @@ async def until_interrupted(client: ZooKeeperClient, interrupt: Interrupt) -> No
 
 
 def watch(
-    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "/",
-    recursive: Annotated[bool, typer.Option("-r", "--recursive", help="And everything below it.")] = False,
-    count: Annotated[int | None, typer.Option("-n", "--count", metavar="N", help="Stop after N events.")] = None,
+    path: Annotated[str, Argument(metavar="[PATH]")] = "/",
+    recursive: Annotated[bool, Option("-r", "--recursive", help="And everything below it.")] = False,
+    count: Annotated[int | None, Option("-n", "--count", metavar="N", help="Stop after N events.")] = None,
     zookeeper: Servers = None,
-    directory: Directory = DEFAULT_DIRECTORY,
+    directory: Directory = None,
     auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:

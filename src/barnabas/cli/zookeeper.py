@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar
 
-import typer
-
+from barnabas.cli.command import Argument, Option
 from barnabas.cli.local import LocalCluster
-from barnabas.cli.output import CommandError, Format, UsageError
+from barnabas.cli.options import directory_of
+from barnabas.cli.output import CommandError, UsageError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.acl import Identity, digest_of
@@ -31,19 +30,17 @@ IN_FLIGHT_MAX: Final = 200
 
 Servers = Annotated[
     str | None,
-    typer.Option("-z", "--zookeeper", metavar="H:P[,..][/CHROOT]", help="Which ZooKeeper; by default --dir's."),
+    Option("-z", "--zookeeper", metavar="H:P[,..][/CHROOT]", help="Which ZooKeeper; by default --dir's."),
 ]
-Directory = Annotated[str, typer.Option("--dir", metavar="D", help="The cluster whose ZooKeeper is meant.")]
 Auth = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--auth",
         metavar="SCHEME:AUTH",
         help="Who you are: digest:user:password or sasl:user:password; may be repeated.",
     ),
 ]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Text for people or JSON for programs.")]
-ZNodePath = Annotated[str, typer.Argument(metavar="PATH")]
+ZNodePath = Annotated[str, Argument(metavar="PATH")]
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class Where:
         return ClientSecurity(sasl=(user, password))
 
 
-def where(zookeeper: str | None, directory: str, auth: list[str] | None) -> Where:
+def where(zookeeper: str | None, directory: str | None, auth: list[str] | None) -> Where:
     """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
     identities: list[tuple[str, bytes]] = []
     for each in auth or ():
@@ -84,11 +81,11 @@ def where(zookeeper: str | None, directory: str, auth: list[str] | None) -> Wher
         identities.append((scheme, rest.encode()))
     if zookeeper:
         return Where(zookeeper, tuple(identities))
-    local = LocalCluster(directory)
+    local = LocalCluster(directory_of(directory))
     state = local.load()
     if state is None:
         raise CommandError(
-            f"There is no cluster in {os.path.abspath(directory)}: name a ZooKeeper by --zookeeper host:port[/chroot], "
+            f"There is no cluster in {local.directory}: name a ZooKeeper by --zookeeper host:port[/chroot], "
             "or a cluster's directory by --dir."
         ) from None
     own = state.coordinator is not None and not state.coordinator.alive

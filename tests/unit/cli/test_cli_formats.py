@@ -7,11 +7,11 @@ import json
 import pytest
 
 from barnabas.cli.formats import Bound, compile_format, json_envelope, parse_offset
-from barnabas.client.consumer import Fetched
+from barnabas.client.consumer import ConsumerRecord
 from barnabas.wire.records import Record
 
-FETCHED = Fetched("flights", 3, Record(42, 1_700_000_000_000, b"UA", b"late", [("h", b"1"), ("n", None)]))
-TOMBSTONE = Fetched("flights", 0, Record(7, 0, None, None, []))
+FETCHED = ConsumerRecord("flights", 3, Record(42, 1_700_000_000_000, b"UA", b"late", [("h", b"1"), ("n", None)]))
+TOMBSTONE = ConsumerRecord("flights", 0, Record(7, 0, None, None, []))
 
 
 @pytest.mark.parametrize(

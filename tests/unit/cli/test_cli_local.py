@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from barnabas.cli import local
 from barnabas.cli.local import BrokerState, ClusterState, LocalCluster, Process, server_properties
 from barnabas.cli.output import CommandError
 from barnabas.client.metadata import parse_bootstrap
@@ -70,3 +73,28 @@ def test_bootstrap_lists_are_read() -> None:
 def test_what_is_no_bootstrap_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_bootstrap(text)
+
+
+def test_a_process_that_does_not_stop_keeps_no_other_running_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "STOP_TIMEOUT_S", 0.2)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    ready = "import time; print(flush=True); time.sleep(60)"
+    children = [subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) for text in (ready, deaf, ready)]
+    try:
+        written = state(3)
+        for child, broker in zip(children, written.brokers, strict=True):
+            assert child.stdout is not None
+            child.stdout.readline()
+            broker.pid = child.pid
+        cluster = LocalCluster(str(tmp_path))
+        cluster.save(written)
+        with pytest.raises(CommandError, match=rf"^The broker 1 \(pid {children[1].pid}\) did not stop"):
+            cluster.down()
+        assert [broker.pid for broker in cluster.loaded().brokers] == [None, children[1].pid, None]
+        assert cluster.down(kill=True) == ["broker 1"]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

@@ -11,17 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, Protocol
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from barnabas.cli.command import Option
 from barnabas.cli.demo.audit import audits_by_spark, compare, ids_in_topic
 from barnabas.cli.demo.cluster import DemoCluster
 from barnabas.cli.demo.flights import read_flights
 from barnabas.cli.demo.pipeline import draw_delays, topic_to_parquet
 from barnabas.cli.demo.report import DemoReport, Event
 from barnabas.cli.demo.stream import FlightStream
+from barnabas.cli.output import Exit
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.spark.session import SparkUnavailable, java_home
 
@@ -43,10 +44,10 @@ class Failed(RuntimeError):
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("--dir", help="Where the report, the cluster and the Parquet go.")] = Path(
+    directory: Annotated[Path, Option("--dir", help="Where the report, the cluster and the Parquet go.")] = Path(
         "demo-report"
     ),
-    rate: Annotated[float, typer.Option("--rate", help="Records a second the producer aims at.")] = RATE,
+    rate: Annotated[float, Option("--rate", help="Records a second the producer aims at.")] = RATE,
 ) -> None:
     """The main job: real input through a replicated cluster while brokers are killed, into Parquet, and an audit."""
     directory = directory.resolve()
@@ -55,13 +56,13 @@ def demo(
         report = _run(directory, cluster, rate)
     except KeyboardInterrupt:
         console.print("\n[yellow]stopped; no process is left behind[/]")
-        raise typer.Exit(130) from None
+        raise Exit(130) from None
     except (Failed, TimeoutError, RuntimeError, OSError) as error:
         print(f"barnabas demo: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise Exit(1) from None
     finally:
         cluster.down(kill=True)
-    raise typer.Exit(0 if report.passed else 1)
+    raise Exit(0 if report.passed else 1)
 
 
 def _step(number: int, text: str) -> None:

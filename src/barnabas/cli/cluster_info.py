@@ -1,0 +1,212 @@
+"""``barnabas cluster info``, ``api-versions`` and ``features``: which brokers there are, and what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from barnabas.cli.command import Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.outcomes import as_json, fail, sorted_out
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.descriptions import BrokerVersions, FeatureUpgrade, VersionRange
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.model.errors import KafkaError
+from barnabas.wire.frames import request_class
+from barnabas.wire.messages import APIS
+
+app = Group("The cluster as a whole.")
+
+Brokers = Annotated[
+    list[int] | None, Option("--broker", metavar="ID", help="Of these; may be repeated.", complete="broker")
+]
+
+
+@app.command("info")
+def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
+    """Show the cluster's id, its controller, and its brokers with their racks and partitions."""
+
+    async def story(cluster: ClusterClient) -> ClusterMetadata:
+        return await cluster.refresh(None)
+
+    metadata = with_cluster(at, {}, story)
+    every = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
+    brokers = [
+        {
+            "id": node.broker_id,
+            "host": node.host,
+            "port": node.port,
+            "rack": node.rack,
+            "controller": node.broker_id == metadata.controller_id,
+            "leaders": sum(1 for each in every if each.leader == node.broker_id),
+            "replicas": sum(1 for each in every if node.broker_id in each.replicas),
+        }
+        for node in metadata.brokers.values()
+    ]
+    if output is Format.json:
+        controller = metadata.controller
+        print_json(
+            {
+                "cluster_id": metadata.cluster_id,
+                "controller": None if controller is None else controller.broker_id,
+                "brokers": brokers,
+                "topics": len(metadata.topics),
+                "partitions": len(every),
+            }
+        )
+        return
+    print(
+        f"cluster {metadata.cluster_id}: {len(brokers)} brokers, {len(metadata.topics)} topics, {len(every)} partitions"
+    )
+    print_table(
+        ["broker", "address", "rack", "leaders", "replicas", ""],
+        [
+            [
+                each["id"],
+                f"{each['host']}:{each['port']}",
+                each["rack"],
+                each["leaders"],
+                each["replicas"],
+                "controller" if each["controller"] else "",
+            ]
+            for each in brokers
+        ],
+    )
+
+
+def api_versions(brokers: Brokers = None, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
+    """Show which requests brokers answer, in which versions, beside those of this client."""
+    outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).api_versions(brokers))
+    found, failed = sorted_out(outcomes)
+    if output is Format.json:
+        told: list[dict[str, Any]] = [
+            {
+                "broker": broker_id,
+                "apis": [
+                    {"key": key, "name": _name(key), "lowest": versions.lowest, "highest": versions.highest}
+                    for key, versions in sorted(each.apis.items())
+                ],
+            }
+            for broker_id, each in found.items()
+        ]
+        print_json([*told, *({"broker": broker_id, **as_json(error)} for broker_id, error in failed.items())])
+    else:
+        keys = sorted({key for each in found.values() for key in each.apis})
+        print_table(
+            ["key", "request", *(f"broker {broker_id}" for broker_id in found), "client"],
+            [
+                [key, _name(key), *(_range(each.apis.get(key)) for each in found.values()), _range(_ours(key))]
+                for key in keys
+            ],
+        )
+    fail({f"broker {each}": error for each, error in failed.items()})
+
+
+def _name(key: int) -> str:
+    return APIS[key].name if key in APIS else f"UNKNOWN({key})"
+
+
+def _ours(key: int) -> VersionRange | None:
+    if key not in APIS:
+        return None
+    message = request_class(key)
+    return VersionRange(message.min_version, message.max_version)
+
+
+def _range(versions: VersionRange | None) -> str | None:
+    if versions is None:
+        return None
+    return str(versions.lowest) if versions.lowest == versions.highest else f"{versions.lowest}-{versions.highest}"
+
+
+def features(
+    upgrade: Annotated[
+        list[str] | None, Option("--upgrade", metavar="NAME=LEVEL", help="Raise it; may be repeated.")
+    ] = None,
+    downgrade: Annotated[
+        list[str] | None, Option("--downgrade", metavar="NAME=LEVEL", help="Lower it, 0 removes it; may be repeated.")
+    ] = None,
+    unsafe: Annotated[bool, Option("--unsafe", help="Downgrade although what is stored may be lost.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only ask whether it could be done.")] = False,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show the features that brokers support and the levels that are finalized, or change them."""
+    changes = {**_levels(upgrade, "--upgrade"), **_levels(downgrade, "--downgrade", lower=True, unsafe=unsafe)}
+    if changes:
+        outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).update_features(changes, validate_only=dry_run))
+        _tell_changes(changes, outcomes, dry_run, output)
+        return
+    versions, failed = sorted_out(with_cluster(at, {}, lambda cluster: Admin(cluster).api_versions()))
+    if not versions:
+        raise CommandError("No broker told its features: see `barnabas status`.")
+    rows = _features(versions)
+    if output is Format.json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            ["feature", "supported", "finalized", "epoch"],
+            [[each["name"], _shown(each["supported"]), each["finalized"], each["epoch"]] for each in rows],
+        )
+    else:
+        print("no broker supports a feature, and none is finalized")
+    fail({f"broker {each}": error for each, error in failed.items()})
+
+
+def _levels(
+    texts: list[str] | None, option: str, *, lower: bool = False, unsafe: bool = False
+) -> dict[str, FeatureUpgrade]:
+    levels: dict[str, FeatureUpgrade] = {}
+    for text in texts or ():
+        name, equals, level = text.partition("=")
+        if not equals or not name or not level.isdigit():
+            raise UsageError(f"{option} takes NAME=LEVEL, not {text!r}.")
+        levels[name] = FeatureUpgrade(int(level), downgrade=lower, unsafe=lower and unsafe)
+    return levels
+
+
+def _features(versions: Mapping[int, BrokerVersions]) -> list[dict[str, Any]]:
+    """Every feature: what all brokers support, and what the newest of them says is finalized."""
+    newest = max(versions.values(), key=lambda each: each.finalized_features_epoch)
+    names = {name for each in versions.values() for name in each.supported_features} | set(newest.finalized_features)
+    rows = []
+    for name in sorted(names):
+        supported = [each.supported_features.get(name) for each in versions.values()]
+        known = [each for each in supported if each is not None]
+        everywhere = len(known) == len(supported)
+        finalized = newest.finalized_features.get(name)
+        rows.append(
+            {
+                "name": name,
+                "supported": [max(each.lowest for each in known), min(each.highest for each in known)]
+                if everywhere
+                else None,
+                "finalized": None if finalized is None else finalized.highest,
+                "epoch": newest.finalized_features_epoch,
+            }
+        )
+    return rows
+
+
+def _shown(supported: list[int] | None) -> str | None:
+    return None if supported is None else f"{supported[0]}-{supported[1]}"
+
+
+def _tell_changes(
+    changes: Mapping[str, FeatureUpgrade], outcomes: Mapping[str, KafkaError | None], dry_run: bool, output: Format
+) -> None:
+    done, failed = sorted_out(outcomes)
+    if output is Format.json:
+        print_json(
+            [
+                {"name": name, "level": changes[name].level, **({} if error is None else as_json(error))}
+                for name, error in outcomes.items()
+            ]
+        )
+    else:
+        for name in done:
+            print(f"{name} {'could be' if dry_run else 'is'} finalized at {changes[name].level}")
+    fail(failed)

@@ -1,0 +1,355 @@
+"""Commands as typed functions: the signature says which words a command takes, its docstring what it does.
+
+    Names = Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")]
+
+    @app.command("delete")
+    def delete(names: Names, force: Annotated[bool, Option("-f", "--force", help="Do not ask.")] = False) -> None:
+        \"\"\"Delete topics and their records.\"\"\"
+
+A parameter's type says how its words are read: bool is a flag, a list may be repeated, an Enum has choices, a default
+makes it optional. The parser (argparse's) is made from it, and the help, the shells' completion
+(`barnabas.cli.completion`) and the reference in ``docs/commands.md``. A group imports its modules when they are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from barnabas.cli.output import Exit, UsageError
+
+HELP_FLAGS: Final = ("-h", "--help")
+_WIDTH: Final = 100
+_COLUMN_MAX: Final = 36
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Option:
+    """What a parameter's flags are; `complete` names what its value can be (`barnabas.cli.completion.KINDS`)."""
+
+    def __init__(
+        self,
+        *flags: str,
+        help: str = "",
+        metavar: str | None = None,
+        min: int | None = None,
+        choices: Sequence[str] = (),
+        complete: str | None = None,
+    ) -> None:
+        self.flags = flags
+        self.help = help
+        self.metavar = metavar
+        self.min = min
+        self.choices = tuple(choices)
+        self.complete = complete
+
+
+class Argument(Option):
+    """A word without a flag, by its place."""
+
+    def __init__(self, *, metavar: str | None = None, help: str = "", complete: str | None = None) -> None:
+        super().__init__(help=help, metavar=metavar, complete=complete)
+
+
+class Parameter:
+    """One parameter of a command's function, read from its annotation and default."""
+
+    def __init__(self, name: str, annotation: Any, default: Any) -> None:
+        kind, (spec,) = annotation.__origin__, annotation.__metadata__
+        optional = get_origin(kind) in (Union, types.UnionType)
+        if optional:
+            (kind,) = (each for each in get_args(kind) if each is not types.NoneType)
+        self.name = name
+        self.spec: Option = spec
+        self.many = get_origin(kind) is list
+        self.kind: Any = get_args(kind)[0] if self.many else kind
+        self.required = default is inspect.Parameter.empty
+        self.default = None if self.required else default
+        self.positional = isinstance(spec, Argument)
+        self.is_flag = self.kind is bool
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
+        return tuple(each.value for each in self.kind) if is_enum else self.spec.choices
+
+    @property
+    def metavar(self) -> str:
+        if self.spec.metavar is not None:
+            return self.spec.metavar
+        if self.choices:
+            return "|".join(self.choices)
+        return {int: "N", float: "N", Path: "PATH"}.get(self.kind, "TEXT")
+
+    @property
+    def shown(self) -> str:
+        """Its flags and what follows them, as help shows it."""
+        if self.positional:
+            return self.metavar
+        return ", ".join(self.spec.flags) + ("" if self.is_flag else f" {self.metavar}")
+
+    @property
+    def help(self) -> str:
+        default = self.default.value if isinstance(self.default, Enum) else self.default
+        words = [self.spec.help] if self.spec.help else []
+        if default not in (None, False, "") and not self.positional:
+            words.append(f"[default: {default}]".replace("\n", "\\n"))
+        if self.required and not self.positional:
+            words.append("[required]")
+        return " ".join(words)
+
+    def read(self, text: str) -> Any:
+        """One word as a value. Raises `argparse.ArgumentTypeError` with a sentence's end."""
+        if self.choices:
+            if text not in self.choices:
+                raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(self.choices)}")
+            return text if self.spec.choices else self.kind(text)
+        try:
+            value = self.kind(text)
+        except ValueError:
+            what = "a whole number" if self.kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+        if self.spec.min is not None and value < self.spec.min:
+            raise argparse.ArgumentTypeError(f"{text} is less than {self.spec.min}")
+        return value
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        told: dict[str, Any] = {"help": argparse.SUPPRESS, "default": self.default}
+        if self.is_flag:
+            parser.add_argument(*self.spec.flags, dest=self.name, action="store_true", **told)
+            return
+        told.update(type=self.read, metavar=self.metavar)
+        if not self.positional:
+            if self.many:
+                told["action"] = "append"
+            parser.add_argument(*self.spec.flags, dest=self.name, required=self.required, **told)
+        elif self.many:
+            parser.add_argument(self.name, nargs="+" if self.required else "*", **told)
+        else:
+            parser.add_argument(self.name, nargs=None if self.required else "?", **told)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors in the form of all our errors."""
+
+    def error(self, message: str) -> Any:
+        raise UsageError(f"{message.removeprefix('argument ').rstrip('.')}. See `{self.prog} --help`.")
+
+
+class Command:
+    """A function that is called with what its words say."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.help = inspect.cleandoc(function.__doc__ or "")
+
+    @property
+    def summary(self) -> str:
+        return self.help.partition("\n\n")[0].replace("\n", " ")
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        return [each for _, parameters in self._declared() for each in parameters]
+
+    def _declared(self) -> Iterator[tuple[type | None, list[Parameter]]]:
+        """The function's parameters; those that share a dataclass, its fields, together with it."""
+        hints = get_type_hints(self.function, include_extras=True)
+        for name, each in inspect.signature(self.function).parameters.items():
+            if get_origin(hints[name]) is Annotated:
+                yield None, [Parameter(name, hints[name], each.default)]
+            else:
+                shared = get_type_hints(hints[name], include_extras=True)
+                yield (
+                    hints[name],
+                    [Parameter(field.name, shared[field.name], field.default) for field in fields(hints[name])],
+                )
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        parameters = self.parameters
+        parser = _Parser(prog=path, add_help=False, allow_abbrev=False)
+        for each in parameters:
+            each.add_to(parser)
+        valued = {flag for each in parameters if not each.is_flag for flag in each.spec.flags}
+        options, places = _sorted(words, valued)
+        if any(each in HELP_FLAGS for each in options):
+            print(self.help_text(path))
+            return 0
+        named = vars(parser.parse_args([*options, "--", *places] if places else options))
+        # Of an optional list of words argparse makes an empty one.
+        named.update(dict.fromkeys(each.name for each in parameters if each.many and not named[each.name]))
+        outcome = self.function(*self._arguments(named))
+        return outcome if isinstance(outcome, int) else 0
+
+    def _arguments(self, named: dict[str, Any]) -> Iterator[Any]:
+        for shared, parameters in self._declared():
+            values = [named[each.name] for each in parameters]
+            yield values[0] if shared is None else shared(*values)
+
+    def usage(self, path: str) -> str:
+        places = [
+            each.metavar if each.required or each.metavar.startswith("[") else f"[{each.metavar}]"
+            for each in self.parameters
+            if each.positional
+        ]
+        return " ".join([f"Usage: {path}", *places, "[OPTIONS]"])
+
+    def help_text(self, path: str) -> str:
+        parameters = self.parameters
+        sections = [self.usage(path), _paragraphs(self.help)]
+        places = [(each.shown, each.help) for each in parameters if each.positional and each.help]
+        options = [(each.shown, each.help) for each in parameters if not each.positional]
+        sections += [listed("Arguments", places)] if places else []
+        return "\n\n".join([*sections, listed("Options", [*options, _HELP_ROW])])
+
+
+class RawCommand(Command):
+    """A function that reads its words by itself, and has its own help."""
+
+    def __init__(self, function: Callable[[list[str]], int], help: str) -> None:
+        self.function = function
+        self.help = help
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        return int(self.function(list(words)))
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        return []
+
+
+class Late:
+    """A command or a group in a module that is imported when it is wanted."""
+
+    def __init__(self, place: str, help: str, *, raw: bool = False) -> None:
+        self.module, _, self.attribute = place.partition(":")
+        self.summary = help
+        self.raw = raw
+
+    def load(self) -> Command | Group:
+        found = getattr(importlib.import_module(self.module), self.attribute)
+        if isinstance(found, Group):
+            return found
+        return RawCommand(found, self.summary) if self.raw else Command(found)
+
+
+class Group:
+    """Commands by name: a noun with its verbs."""
+
+    def __init__(self, help: str) -> None:
+        self.help = self.summary = help
+        self.entries: dict[str, Command | Group | Late] = {}
+
+    def command(self, name: str) -> Callable[[F], F]:
+        def add(function: F) -> F:
+            self.entries[name] = Command(function)
+            return function
+
+        return add
+
+    def add(self, name: str, entry: Command | Group | Late) -> None:
+        self.entries[name] = entry
+
+    def find(self, name: str) -> Command | Group | None:
+        entry = self.entries.get(name)
+        return entry.load() if isinstance(entry, Late) else entry
+
+    def completions(self) -> Iterator[tuple[str, str]]:
+        """The names of its commands, and what each is."""
+        return ((name, entry.summary) for name, entry in self.entries.items())
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        if not words:
+            print(self.help_text(path), file=sys.stderr)
+            return 2
+        name, *rest = words
+        if name in HELP_FLAGS:
+            print(self.help_text(path))
+            return 0
+        found = self.find(name)
+        if found is None:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.entries, n=1)
+            said = f"did you mean {near[0]}?" if near else f"see `{path} --help`."
+            raise UsageError(f"There is no {path} {name}: {said}")
+        return found.run(f"{path} {name}", rest)
+
+    def help_text(self, path: str) -> str:
+        commands = [(name, entry.summary) for name, entry in self.entries.items()]
+        sections = [f"Usage: {path} COMMAND [OPTIONS]", _paragraphs(self.help), listed("Commands", commands)]
+        return "\n\n".join([*sections, listed("Options", [*self.options(), _HELP_ROW])])
+
+    def options(self) -> list[tuple[str, str]]:
+        """What the group takes in place of a command."""
+        return []
+
+    def walk(self, path: str) -> Iterator[tuple[str, Command | Group]]:
+        """The group, and what is in it, with the words that reach each."""
+        yield path, self
+        for name in self.entries:
+            found = self.find(name)
+            if isinstance(found, Group):
+                yield from found.walk(f"{path} {name}")
+            elif found is not None:
+                yield f"{path} {name}", found
+
+
+_HELP_ROW: Final = (", ".join(HELP_FLAGS), "Show this and exit.")
+
+
+def _sorted(words: Sequence[str], valued: set[str]) -> tuple[list[str], list[str]]:
+    """Options, each value with a dash at its begin joined to its flag, as argparse wants it; and the other words."""
+    options: list[str] = []
+    places: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            places += left
+        elif word == "-" or not word.startswith("-"):
+            places.append(word)
+        else:
+            options.append(word)
+            if _wants_value(word, valued) and (value := next(left, None)) is not None:
+                if not value.startswith("-"):
+                    options.append(value)
+                else:
+                    options[-1] = f"{word}={value}" if word.startswith("--") else word + value
+    return options, places
+
+
+def _wants_value(word: str, valued: set[str]) -> bool:
+    """Whether the value of an option, or of the last of several short ones, is the next word."""
+    if word.startswith("--"):
+        return word in valued
+    found = next((at for at, letter in enumerate(word) if f"-{letter}" in valued), None)
+    return found == len(word) - 1
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(textwrap.fill(each, _WIDTH) for each in text.split("\n\n"))
+
+
+def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """Two columns under a title."""
+    width = min(_COLUMN_MAX, max(len(first) for first, _ in rows)) + 2
+    lines = [f"{title}:"]
+    for first, second in rows:
+        told = textwrap.wrap(second, _WIDTH - width - 2) or [""]
+        if len(first) > width - 2:
+            lines.append(f"  {first}")
+        else:
+            lines.append(f"  {first.ljust(width)}{told.pop(0)}".rstrip())
+        lines += [" " * (width + 2) + each for each in told if each]
+    return "\n".join(lines)
+
+
+__all__ = ["Argument", "Command", "Exit", "Group", "Late", "Option", "Parameter", "RawCommand"]

@@ -1,0 +1,77 @@
+"""A tool's words as argparse4j 0.7 reads them: it is made after Python's argparse, and words some errors otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+from barnabas.cli.kafka_tools.errors import Exit
+from barnabas.cli.kafka_tools.options import CONVERT
+
+_COMMIT: Final = "f745dfdcee2b9851"
+"""Of Kafka 3.9.1, which `kafka-transactions --version` names."""
+
+
+class ArgumentError(Exception):
+    """What is wrong with the words, in argparse4j's."""
+
+
+def number(kind: str) -> Callable[[str], Any]:
+    """A converter that names the Java class which refuses a text."""
+
+    def convert(text: str) -> Any:
+        try:
+            return CONVERT["Integer" if kind == "Short" else kind](text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"could not convert '{text}' to {kind} (For input string: \"{text}\")"
+            ) from None
+
+    return convert
+
+
+class Parser(argparse.ArgumentParser):
+    """``error`` raises `ArgumentError`; `refuse` says what is wrong and ends the tool."""
+
+    def __init__(self, *args: Any, help_code: int = 1, **settings: Any) -> None:
+        self._help_code = help_code
+        super().__init__(*args, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentError(_worded(message))
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise Exit(self._help_code)
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Raises `ArgumentError`."""
+        found, unknown = self.parse_known_args(list(words))
+        if unknown:
+            raise ArgumentError(f"unrecognized arguments: '{' '.join(unknown)}'")
+        return found
+
+    def refuse(self, error: ArgumentError) -> NoReturn:
+        """The usage and the error on the standard error. Raises `Exit` with 1."""
+        sys.stdout.flush()
+        self.print_usage(sys.stderr)
+        print(f"{self.prog}: error: {error}", file=sys.stderr)
+        raise Exit(1)
+
+
+class PrintVersion(argparse.Action):
+    def __call__(self, *_: object) -> None:
+        from barnabas.cli.kafka_tools.options import KAFKA_VERSION
+
+        print(f"{KAFKA_VERSION} (Commit:{_COMMIT})")
+        raise Exit(0)
+
+
+def _worded(message: str) -> str:
+    missing = re.fullmatch(r"the following arguments are required: (.*)", message)
+    if missing is not None:
+        last = missing[1].split(", ")[-1]
+        return f"argument {last} is required" if last.startswith("-") else "too few arguments"
+    return re.sub(r"^argument [^-]\S*: (invalid choice: .*)", r"\1", message)

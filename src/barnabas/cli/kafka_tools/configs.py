@@ -1,0 +1,292 @@
+"""``kafka-configs``: configurations of topics, brokers and their loggers, quotas, and SCRAM credentials.
+
+Source: ``kafka.admin.ConfigCommand``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from barnabas.cli.kafka_tools.config_words import (
+    BROKER_LOGGERS,
+    BROKERS,
+    CLIENT_METRICS,
+    CLIENTS,
+    IPS,
+    TOPICS,
+    USERS,
+    ConfigWords,
+)
+from barnabas.cli.kafka_tools.errors import (
+    EXECUTION,
+    ILLEGAL_ARGUMENT,
+    JavaError,
+    illegal_argument,
+    java_error,
+    java_error_of,
+    print_stack_trace,
+    wrapped,
+)
+from barnabas.cli.kafka_tools.java import in_hash_order
+from barnabas.cli.kafka_tools.requests import ToolAdmin
+from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION, check_topic_name
+from barnabas.client.admin import AlterOperation
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.alter_configs import AlterConfigsRequest
+from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
+from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.wire.messages.list_client_metrics_resources import ListClientMetricsResourcesRequest
+
+_SOURCES: Final = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+}
+_RESOURCES: Final = {TOPICS: 2, BROKERS: 4, BROKER_LOGGERS: 8, CLIENT_METRICS: 16}
+
+
+class _Entry(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+    sensitive: bool
+    synonyms: Sequence[tuple[int, str, str | None]]
+    """Source, name and value of each."""
+
+
+def shown(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+def main(words: list[str]) -> int:
+    try:
+        return _main(words)
+    except JavaError as error:
+        if error.name in (ILLEGAL_ARGUMENT, INVALID_CONFIGURATION) or error.name.startswith("joptsimple."):
+            print(error.message, file=sys.stderr)
+        else:
+            print(f"Error while executing config command with args '{' '.join(words)}'", file=sys.stderr)
+            print_stack_trace(error)
+        return 1
+
+
+def _main(arguments: list[str]) -> int:
+    words = ConfigWords(arguments)
+    if words.has(words.zookeeper):
+        print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
+        print("Use --bootstrap-server instead to specify a broker to connect to.")
+        raise JavaError(
+            "java.lang.UnsupportedOperationException", "Barnabas's kafka-configs goes by --bootstrap-server only"
+        )
+    properties = load_properties(words.value(words.config_file)) if words.has(words.config_file) else {}
+    if words.has(words.controller):
+        raise JavaError(
+            "org.apache.kafka.common.errors.UnsupportedEndpointTypeException",
+            "--bootstrap-controller reaches KRaft controllers, which Barnabas does not have: use --bootstrap-server.",
+        )
+    properties["bootstrap.servers"] = words.value(words.server)
+    types, names = words.entity_types, words.entity_names
+    if words.has(words.alter):
+        if len(types) != len(names):
+            raise illegal_argument("An entity name must be specified for every entity type")
+        _asked(properties, lambda admin: _alter(admin, words, types, names))
+        kind, name = types[0], names[0]
+        if name:
+            print(f"Completed updating config for {kind[:-1]} {name}.")
+        else:
+            print(f"Completed updating default config for {kind} in the cluster.")
+    else:
+        _asked(properties, lambda admin: _describe(admin, words, types, names))
+    return 0
+
+
+def _asked(properties: Mapping[str, str], story: Callable[[ToolAdmin], Awaitable[None]]) -> None:
+    async def told(admin: ToolAdmin) -> None:
+        try:
+            await story(admin)
+        except KafkaError as error:
+            raise wrapped(EXECUTION, java_error(error)) from error
+
+    with_admin(properties, told, call="describeConfigs")
+
+
+# describe
+
+
+async def _describe(admin: ToolAdmin, words: ConfigWords, types: list[str], names: list[str]) -> None:
+    from barnabas.cli.kafka_tools import config_entities
+
+    kind = types[0]
+    if kind in (USERS, CLIENTS):
+        await config_entities.describe_quotas(admin, types, names)
+        if CLIENTS not in types and "" not in names:
+            await config_entities.describe_scram_users(admin, names)
+    elif kind == IPS:
+        await config_entities.describe_quotas(admin, types, names)
+    else:
+        describe_all = words.has(words.all)
+        for name in names[:1] if names else await _all_names(admin, kind):
+            if name == "":
+                print(f"Default configs for {kind} in the cluster are:")
+            else:
+                print(f"{'All' if describe_all else 'Dynamic'} configs for {kind[:-1]} {name} are:")
+            for entry in await _entries(admin, kind, name, synonyms=True, describe_all=describe_all):
+                synonyms = ", ".join(
+                    f"{_SOURCES.get(source, 'UNKNOWN')}:{name}={shown(value)}" for source, name, value in entry.synonyms
+                )
+                sensitive = str(entry.sensitive).lower()
+                print(f"  {entry.name}={shown(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
+
+
+async def _all_names(admin: ToolAdmin, kind: str) -> list[str]:
+    if kind == TOPICS:
+        return in_hash_order((await admin.cluster.refresh(None)).topics)
+    if kind == CLIENT_METRICS:
+        answer = await admin.to_any(ListClientMetricsResourcesRequest())
+        if answer.error_code:
+            raise wrapped(EXECUTION, java_error_of(answer.error_code))
+        return [each.name for each in answer.client_metrics_resources]
+    return [*(str(each) for each in (await admin.cluster.refresh([])).brokers), ""]
+
+
+async def _entries(
+    admin: ToolAdmin, kind: str, name: str, *, synonyms: bool = False, describe_all: bool = False
+) -> list[_Entry]:
+    """Those that were set dynamically for just this resource, or all, by name."""
+    only = None
+    if kind == TOPICS:
+        if name:
+            check_topic_name(name)
+        only = 1
+    elif kind == BROKERS:
+        only = 2 if name else 3
+    elif kind == CLIENT_METRICS:
+        only = 7
+    if kind in (BROKERS, BROKER_LOGGERS) and name and not name.lstrip("+-").isdigit():
+        raise illegal_argument(f"The entity name for {kind} must be a valid integer broker id, found: {name}")
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_RESOURCES[kind], resource_name=name, configuration_keys=None
+            )
+        ],
+        include_synonyms=synonyms,
+    )
+    result = (await _to_resource(admin, kind, name, request)).results[0]
+    if result.error_code:
+        raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
+    entries = [
+        _Entry(
+            each.name,
+            each.value,
+            each.config_source,
+            each.is_sensitive,
+            [(synonym.source, synonym.name, synonym.value) for synonym in each.synonyms],
+        )
+        for each in sorted(result.configs, key=lambda each: str(each.name))
+    ]
+    return [each for each in entries if describe_all or only is None or each.source == only]
+
+
+async def _to_resource(admin: ToolAdmin, kind: str, name: str, request: Any) -> Any:
+    """A broker's own configuration is its own to tell and to change."""
+    if kind not in (BROKERS, BROKER_LOGGERS) or not name:
+        return await admin.to_any(request)
+    if int(name) not in (await admin.cluster.refresh([])).brokers:
+        raise JavaError("java.util.concurrent.TimeoutException")
+    return await admin.to_broker(int(name), request)
+
+
+# alter
+
+
+async def _alter(admin: ToolAdmin, words: ConfigWords, types: list[str], names: list[str]) -> None:
+    from barnabas.cli.kafka_tools import config_entities
+
+    kind, name = types[0], names[0]
+    added, deleted = words.to_add(), words.to_delete()
+    if kind in (TOPICS, CLIENT_METRICS):
+        _check_deleted(await _entries(admin, kind, name), deleted)
+        await _alter_incrementally(admin, kind, name, added, deleted)
+    elif kind == BROKERS:
+        await _alter_broker(admin, name, added, deleted)
+    elif kind == BROKER_LOGGERS:
+        known = {each.name for each in await _entries(admin, kind, name, synonyms=True)}
+        invalid = [each for each in (*deleted, *added) if each not in known]
+        if invalid:
+            raise JavaError(INVALID_CONFIGURATION, f"Invalid broker logger(s): {','.join(invalid)}")
+        await _alter_incrementally(admin, kind, name, added, deleted)
+    elif kind in (USERS, CLIENTS):
+        await config_entities.alter(admin, types, names, added, deleted)
+    else:
+        await config_entities.alter_ip_quotas(admin, types, names, added, deleted)
+
+
+def _check_deleted(old: Sequence[_Entry], deleted: Sequence[str]) -> None:
+    known = {each.name for each in old}
+    invalid = [each for each in deleted if each not in known]
+    if invalid:
+        raise JavaError(INVALID_CONFIGURATION, f"Invalid config(s): {','.join(invalid)}")
+
+
+async def _alter_incrementally(
+    admin: ToolAdmin, kind: str, name: str, added: Mapping[str, str], deleted: Sequence[str]
+) -> None:
+    changes = [
+        *((AlterOperation.SET, key, value) for key, value in added.items()),
+        *((AlterOperation.DELETE, key, "") for key in deleted),
+    ]
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequest.AlterConfigsResource(
+                resource_type=_RESOURCES[kind],
+                resource_name=name,
+                configs=[
+                    IncrementalAlterConfigsRequest.AlterableConfig(
+                        name=key, config_operation=int(operation), value=value
+                    )
+                    for operation, key, value in changes
+                ],
+            )
+        ]
+    )
+    _raise_refusal(await _to_resource(admin, kind, name, request))
+
+
+async def _alter_broker(admin: ToolAdmin, name: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    """All that is set is sent again, with what changes: brokers before KIP-339 know no other way."""
+    old = await _entries(admin, BROKERS, name)
+    _check_deleted(old, deleted)
+    values = {each.name: each.value for each in old} | dict(added)
+    for key in deleted:
+        del values[key]
+    missing = [key for key, value in values.items() if value is None]
+    if missing:
+        raise JavaError(
+            INVALID_CONFIGURATION,
+            "All sensitive broker config entries must be specified for --alter, missing entries: "
+            f"Set({', '.join(missing)})",
+        )
+    request = AlterConfigsRequest(
+        resources=[
+            AlterConfigsRequest.AlterConfigsResource(
+                resource_type=_RESOURCES[BROKERS],
+                resource_name=name,
+                configs=[AlterConfigsRequest.AlterableConfig(name=key, value=value) for key, value in values.items()],
+            )
+        ]
+    )
+    _raise_refusal(await _to_resource(admin, BROKERS, name, request))
+
+
+def _raise_refusal(answer: Any) -> None:
+    for each in answer.responses:
+        if each.error_code:
+            raise wrapped(EXECUTION, java_error_of(each.error_code, each.error_message))

@@ -1,0 +1,428 @@
+"""``kafka-consumer-groups``: list, describe, delete groups and reset or delete their offsets.
+
+Source: ``org.apache.kafka.tools.consumer.group.ConsumerGroupCommand``. Like it, the tool ends with 0 also where it
+prints an error, and its rows begin, and do not end, with a new line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from barnabas.cli.kafka_tools.consumer_group_words import ConsumerGroupWords
+from barnabas.cli.kafka_tools.errors import (
+    EXECUTION,
+    ILLEGAL_ARGUMENT,
+    RUNTIME,
+    JavaError,
+    illegal_argument,
+    java_error,
+    java_error_of,
+    print_stack_trace,
+    wrapped,
+)
+from barnabas.cli.kafka_tools.java import in_hash_order
+from barnabas.cli.kafka_tools.requests import ToolAdmin
+from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.client.descriptions import GroupDescription
+from barnabas.client.offsets import LATEST, CommittedOffset
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.list_groups import ListGroupsRequest
+
+_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+)
+_TYPES: Final = ("Consumer", "Classic")
+_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+class Listing(NamedTuple):
+    group: str
+    type: str
+    state: str
+
+
+class _Row(NamedTuple):
+    """One line of ``--describe``; None is shown as ``-``."""
+
+    group: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    end: int | None
+    lag: int | None
+    member: str | None
+    host: str | None
+    client: str | None
+
+
+def print_error(message: str, error: JavaError | None = None) -> None:
+    print(f"\nError: {message}")
+    if error is not None:
+        print_stack_trace(error)
+
+
+def dash(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def main(arguments: list[str]) -> int:
+    words = ConsumerGroupWords(arguments)
+    try:
+        properties = _properties(words)
+        properties["bootstrap.servers"] = words.value(words.server)
+        with_admin(properties, lambda admin: _act(admin, words), call="findCoordinator", timeout_ms=words.timeout_ms)
+    except JavaError as error:
+        if error.name == ILLEGAL_ARGUMENT:
+            words.parser.usage_and_exit(error.message)
+        print_error(f"Executing consumer group command failed due to {error.message}", error)
+    return 0
+
+
+def _properties(words: ConsumerGroupWords) -> dict[str, str]:
+    if not words.has(words.config_file):
+        return {}
+    try:
+        return load_properties(words.value(words.config_file))
+    except JavaError as error:
+        raise wrapped(RUNTIME, error) from error
+
+
+async def _act(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
+    if words.has(words.list):
+        await _list(admin, words)
+    elif words.has(words.describe):
+        await _describe(admin, words)
+    elif words.has(words.delete):
+        await _delete(admin, words)
+    elif words.has(words.reset_offsets):
+        from barnabas.cli.kafka_tools import consumer_group_reset
+
+        await consumer_group_reset.reset(admin, words)
+    else:
+        await _delete_offsets(admin, words)
+
+
+def in_future(error: KafkaError) -> JavaError:
+    """As it comes out of ``KafkaFuture.get``."""
+    return wrapped(EXECUTION, java_error(error))
+
+
+def at_runtime(error: KafkaError) -> JavaError:
+    """As it comes out of what is not to throw."""
+    return wrapped(RUNTIME, in_future(error))
+
+
+# list
+
+
+async def listed_groups(admin: ToolAdmin, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
+    """Groups of consumers, in the order of the map in which Kafka's client collects them."""
+    found: dict[str, Listing] = {}
+    try:
+        brokers = (await admin.cluster.refresh([])).brokers
+        for broker_id in brokers:
+            request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+            answer = await admin.to_broker(broker_id, request)
+            if answer.error_code:
+                raise KafkaError(ErrorCode(answer.error_code))
+            for each in answer.groups:
+                if each.protocol_type in ("consumer", ""):
+                    kind = next((name for name in _TYPES if name.lower() == each.group_type.lower()), "Unknown")
+                    found[each.group_id] = Listing(each.group_id, kind, each.group_state or "Unknown")
+    except KafkaError as error:
+        raise at_runtime(error) from error
+    return [found[name] for name in in_hash_order(found)]
+
+
+def _parsed(text: str | None, valid: Sequence[str], what: str, valid_what: str) -> list[str]:
+    if not text:
+        return []
+    by_name = {name.lower(): name for name in valid}
+    asked = [each.strip().lower() for each in text.split(",")]
+    if any(each not in by_name for each in asked):
+        raise illegal_argument(f"Invalid {what} list '{text}'. Valid {valid_what} are: {', '.join(valid)}")
+    return list(dict.fromkeys(by_name[each] for each in asked))
+
+
+async def _list(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
+    with_type, with_state = words.has(words.type), words.has(words.state)
+    if not with_type and not with_state:
+        for each in await listed_groups(admin):
+            print(each.group)
+        return
+    given = words.value(words.type)
+    types = _parsed(given and given.lower(), _TYPES, "types", "types")
+    states = _parsed(words.value(words.state), _STATES, "state", "states")
+    groups = await listed_groups(admin, states, types)
+    width = max([15, *(len(each.group) for each in groups)]) + 10
+    for row in [Listing("GROUP", "TYPE", "STATE"), *groups]:
+        line = f"{row.group:<{width}}"
+        if with_type:
+            line += f" {row.type:<20}"
+        if with_state:
+            line += f" {row.state:<20}"
+        print(line)
+
+
+# describe
+
+
+async def _described(admin: ToolAdmin, groups: Iterable[str]) -> list[GroupDescription]:
+    try:
+        found = [await admin.describe_group(group) for group in dict.fromkeys(groups)]
+    except KafkaError as error:
+        raise in_future(error) from error
+    return sorted(found, key=lambda each: each.group)
+
+
+async def _describe(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
+    names = [each.group for each in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
+    groups = await _described(admin, names)
+    if words.has(words.members):
+        for group in groups:
+            _print_members(group, verbose=words.has(words.verbose))
+    elif words.has(words.state):
+        for group in groups:
+            _print_state(group)
+    else:
+        rows = {group.group: await _offset_rows(admin, group) for group in groups}
+        for group in groups:
+            if _has_something(group, len(rows[group.group])):
+                _print_offsets(rows[group.group])
+
+
+def _has_something(group: GroupDescription, rows: int) -> bool:
+    """Tells what is the matter with a group; whether there is anything to show of it."""
+    if group.state == "Dead":
+        print_error(f"Consumer group '{group.group}' does not exist.")
+    elif group.state == "Empty":
+        _warn(f"\nConsumer group '{group.group}' has no active members.")
+    elif group.state in _REBALANCING:
+        _warn(f"\nWarning: Consumer group '{group.group}' is rebalancing.")
+    elif group.state != "Stable":
+        raise JavaError(
+            "org.apache.kafka.common.KafkaException",
+            f"Expected a valid consumer group state, but found '{group.state}'.",
+        )
+    return group.state != "Dead" and rows > 0
+
+
+def _warn(text: str) -> None:
+    sys.stdout.flush()
+    print(text, file=sys.stderr)
+
+
+async def _offset_rows(admin: ToolAdmin, group: GroupDescription) -> list[_Row]:
+    committed = await committed_offsets(admin, group.group)
+    rows: list[_Row] = []
+    assigned: set[TopicPartition] = set()
+    members = [each for each in group.members if each.assignment]
+    for member in sorted(members, key=lambda each: -len(each.assignment)):
+        assigned.update(member.assignment)
+        rows += await _rows_of(
+            admin, group.group, member.assignment, committed, member.member_id, member.host, member.client_id
+        )
+    rest = [each for each in committed if each not in assigned]
+    if rest:
+        rows += await _rows_of(admin, group.group, rest, committed, "-", "-", "-")
+    return rows
+
+
+async def committed_offsets(admin: ToolAdmin, group: str) -> dict[TopicPartition, CommittedOffset]:
+    """In the order of Kafka's map."""
+    try:
+        found = await admin.offsets_of_group(group)
+    except KafkaError as error:
+        raise at_runtime(error) from error
+    return {each: found[each] for each in in_hash_order(found)}
+
+
+async def log_offsets(admin: ToolAdmin, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
+    """Each partition's offset at a timestamp, in the order of Kafka's map. Raises `JavaError`."""
+    ordered = in_hash_order(partitions)
+    if not ordered:
+        return {}
+    found = await admin.list_offsets(dict.fromkeys(ordered, at))
+    offsets: dict[TopicPartition, int] = {}
+    for each in ordered:
+        outcome = found[each]
+        if isinstance(outcome, KafkaError):
+            raise at_runtime(outcome)
+        offsets[each] = outcome.offset
+    return offsets
+
+
+async def _rows_of(
+    admin: ToolAdmin,
+    group: str,
+    partitions: Iterable[TopicPartition],
+    committed: Mapping[TopicPartition, CommittedOffset],
+    *consumer: str,
+) -> list[_Row]:
+    ends = await log_offsets(admin, sorted(partitions, key=lambda each: each.partition), LATEST)
+    member, host, client = consumer
+    rows: list[_Row] = []
+    for each, end in ends.items():
+        at = committed.get(each)
+        offset = None if at is None else at.offset
+        lag = None if offset is None or offset == -1 else end - offset
+        rows.append(_Row(group, each.topic, each.partition, offset, end, lag, member, host, client))
+    return rows
+
+
+def _print_offsets(rows: Sequence[_Row]) -> None:
+    def width(text: Callable[[_Row], object]) -> int:
+        return max(15, *(len(dash(text(row))) for row in rows))
+
+    groups, topics = width(lambda row: row.group), width(lambda row: row.topic)
+    members, hosts = width(lambda row: row.member), width(lambda row: row.host)
+    heads = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST")
+    for row in [(*heads, "CLIENT-ID"), *rows]:
+        group, topic, partition, offset, end, lag, member, host, client = map(dash, row)
+        sys.stdout.write(
+            f"\n{group:<{groups}} {topic:<{topics}} {partition:<10} {offset:<15} {end:<15} {lag:<15} "
+            f"{member:<{members}} {host:<{hosts}} {client}"
+        )
+
+
+def _print_members(group: GroupDescription, *, verbose: bool) -> None:
+    widths = [15, 15, 17, 15, 15]
+    rows: list[list[str]] = []
+    for member in group.members:
+        names = [group.group, member.member_id, member.instance_id or "", member.host, member.client_id]
+        rows.append([*names, str(len(member.assignment)), _assignment(member.assignment)])
+    static = False
+    if _has_something(group, len(rows)):
+        widths = [max(width, *(len(row[place]) for row in rows)) for place, width in enumerate(widths)]
+        static = any(row[2] for row in rows)
+    heads = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
+    for place, row in enumerate([heads, *rows]):
+        columns = [f"{text:<{width}}" for text, width in zip(row, [*widths, 15], strict=False)]
+        if not static:
+            del columns[2]
+        line = " ".join(columns) + " " + (row[6] if verbose else "")
+        print(line if place else "\n" + line)
+
+
+def _assignment(partitions: Iterable[TopicPartition]) -> str:
+    topics: dict[str, list[str]] = {}
+    for each in partitions:
+        topics.setdefault(each.topic, []).append(str(each.partition))
+    return ", ".join(sorted(f"({','.join(sorted(numbers))})" for numbers in topics.values())) or "-"
+
+
+def _print_state(group: GroupDescription) -> None:
+    if not _has_something(group, 1):
+        return
+    node = group.coordinator
+    coordinator = f"{node.host}:{node.port}  ({node.broker_id})"
+    width = max(25, len(coordinator))
+    rows = [
+        ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"),
+        (group.group, coordinator, group.assignor, group.state, str(len(group.members))),
+    ]
+    for name, at, assignor, state, members in rows:
+        sys.stdout.write(f"\n{name:<{width}} {at:<25} {assignor:<20} {state:<15} {members}")
+    print()
+
+
+# delete
+
+
+async def _delete(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
+    names = [each.group for each in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
+    failed: dict[str, JavaError] = {}
+    deleted: list[str] = []
+    for group in in_hash_order(names):
+        try:
+            await admin.delete_group(group)
+            deleted.append(group)
+        except KafkaError as error:
+            failed[group] = in_future(error)
+    if not failed:
+        print(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
+        return
+    print_error("Deletion of some consumer groups failed:")
+    for group, reason in failed.items():
+        print(f"* Group '{group}' could not be deleted due to: {reason}")
+    if deleted:
+        together = "'".join(deleted)
+        print(f"\nThese consumer groups were deleted successfully: '{together}', '")
+
+
+# delete offsets
+
+
+def topic_and_partitions(text: str) -> list[TopicPartition]:
+    """``topic:0,1,2``. Raises `JavaError`."""
+    topic, *partitions = text.rstrip(":").split(":")
+    if len(partitions) != 1:
+        raise illegal_argument(f"Invalid topic arg '{text}', expected topic name and partitions")
+    found: list[TopicPartition] = []
+    for each in partitions[0].split(","):
+        try:
+            found.append(TopicPartition(topic, int(each)))
+        except ValueError:
+            raise illegal_argument(f"Invalid partition '{each}' specified in topic arg '{text}''") from None
+    return found
+
+
+async def partitions_of(admin: ToolAdmin, topic: str) -> list[TopicPartition]:
+    """Raises `JavaError` as it comes out of a future for a topic that is not there."""
+    known = (await admin.cluster.refresh([topic])).topics.get(topic)
+    if known is None or known.error is not ErrorCode.NONE:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
+        raise wrapped(EXECUTION, java_error_of(code))
+    return [TopicPartition(topic, number) for number in sorted(known.partitions)]
+
+
+_TOP_LEVEL: Final[dict[ErrorCode, str]] = {
+    ErrorCode.INVALID_GROUP_ID: "'{}' is not valid.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "'{}' does not exist.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Access to '{}' is not authorized.",
+    ErrorCode.NON_EMPTY_GROUP: "Deleting offsets of a consumer group '{}' is forbidden if the group is not empty.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Encounter some partition level error, see the follow-up details:",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Encounter some partition level error, see the follow-up details:",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Encounter some partition level error, see the follow-up details:",
+}
+
+
+async def _delete_offsets(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
+    group = words.value(words.group)
+    topics = words.options.values(words.topic)
+    outcomes: dict[TopicPartition, str | None] = {}
+    partitions: list[TopicPartition] = []
+    for topic in topics:
+        try:
+            partitions += topic_and_partitions(topic) if ":" in topic else await partitions_of(admin, topic)
+        except JavaError as error:
+            if error.name != EXECUTION:
+                raise
+            outcomes[TopicPartition(topic, -1)] = error.message
+    first: KafkaError | None = None
+    try:
+        for each, refusal in (await admin.delete_group_offsets(group, partitions)).items():
+            outcomes[each] = None if refusal is None else str(java_error(refusal))
+            first = first or refusal
+    except KafkaError as error:
+        first = error
+        outcomes |= dict.fromkeys(partitions, str(java_error(error)))
+    if first is None:
+        print(f"Request succeed for deleting offsets with topic {', '.join(topics)} group {group}")
+    else:
+        print_error(_TOP_LEVEL.get(first.code, f"Encounter some unknown error: {first.code.name}").format(group))
+    sys.stdout.write(f"\n{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}")
+    for each in sorted(outcomes, key=lambda each: f"{each.topic}{each.partition}"):
+        text = outcomes[each]
+        status = "Successful" if text is None else f"Error: :{text}"
+        partition = each.partition if each.partition >= 0 else "Not Provided"
+        sys.stdout.write(f"{each.topic:<30} {partition!s:<15} {status:<15}")

@@ -1,0 +1,95 @@
+"""``kafka-delete-records``: records below an offset (``org.apache.kafka.tools.DeleteRecordsCommand``)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from barnabas.cli.kafka_tools.errors import JavaError, java_error, print_stack_trace
+from barnabas.cli.kafka_tools.java import in_hash_order
+from barnabas.cli.kafka_tools.json_files import (
+    ADMIN_COMMAND_FAILED,
+    ADMIN_OPERATION,
+    as_array,
+    as_object,
+    field,
+    integer,
+    parsed,
+    read_text,
+    string,
+)
+from barnabas.cli.kafka_tools.options import OptionParser
+from barnabas.cli.kafka_tools.requests import ToolAdmin
+from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+
+
+def main(words: list[str]) -> int:
+    try:
+        _delete(words)
+    except JavaError as error:
+        print(error.message, file=sys.stderr)
+        print_stack_trace(error)
+        print(file=sys.stderr)
+        return 1
+    return 0
+
+
+def _delete(words: list[str]) -> None:
+    parser = OptionParser()
+    server = parser.takes(
+        "bootstrap-server", "REQUIRED: the brokers to ask first.", "server(s) to use for bootstrapping"
+    )
+    file = parser.takes(
+        "offset-json-file",
+        'REQUIRED: {"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 1}]}',
+        "Offset json file path",
+    )
+    config_file = parser.takes("command-config", "A file of client properties.", "command config property file path")
+    options = parser.parse(words)
+    parser.help_or_version(
+        words, options, "This tool helps to delete records of the given partitions down to the specified offset."
+    )
+    parser.require(options, server, file)
+    properties = load_properties(options.value(config_file)) if options.has(config_file) else {}
+    properties["bootstrap.servers"] = options.value(server)
+    before = _before(read_text(options.value(file)))
+
+    async def story(admin: ToolAdmin) -> None:
+        print("Executing records delete operation")
+        outcomes: dict[TopicPartition, Any] = await admin.delete_records(before) if before else {}
+        print("Records delete operation completed:")
+        for each in in_hash_order(before):
+            outcome = outcomes[each]
+            if isinstance(outcome, KafkaError):
+                print(f"partition: {each}\terror: {java_error(outcome)}")
+            else:
+                print(f"partition: {each}\tlow_watermark: {outcome}")
+
+    with_admin(properties, story, call="deleteRecords")
+
+
+def _before(text: str) -> dict[TopicPartition, int]:
+    """Each partition's offset. Raises `JavaError`."""
+    document = parsed(text)
+    if document is None:
+        raise JavaError(ADMIN_OPERATION, "The input string is not a valid JSON")
+    version = integer(as_object(document).get("version", 1))
+    if version != 1:
+        raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
+    if "partitions" not in document:
+        raise JavaError(ADMIN_OPERATION, "Missing partitions field")
+    before: dict[TopicPartition, int] = {}
+    twice: list[TopicPartition] = []
+    for entry in as_array(document["partitions"]):
+        item = as_object(entry)
+        each = TopicPartition(string(field(item, "topic")), integer(field(item, "partition")))
+        offset = integer(field(item, "offset"), 64)
+        if each in before:
+            twice.append(each)
+        before.setdefault(each, offset)
+    if twice:
+        names = ",".join(map(str, in_hash_order(twice)))
+        raise JavaError(ADMIN_COMMAND_FAILED, f"Offset json file contains duplicate topic partitions: {names}")
+    return before

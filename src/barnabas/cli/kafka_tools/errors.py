@@ -1,0 +1,97 @@
+"""Trouble as Kafka's tools tell it: by a Java exception's name and text, for that is what people search for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Final
+
+from barnabas.model.errors import KafkaError
+
+ILLEGAL_ARGUMENT: Final = "java.lang.IllegalArgumentException"
+EXECUTION: Final = "java.util.concurrent.ExecutionException"
+RUNTIME: Final = "java.lang.RuntimeException"
+TIMEOUT: Final = "org.apache.kafka.common.errors.TimeoutException"
+KAFKA_EXCEPTION: Final = "org.apache.kafka.common.KafkaException"
+
+_PACKAGE: Final = "org.apache.kafka.common.errors"
+_OUTSIDE: Final = {"InvalidRecordException": "org.apache.kafka.common"}
+
+
+class Exit(Exception):
+    """The tool ends here with this code; it has said why."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class JavaError(Exception):
+    """What a Java tool would have thrown: ``str`` is what Java's ``toString`` gives, the class and its message."""
+
+    def __init__(self, name: str, message: str | None = None, cause: JavaError | None = None) -> None:
+        super().__init__(name if message is None else f"{name}: {message}")
+        self.name = name
+        self.message = message
+        self.cause = cause
+
+    @property
+    def simple_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+def illegal_argument(message: str) -> JavaError:
+    return JavaError(ILLEGAL_ARGUMENT, message)
+
+
+def java_error(error: KafkaError) -> JavaError:
+    """The exception that Kafka's Java client makes of an error."""
+    # Where an answer has no text, this client's own ends with the code's name, and Kafka's has its own.
+    own = not error.message or error.message.endswith(error.code.name)
+    return java_error_of(error.code, None if own else error.message)
+
+
+def java_error_of(code: int, message: str | None = None) -> JavaError:
+    """That of an answer's error code and message; None means the text that Kafka has for the code."""
+    from barnabas.model.error_texts import ERRORS
+
+    name, text = ERRORS[int(code)]
+    return JavaError(f"{_OUTSIDE.get(name, _PACKAGE)}.{name}", text if message is None else message)
+
+
+def error_text(code: int) -> str:
+    """What Kafka says for a code when the broker adds nothing."""
+    from barnabas.model.error_texts import ERRORS
+
+    return ERRORS[int(code)][1]
+
+
+def wrapped(name: str, cause: JavaError) -> JavaError:
+    """An exception that was made of another one, and has its description for a message."""
+    return JavaError(name, str(cause), cause)
+
+
+def log(level: str, message: str, logger: str) -> None:
+    """A line as Kafka's ``tools-log4j.properties`` has it on the standard error."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    sys.stdout.flush()
+    print(f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {message} ({logger})", file=sys.stderr)
+
+
+def print_stack_trace(error: JavaError) -> None:
+    """The exception and what caused it. There is no stack: it would be one of Java."""
+    sys.stdout.flush()
+    print(error, file=sys.stderr)
+    cause = error.cause
+    while cause is not None:
+        print(f"Caused by: {cause}", file=sys.stderr)
+        cause = cause.cause
+
+
+def told_as_uncaught(error: JavaError) -> int:
+    """An exception that leaves Java's ``main``. Returns the exit code."""
+    sys.stdout.flush()
+    sys.stderr.write('Exception in thread "main" ')
+    print_stack_trace(error)
+    return 1

@@ -1,0 +1,73 @@
+"""What of Java shows in the output of Kafka's tools: the order of its hash maps, and how it writes numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from barnabas.model.ids import TopicPartition
+
+T = TypeVar("T")
+
+_LOAD: Final = 0.75
+
+
+def string_hash(text: str) -> int:
+    """``String.hashCode``: over UTF-16 units, in 32 bits."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for place in range(0, len(units), 2):
+        value = (31 * value + (units[place] << 8 | units[place + 1])) & 0xFFFFFFFF
+    return value
+
+
+def partition_hash(topic_partition: TopicPartition) -> int:
+    """``TopicPartition.hashCode``."""
+    return (31 * (31 + topic_partition.partition) + string_hash(topic_partition.topic)) & 0xFFFFFFFF
+
+
+def hash_of(key: object) -> int:
+    if isinstance(key, TopicPartition):
+        return partition_hash(key)
+    if isinstance(key, int):
+        return key & 0xFFFFFFFF
+    return string_hash(str(key))
+
+
+def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int] = hash_of, *, sized_for: int = 0) -> list[T]:
+    """The keys in the order in which a ``HashMap`` or ``HashSet`` gives them that they were put into one by one.
+
+    A bucket keeps the order of arrival, also when the table doubles, which it does when it is three quarters full.
+    `sized_for` is how many entries it was made for, where it was made for some.
+    """
+    unique = list(dict.fromkeys(keys))
+    capacity = 16
+    if sized_for:
+        capacity = 1
+        while capacity < sized_for:
+            capacity *= 2
+    while len(unique) > capacity * _LOAD:
+        capacity *= 2
+
+    def bucket(key: T) -> int:
+        value = hashed(key)
+        return (value ^ value >> 16) & (capacity - 1)
+
+    return sorted(unique, key=bucket)
+
+
+def double(value: float) -> str:
+    """``Double.toString``: at least one digit after the point; powers of ten from 10^7 on and below 10^-3."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value) if "e" not in repr(value) else f"{value:f}"
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    if not exponent:
+        digits = repr(abs(value)).replace(".", "").lstrip("0").rstrip("0") or "0"
+        power = len(str(int(abs(value)))) - 1 if abs(value) >= 1 else int(f"{value:e}".partition("e")[2])
+        sign = "-" if value < 0 else ""
+        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

@@ -1,0 +1,46 @@
+"""``barnabas kafka-tools link DIR``: Kafka's tool names as commands of their own, for scripts that call them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from barnabas.cli.command import Argument, Group
+from barnabas.cli.kafka_tools.names import TOOLS
+from barnabas.cli.output import CommandError
+
+app = Group("Kafka's tools by their own names.")
+
+
+@app.command("list")
+def list_() -> None:
+    """Name the tools."""
+    print("\n".join(sorted(TOOLS)))
+
+
+@app.command("link")
+def link(directory: Annotated[str, Argument(metavar="DIR", help="A directory for PATH.")]) -> None:
+    """Write kafka-topics, kafka-topics.sh and so on into a directory for PATH."""
+    place = Path(directory)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for name in sorted(TOOLS):
+            for file in (place / name, place / f"{name}.sh"):
+                _write(file, name)
+    except OSError as error:
+        raise CommandError(f"{place} cannot be written to: {error}.") from None
+    print(f"{2 * len(TOOLS)} commands are in {place}: put it into PATH.")
+
+
+def _write(file: Path, name: str) -> None:
+    """Never over what somebody else has put there, such as Kafka's own script."""
+    if file.exists() and " -m barnabas kafka-" not in file.read_text(errors="replace"):
+        raise CommandError(f"{file} is there already and is not ours: name another directory.")
+    file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas {name} "$@"\n')
+    file.chmod(0o755)
+
+
+def main(words: list[str]) -> int:
+    return app.run("barnabas kafka-tools", words)

@@ -1,0 +1,123 @@
+"""``kafka-log-dirs``: what lies in the brokers' log directories (``org.apache.kafka.tools.LogDirsCommand``)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, print_stack_trace, wrapped
+from barnabas.cli.kafka_tools.java import in_hash_order
+from barnabas.cli.kafka_tools.json_files import compact
+from barnabas.cli.kafka_tools.options import OptionParser
+from barnabas.cli.kafka_tools.requests import ToolAdmin
+from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.client.descriptions import LogDirDescription
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+
+_TERSE: Final = "org.apache.kafka.tools.TerseException"
+
+
+def main(words: list[str]) -> int:
+    try:
+        _query(words)
+    except JavaError as error:
+        print(error.message, file=sys.stderr)
+        if error.name != _TERSE:
+            print_stack_trace(error)
+            print(file=sys.stderr)
+        return 1
+    return 0
+
+
+def _query(words: list[str]) -> None:
+    parser = OptionParser()
+    server = parser.takes(
+        "bootstrap-server", "REQUIRED: the brokers to ask first.", "The server(s) to use for bootstrapping"
+    )
+    config_file = parser.takes("command-config", "A file of client properties.", "Admin client property file")
+    describe = parser.flag("describe", "Show the log directories.")
+    topic_list = parser.takes("topic-list", "Only these topics, t1,t2.", "Topic list", default="")
+    broker_list = parser.takes("broker-list", "Only these brokers, 0,1,2.", "Broker list", default="")
+    options = parser.parse(words)
+    parser.help_or_version(words, options, "This tool helps to query log directory usage on the specified brokers.")
+    parser.require(options, server, describe)
+    properties = load_properties(options.value(config_file)) if options.has(config_file) else {}
+    properties["bootstrap.servers"] = options.value(server)
+    properties.setdefault("client.id", "log-dirs-tool")
+
+    def parts(text: str) -> list[str]:
+        return [each for each in text.split(",") if each]
+
+    async def story(admin: ToolAdmin) -> None:
+        topics = parts(options.value(topic_list))
+        try:
+            brokers = [int(each) for each in parts(options.value(broker_list))]
+        except ValueError:
+            wrong = next(each for each in parts(options.value(broker_list)) if not each.isdigit())
+            raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
+        await _show(admin, topics, brokers)
+
+    with_admin(properties, story, call="listNodes")
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ",".join(map(str, in_hash_order(ids)))
+
+
+async def _show(admin: ToolAdmin, topics: list[str], asked: list[int]) -> None:
+    there = list((await admin.cluster.refresh([])).brokers)
+    strangers = [each for each in asked if each not in there]
+    if strangers:
+        raise JavaError(
+            _TERSE,
+            f"ERROR: The given brokers do not exist from --broker-list: {_ids(strangers)}. Current existent brokers: "
+            f"{_ids(there)}",
+        )
+    brokers = in_hash_order(asked or there)
+    print("Querying brokers for log directories information")
+    described: dict[int, list[LogDirDescription]] = {}
+    for broker, outcome in (await admin.describe_log_dirs(brokers)).items():
+        if isinstance(outcome, KafkaError):
+            raise wrapped(EXECUTION, java_error(outcome))
+        described[broker] = outcome
+    print(f"Received log directory information from brokers {_ids(brokers)}")
+    shown = [
+        _in_map_order({"broker": broker, "logDirs": _directories(described[broker], topics)}) for broker in brokers
+    ]
+    print(compact(_in_map_order({"version": 1, "brokers": shown})))
+
+
+def _in_map_order(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value[name] for name in in_hash_order(value)}
+
+
+def _directories(directories: list[LogDirDescription], topics: list[str]) -> list[dict[str, Any]]:
+    by_path = {each.path: each for each in directories}
+    shown: list[dict[str, Any]] = []
+    for path in in_hash_order(by_path, sized_for=len(by_path)):
+        each = by_path[path]
+        error = None if each.error is None else java_error(each.error).name
+        shown.append(_in_map_order({"logDir": path, "error": error, "partitions": _replicas(each, topics)}))
+    return shown
+
+
+def _replicas(directory: LogDirDescription, topics: list[str]) -> list[dict[str, Any]]:
+    wanted: list[TopicPartition] = [
+        each for each in in_hash_order(directory.replicas) if not topics or each.topic in topics
+    ]
+    shown: list[dict[str, Any]] = []
+    for each in in_hash_order(wanted):
+        replica = directory.replicas[each]
+        shown.append(
+            _in_map_order(
+                {
+                    "partition": str(each),
+                    "size": replica.size,
+                    "offsetLag": replica.offset_lag,
+                    "isFuture": replica.is_future,
+                }
+            )
+        )
+    return shown

@@ -1,0 +1,360 @@
+"""A tool's words as joptsimple 5 reads them, for Kafka's tools are written with it.
+
+``--flag value`` and ``--flag=value``; any unique beginning of a name does, unless the tool forbids it; an option may be
+repeated, and one that takes a single value complains then, when it is read. Help is in two columns of 80 characters.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NoReturn
+
+from barnabas.cli.kafka_tools.errors import Exit, JavaError
+from barnabas.cli.kafka_tools.java import in_hash_order, string_hash
+
+KAFKA_VERSION: Final = "3.9.1"
+
+_WIDTH: Final = 80
+_GAP: Final = 2
+
+
+class Argument(Enum):
+    NONE = ""
+    REQUIRED = "<>"
+    OPTIONAL = "[]"
+
+
+def _integer(bits: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise ValueError(text)
+        value = int(text)
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            raise ValueError(text)
+        return value
+
+    return convert
+
+
+CONVERT: Final[dict[str, Callable[[str], Any]]] = {
+    "String": str,
+    "Integer": _integer(32),
+    "Long": _integer(64),
+    "Double": float,
+}
+"""How an argument becomes a value, by the Java class that joptsimple names in its help."""
+
+
+@dataclass(eq=False, slots=True)
+class Option:
+    names: tuple[str, ...]
+    description: str
+    argument: Argument
+    kind: str = "String"
+    placeholder: str = ""
+    default: tuple[Any, ...] = ()
+    separator: str | None = None
+    required: bool = False
+    for_help: bool = False
+    available_if: tuple[Option, ...] = field(default=())
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.names)}]"
+
+    @property
+    def java_hash(self) -> int:
+        """``hashCode`` of joptsimple's specification of it: Kafka's tools keep options in hash sets and print those."""
+        value = 1
+        for name in self.names:
+            value = 31 * value + string_hash(name)
+        return (value ^ (self.argument is Argument.OPTIONAL)) & 0xFFFFFFFF
+
+    def convert(self, text: str) -> Any:
+        try:
+            if self.kind not in CONVERT:  # a Java enumeration's names, in any case
+                names = self.kind.strip("[]").replace("|", ",").split(",")
+                return names[[each.lower() for each in names].index(text.lower())]
+            return CONVERT[self.kind](text)
+        except ValueError:
+            name = "/".join(self.names)
+            raise OptionError(
+                "OptionArgumentConversionException", f"Cannot parse argument '{text}' of option {name}"
+            ) from None
+
+
+def as_set(options: Iterable[Option]) -> list[Option]:
+    """In the order of a Java hash set."""
+    return in_hash_order(options, lambda each: each.java_hash)
+
+
+class OptionError(JavaError):
+    """joptsimple's OptionException."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"joptsimple.{kind}", message)
+
+
+def _in_brackets(options: Iterable[Option]) -> str:
+    return "[" + ", ".join("/".join(each.names) for each in options) + "]"
+
+
+class Options:
+    """What was found in a tool's words."""
+
+    def __init__(self) -> None:
+        self.found: list[Option] = []
+        """Every option in the order of its mentions."""
+        self._values: dict[Option, list[str]] = {}
+        self.rest: list[str] = []
+
+    def add(self, option: Option, text: str | None) -> None:
+        self.found.append(option)
+        values = self._values.setdefault(option, [])
+        if text is not None:
+            parts = [] if option.separator is None else [each for each in text.split(option.separator) if each]
+            values += parts or [text]
+
+    def has(self, option: Option) -> bool:
+        return option in self._values
+
+    def has_any(self, options: Iterable[Option]) -> bool:
+        return any(each in self._values for each in options)
+
+    def values(self, option: Option) -> list[Any]:
+        """All values, or the default's. Raises `OptionError` for one that is no such thing."""
+        values = self._values.get(option)
+        return [option.convert(each) for each in values] if values else list(option.default)
+
+    def value(self, option: Option) -> Any:
+        """The value, None where there is none. Raises `OptionError` for several."""
+        values = self.values(option)
+        if len(values) > 1:
+            name = "/".join(option.names)
+            raise OptionError(
+                "MultipleArgumentsForOptionException",
+                f"Found multiple arguments for option {name}, but you asked for only one",
+            )
+        return values[0] if values else None
+
+
+def key_values(texts: Iterable[str]) -> dict[str, str]:
+    """``CommandLineUtils.parseKeyValueArgs``: what has no value has an empty one."""
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+class OptionParser:
+    """Every tool of Kafka's takes ``--help`` and ``--version``: they are there from the beginning."""
+
+    def __init__(self, *, abbreviations: bool = False) -> None:
+        self._abbreviations = abbreviations
+        self._options: list[Option] = []
+        self._by_name: dict[str, Option] = {}
+        self.help = self.flag("help", "Print this help.", for_help=True)
+        self.version = self.flag("version", "Print the version of Kafka whose tool this is.", for_help=True)
+
+    def _accept(self, option: Option) -> Option:
+        self._options.append(option)
+        self._by_name.update(dict.fromkeys(option.names, option))
+        return option
+
+    def flag(
+        self, name: str, description: str, *, for_help: bool = False, available_if: tuple[Option, ...] = ()
+    ) -> Option:
+        return self._accept(Option((name,), description, Argument.NONE, for_help=for_help, available_if=available_if))
+
+    def takes(
+        self,
+        name: str | tuple[str, ...],
+        description: str,
+        placeholder: str = "",
+        *,
+        kind: str = "String",
+        default: Any = None,
+        optional: bool = False,
+        separator: str | None = None,
+        required: bool = False,
+        available_if: tuple[Option, ...] = (),
+    ) -> Option:
+        """An option with an argument; with `optional` it may stand without one."""
+        names = (name,) if isinstance(name, str) else tuple(sorted(name, key=lambda each: (len(each) > 1, each)))
+        defaults = () if default is None else default if isinstance(default, tuple) else (default,)
+        argument = Argument.OPTIONAL if optional else Argument.REQUIRED
+        return self._accept(
+            Option(
+                names, description, argument, kind, placeholder, defaults, separator, required,
+                available_if=available_if,
+            )
+        )  # fmt: skip
+
+    # reading
+
+    def parse(self, words: Sequence[str]) -> Options:
+        """Raises `OptionError`."""
+        options = Options()
+        waiting = list(reversed(words))
+        while waiting:
+            word = waiting.pop()
+            if word == "--":
+                options.rest += reversed(waiting)
+                break
+            if word.startswith("--"):
+                self._long(word[2:], waiting, options)
+            elif word.startswith("-") and len(word) > 1:
+                self._short(word[1:], waiting, options)
+            else:
+                options.rest.append(word)
+        self._check(options)
+        return options
+
+    def _named(self, name: str) -> Option | None:
+        option = self._by_name.get(name)
+        if option is None and self._abbreviations and name:
+            candidates = [each for each in self._by_name if each.startswith(name)]
+            if len(candidates) == 1:
+                return self._by_name[candidates[0]]
+        return option
+
+    def _long(self, word: str, waiting: list[str], options: Options) -> None:
+        name, equals, value = word.partition("=")
+        option = self._named(name)
+        if option is None:
+            raise OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
+        self._take(option, value if equals else None, waiting, options)
+
+    def _short(self, word: str, waiting: list[str], options: Options) -> None:
+        name, equals, value = word.partition("=")
+        option = self._named(name)
+        if option is not None:
+            self._take(option, value if equals else None, waiting, options)
+            return
+        cluster: list[tuple[Option, str | None]] = []
+        for place, letter in enumerate(word):
+            option = self._named(letter)
+            if option is None:
+                raise OptionError("UnrecognizedOptionException", f"{letter} is not a recognized option")
+            glued = option.argument is not Argument.NONE and place + 1 < len(word)
+            cluster.append((option, word[place + 1 :] if glued else None))
+            if option.argument is not Argument.NONE:
+                break
+        for option, given in cluster:
+            self._take(option, given, waiting, options)
+
+    def _take(self, option: Option, given: str | None, waiting: list[str], options: Options) -> None:
+        if option.argument is Argument.NONE:
+            options.add(option, None)
+        elif given is not None:
+            options.add(option, given)
+        elif option.argument is Argument.REQUIRED:
+            if not waiting:
+                name = "/".join(option.names)
+                raise OptionError("OptionMissingRequiredArgumentException", f"Option {name} requires an argument")
+            options.add(option, waiting.pop())
+        else:
+            follows = bool(waiting) and not (waiting[-1].startswith("-") and len(waiting[-1]) > 1)
+            options.add(option, waiting.pop() if follows else None)
+
+    def _check(self, options: Options) -> None:
+        if any(options.has(each) for each in self._options if each.for_help):
+            return
+        missing = [each for each in self._options if each.required and not options.has(each)]
+        if missing:
+            raise OptionError("MissingRequiredOptionsException", f"Missing required option(s) {_in_brackets(missing)}")
+        forbidden = [
+            each
+            for each in self._options
+            if each.available_if and options.has(each) and not options.has_any(each.available_if)
+        ]
+        if forbidden:
+            raise OptionError(
+                "UnavailableOptionException",
+                f"Option(s) {_in_brackets(forbidden)} are unavailable given other options on the command line",
+            )
+
+    # CommandLineUtils
+
+    def check_addresses(self, text: str) -> None:
+        """``ToolsUtils.validatePortOrDie``."""
+        if not all(re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+", each) for each in text.split(",")):
+            self.usage_and_exit("Please provide valid host:port like host1:9091,host2:9092\n ")
+
+    def usage_and_exit(self, message: object) -> NoReturn:
+        """The message and the help on the standard error. Raises `Exit` with 1."""
+        sys.stdout.flush()
+        sys.stderr.write(f"{message}\n{self.formatted_help()}")
+        raise Exit(1)
+
+    def help_or_version(self, words: Sequence[str], options: Options, message: str) -> None:
+        """For no words or ``--help`` the help, and for ``--version`` the version: then raises `Exit`."""
+        if not words or options.has(self.help):
+            self.usage_and_exit(message)
+        if options.has(self.version):
+            print(KAFKA_VERSION)
+            raise Exit(0)
+
+    def require(self, options: Options, *required: Option) -> None:
+        for each in required:
+            if not options.has(each):
+                self.usage_and_exit(f'Missing required argument "{each}"')
+
+    def forbid(self, options: Options, used: Option, invalid: Iterable[Option]) -> None:
+        """None of `invalid` may stand beside `used`."""
+        if options.has(used):
+            for each in invalid:
+                if options.has(each):
+                    self.usage_and_exit(f'Option "{used}" can\'t be used with option "{each}"')
+
+    # help
+
+    def formatted_help(self) -> str:
+        shown = sorted(self._options, key=lambda each: each.names[0])
+        required = any(each.required for each in shown)
+        header = "Option (* = required)" if required else "Option"
+        rows = [(header, "Description"), ("-" * len(header), "-----------")]
+        rows += [(_option_column(each), _description_column(each)) for each in shown]
+        left = min((_WIDTH - _GAP) // 2, max(len(each[0]) for each in rows))
+        right = min(_WIDTH - left - _GAP, max(len(each[1]) for each in rows))
+        lines: list[str] = []
+        for first, second in rows:
+            options, descriptions = _folded(first, left), _folded(second, right)
+            for line in range(max(len(options), len(descriptions))):
+                option = options[line] if line < len(options) else ""
+                description = descriptions[line] if line < len(descriptions) else ""
+                lines.append(f"{option:<{left + _GAP}}{description:<{right}}\n")
+        return "".join(lines)
+
+
+def _option_column(option: Option) -> str:
+    names = ", ".join(("-" if len(each) == 1 else "--") + each for each in option.names)
+    text = ("* " if option.required else "") + names
+    if option.argument is Argument.NONE:
+        return text
+    start, end = option.argument.value
+    placeholder = f": {option.placeholder}" if option.placeholder else ""
+    return f"{text} {start}{option.kind}{placeholder}{end}"
+
+
+def _description_column(option: Option) -> str:
+    if not option.default:
+        return option.description
+    shown = ", ".join(str(each) for each in option.default)
+    return f"{option.description} (default: {shown if len(option.default) == 1 else f'[{shown}]'})".strip()
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Lines of at most `width`, broken after a space or punctuation; what follows a break is indented."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        piece = ""
+        for word in re.findall(r"[^\s,:-]*[,:-]+(?=[^\s\d,:-])|[^\s,:-]*[,:-]*\s*(?!$)|\S+", line):
+            if len(piece) + len(word) > width:
+                lines.append(piece.rstrip())
+                piece = "  " + word
+            else:
+                piece += word
+        if piece:
+            lines.append(piece)
+    return lines

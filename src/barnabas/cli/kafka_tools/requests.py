@@ -1,0 +1,109 @@
+"""Requests of Kafka's tools that ask for more than `Admin` does, or whose answers they show in more detail."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from barnabas.cli.kafka_tools.errors import java_error_of
+from barnabas.cli.kafka_tools.java import in_hash_order
+from barnabas.client.admin import Admin, ConfigEntry, ResourceType
+from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS
+from barnabas.client.connection import Connection
+from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.api import ApiKey
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
+
+
+class Reassignment(NamedTuple):
+    """A partition's move that is under way, as broker ids."""
+
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+
+
+class ToolAdmin(Admin):
+    """`Admin`, and what only these tools ask for. Refusals are `JavaError`, with the broker's text or Kafka's own."""
+
+    async def to_controller(self, request: Any, codes: Callable[[Any], Iterable[int]]) -> Any:
+        """The controller's answer; asked again when `codes` of it say that it has moved."""
+        return await self.ask(self.cluster.controller, request, codes)
+
+    async def to_any(self, request: Any) -> Any:
+        return await self.ask(self.cluster.any, request)
+
+    async def to_broker(self, broker_id: int, request: Any) -> Any:
+        async def target() -> Connection:
+            return await self.cluster.broker(broker_id)
+
+        return await self.ask(target, request)
+
+    async def ask(
+        self,
+        target: Callable[[], Awaitable[Connection]],
+        request: Any,
+        codes: Callable[[Any], Iterable[int]] = lambda answer: (),
+    ) -> Any:
+        try:
+            return await self._to(target, request, codes)
+        except WireError:
+            versions = (await target()).versions
+            name = ApiKey(request.api_key).name
+            if request.api_key in versions:
+                raise
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}") from None
+
+    async def listed_reassignments(self, topics: Sequence[str]) -> dict[TopicPartition, Reassignment]:
+        """Those of `topics`; none where the brokers do not say (``TopicCommand.listAllReassignments``)."""
+        try:
+            listed = await self.list_reassignments()
+        except KafkaError as error:
+            if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+                return {}
+            raise
+        return {each: Reassignment(*move) for each, move in listed.items() if each.topic in topics}
+
+    async def offsets_of_group(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed, in the order in which its coordinator tells."""
+
+        async def attempt() -> dict[TopicPartition, CommittedOffset]:
+            coordinator = await self.cluster.coordinator(group)
+            version = coordinator.best_version(offset_fetch_request(group, version=0))
+            request = offset_fetch_request(group, version=version, partitions=None)
+            return read_offset_fetch(await coordinator.send(request, version), group)
+
+        found = await self.cluster.retrying(attempt)
+        return {each: committed for each, committed in found.items() if committed.offset >= 0}
+
+    async def topic_configs(self, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
+        """Every topic's entries, in the order in which Kafka's ``Config`` keeps them."""
+        found: dict[str, list[ConfigEntry]] = {}
+        for topic in topics:
+            entries = {each.name: each for each in await self.describe_configs(ResourceType.TOPIC, topic)}
+            found[topic] = [entries[name] for name in in_hash_order(entries)]
+        return found
+
+    async def add_partitions(self, wanted: Mapping[str, tuple[int, list[list[int]] | None]]) -> None:
+        """Each topic's new partition count, and the brokers of the added partitions."""
+        request = CreatePartitionsRequest(
+            topics=[
+                CreatePartitionsRequest.CreatePartitionsTopic(
+                    name=name,
+                    count=count,
+                    assignments=None
+                    if added is None
+                    else [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=brokers) for brokers in added],
+                )
+                for name, (count, added) in wanted.items()
+            ],
+            timeout_ms=OPERATION_TIMEOUT_MS,
+            validate_only=False,
+        )
+        answer = await self.to_controller(request, lambda a: [each.error_code for each in a.results])
+        for result in answer.results:
+            if result.error_code:
+                raise java_error_of(result.error_code, result.error_message)

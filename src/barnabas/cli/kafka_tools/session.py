@@ -1,0 +1,168 @@
+"""How a tool reaches a cluster: by Kafka's client properties, and as patient as Kafka's admin client is."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar
+
+from barnabas.cli.kafka_tools.errors import (
+    KAFKA_EXCEPTION,
+    TIMEOUT,
+    JavaError,
+    java_error,
+    log,
+)
+from barnabas.cli.kafka_tools.requests import ToolAdmin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.connection import ConnectionLost
+from barnabas.client.metadata import parse_bootstrap
+from barnabas.client.sasl import SaslLogin, login_of
+from barnabas.model.errors import ConfigError, KafkaError
+from barnabas.runtime.real import real_runtime
+
+T = TypeVar("T")
+
+API_TIMEOUT_MS: Final = 60_000
+"""``default.api.timeout.ms``."""
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
+
+CONFIG_EXCEPTION: Final = "org.apache.kafka.common.config.ConfigException"
+
+
+def load_properties(path: str) -> dict[str, str]:
+    """``Utils.loadProps``. Raises `JavaError` for a file that is not there."""
+    from barnabas.model.config import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except FileNotFoundError:
+        raise JavaError("java.nio.file.NoSuchFileException", path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise JavaError("java.io.IOException", f"{path}: {error}") from None
+
+
+def milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise _refused(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
+
+
+def _refused(message: str) -> JavaError:
+    return JavaError(KAFKA_EXCEPTION, "Failed to create new KafkaAdminClient", JavaError(CONFIG_EXCEPTION, message))
+
+
+def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    from barnabas.runtime.tls import Store, client_context
+
+    def store(kind: str) -> Store | None:
+        key = f"ssl.{kind}.location"
+        if not properties.get(key):
+            return None
+        password = properties.get(f"ssl.{kind}.password", "")
+        if kind == "keystore":
+            password = properties.get("ssl.key.password", password)
+        return Store(properties[key], key, properties.get(f"ssl.{kind}.type", ""), password)
+
+    suites = properties.get("ssl.cipher.suites", "")
+    try:
+        return client_context(
+            key_store=store("keystore"),
+            trust_store=store("truststore"),
+            protocols=[each.strip() for each in properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")],
+            cipher_suites=[each.strip() for each in suites.split(",") if each.strip()],
+            verify_host_name=bool(properties.get("ssl.endpoint.identification.algorithm", "https")),
+        )
+    except ConfigError as error:
+        raise _refused(str(error)) from None
+
+
+def _login(properties: Mapping[str, str]) -> SaslLogin:
+    try:
+        return login_of(properties.get("sasl.mechanism", "GSSAPI"), properties.get("sasl.jaas.config", ""))
+    except ValueError as error:
+        raise _refused(str(error)) from None
+
+
+def client_of(properties: Mapping[str, str], *, default_id: str = "adminclient-1") -> ClusterClient:
+    """A client without connections yet. Raises `JavaError` for properties that cannot be honoured."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise _refused(
+            f"Invalid value {protocol} for configuration security.protocol: String must be one of (case insensitive): "
+            + ", ".join(_PROTOCOLS)
+        )
+    bootstrap = properties.get("bootstrap.servers", "")
+    for each in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = each.rpartition(":")
+        if not colon or not host or not port.isdigit():
+            raise _refused(f"Invalid url in bootstrap.servers: {each}")
+    try:
+        addresses = parse_bootstrap(bootstrap)
+    except ValueError:
+        raise _refused("No resolvable bootstrap urls given in bootstrap.servers") from None
+    return ClusterClient(
+        real_runtime(),
+        addresses,
+        properties.get("client.id", default_id),
+        request_timeout_ms=milliseconds(properties, "request.timeout.ms", 30_000),
+        retry_timeout_ms=milliseconds(properties, "default.api.timeout.ms", API_TIMEOUT_MS),
+        tls=_tls(properties) if protocol.endswith("SSL") else None,
+        login=_login(properties) if protocol.startswith("SASL") else None,
+    )
+
+
+async def reached(cluster: ClusterClient, call: str, timeout_ms: int) -> None:
+    """Returns when a broker answers. Warns of every address that does not, and raises Kafka's TimeoutException for
+    `call` when `timeout_ms` are over."""
+    clock = cluster.runtime.clock
+    deadline = clock.monotonic_ms() + timeout_ms
+    pause_ms = 100
+    while True:
+        try:
+            await cluster.any()
+            return
+        except OSError:
+            for number, (host, port) in enumerate(cluster.bootstrap, 1):
+                log(
+                    "WARN",
+                    f"[AdminClient clientId={cluster.client_id}] Connection to node -{number} ({host}/{host}:{port}) "
+                    "could not be established. Node may not be available.",
+                    "org.apache.kafka.clients.NetworkClient",
+                )
+            if clock.monotonic_ms() + pause_ms >= deadline:
+                raise JavaError(TIMEOUT, f"Timed out waiting for a node assignment. Call: {call}") from None
+        await asyncio.sleep(pause_ms / 1000)
+        pause_ms = min(2 * pause_ms, 1_000)
+
+
+def with_admin(
+    properties: Mapping[str, str],
+    story: Callable[[ToolAdmin], Awaitable[T]],
+    *,
+    call: str,
+    timeout_ms: int | None = None,
+) -> T:
+    """Runs `story`, whose first request Kafka's admin client would name `call`. Raises `JavaError` for all trouble."""
+    cluster = client_of(properties)
+    patience = timeout_ms or milliseconds(properties, "default.api.timeout.ms", API_TIMEOUT_MS)
+
+    async def run() -> T:
+        try:
+            await reached(cluster, call, patience)
+            return await story(ToolAdmin(cluster))
+        except KafkaError as error:
+            raise java_error(error) from error
+        except ConnectionLost as error:
+            raise JavaError(TIMEOUT, f"Timed out waiting for a node assignment. Call: {call}") from error
+        finally:
+            await cluster.close()
+
+    return asyncio.run(run())

@@ -1,0 +1,83 @@
+"""What Kafka's clients know of topics without asking a broker: internal names, patterns, what configurations take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.cli.kafka_tools.errors import RUNTIME, JavaError
+from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION
+from barnabas.model.config import Definition, topic_definitions
+
+INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+INVALID_CONFIGURATION: Final = "org.apache.kafka.common.errors.InvalidConfigurationException"
+INVALID_TOPIC: Final = "org.apache.kafka.common.errors.InvalidTopicException"
+
+_NAME_LENGTH_MAX: Final = 249
+_NUMBERS: Final = {"int": "INT", "long": "LONG", "short": "SHORT", "double": "DOUBLE"}
+_RANGE: Final = re.compile(r"^\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\]")
+
+
+def filter_pattern(text: str) -> re.Pattern[str]:
+    """``TopicFilter.IncludeList``: a comma is an alternative, blanks and outer quotes do not count."""
+    pattern = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
+    try:
+        return re.compile(pattern)
+    except re.error:
+        raise JavaError(RUNTIME, f"{pattern} is an invalid regex.") from None
+
+
+def check_topic_name(name: str) -> None:
+    """``Topic.validate``. Raises `JavaError`."""
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > _NAME_LENGTH_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {_NAME_LENGTH_MAX}"
+    elif not re.fullmatch(r"[a-zA-Z0-9._-]+", name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if reason is not None:
+        raise JavaError(INVALID_TOPIC, f"Topic name is invalid: {reason}")
+
+
+def check_topic_configs(configs: Mapping[str, str]) -> None:
+    """``LogConfig.validate``: the names, then the values. Raises `JavaError`."""
+    definitions = topic_definitions()
+    for name in configs:
+        if name not in definitions:
+            raise JavaError(INVALID_CONFIGURATION, f"Unknown topic config name: {name}")
+    for name, text in configs.items():
+        reason = _refusal(definitions[name], text.strip())
+        if reason is not None:
+            raise JavaError(CONFIG_EXCEPTION, f"Invalid value {reason[0]} for configuration {name}: {reason[1]}")
+
+
+def _refusal(definition: Definition, text: str) -> tuple[str, str] | None:
+    """What Kafka's ConfigDef says against a value: how it prints it, and why."""
+    if definition.type == "boolean":
+        good = text.lower() in ("true", "false")
+        return None if good else (text, "Expected value to be either true or false")
+    if definition.type in _NUMBERS:
+        try:
+            value = float(text) if definition.type == "double" else int(text)
+        except ValueError:
+            return text, f"Not a number of type {_NUMBERS[definition.type]}"
+        bounds = _RANGE.match(definition.valid or "")
+        if bounds is not None:
+            low, high = bounds.groups()
+            if value < float(low):
+                return str(value), f"Value must be at least {low}"
+            if high is not None and value > float(high):
+                return str(value), f"Value must be no more than {high}"
+        return None
+    valid = definition.valid or ""
+    if valid.startswith("[") and ":" not in valid and not definition.name.endswith("version"):
+        allowed = [each.strip() for each in valid[1:-1].split(",")]
+        for item in [each.strip() for each in text.split(",")] if definition.type == "list" else [text]:
+            if item not in allowed:
+                return item, f"String must be one of: {', '.join(allowed)}"
+    return None

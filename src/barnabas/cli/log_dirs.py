@@ -1,0 +1,101 @@
+"""``barnabas log dirs``: the brokers' log directories, what is in them, and how full their volumes are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from barnabas.cli.command import Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.outcomes import as_json, fail, parse_partitions, partitions_of, sorted_out
+from barnabas.cli.output import Bad, Format, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.descriptions import LogDirDescription
+from barnabas.model.errors import KafkaError
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def shown_bytes(count: int) -> str | None:
+    """1536 as ``1.5 KiB``; None for -1, which nobody knows."""
+    if count < 0:
+        return None
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def dirs(
+    brokers: Annotated[
+        list[int] | None, Option("--broker", metavar="ID", help="Of these; may be repeated.", complete="broker")
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        Option("-t", "--topic", metavar="TOPIC[:0,2]", help="Only these; may be repeated.", complete="topic"),
+    ] = None,
+    replicas: Annotated[bool, Option("-r", "--replicas", help="Every replica, with its size and lag.")] = False,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show brokers' log directories: replicas, bytes, and the room that is left."""
+    words = parse_partitions(topics) if topics else None
+
+    async def story(cluster: ClusterClient) -> dict[int, list[LogDirDescription] | KafkaError]:
+        wanted = None if words is None else await partitions_of(cluster, words)
+        return await Admin(cluster).describe_log_dirs(brokers, wanted)
+
+    outcomes = with_cluster(at, {}, story)
+    found, failed = sorted_out(outcomes)
+    every = [(broker_id, each) for broker_id, described in found.items() for each in described]
+    if output is Format.json:
+        told = [_as_json(broker_id, each) for broker_id, each in every]
+        print_json([*told, *({"broker": broker_id, **as_json(error)} for broker_id, error in failed.items())])
+    elif replicas:
+        print_table(
+            ["broker", "directory", "topic", "partition", "size", "lag", ""],
+            [
+                [broker_id, each.path, *name, shown_bytes(it.size), it.offset_lag, "future" if it.is_future else ""]
+                for broker_id, each in every
+                for name, it in sorted(each.replicas.items())
+            ],
+        )
+    else:
+        print_table(
+            ["broker", "directory", "replicas", "size", "free", "volume", "state"],
+            [
+                [
+                    broker_id,
+                    each.path,
+                    len(each.replicas),
+                    shown_bytes(sum(replica.size for replica in each.replicas.values())),
+                    shown_bytes(each.usable_bytes),
+                    shown_bytes(each.total_bytes),
+                    "online" if each.error is None else Bad(f"offline: {each.error.code.name}"),
+                ]
+                for broker_id, each in every
+            ],
+        )
+    offline = {f"broker {broker_id}, {each.path}": each.error for broker_id, each in every if each.error is not None}
+    fail({**{f"broker {each}": error for each, error in failed.items()}, **offline})
+
+
+def _as_json(broker_id: int, described: LogDirDescription) -> dict[str, Any]:
+    return {
+        "broker": broker_id,
+        "directory": described.path,
+        "error": None if described.error is None else described.error.code.name,
+        "total_bytes": described.total_bytes,
+        "usable_bytes": described.usable_bytes,
+        "replicas": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "size": replica.size,
+                "offset_lag": replica.offset_lag,
+                "is_future": replica.is_future,
+            }
+            for each, replica in sorted(described.replicas.items())
+        ],
+    }

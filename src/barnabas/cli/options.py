@@ -1,0 +1,76 @@
+"""Options that many commands share: which cluster is meant, and how the answer is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from barnabas.cli.command import Option
+from barnabas.cli.output import CommandError, Format, UsageError
+
+DEFAULT_DIRECTORY: Final = ".barnabas"
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+
+OutputFormat = Annotated[Format, Option("--format", help="For people or for programs.")]
+Directory = Annotated[
+    str | None,
+    Option(
+        "--dir", metavar="D", help="Where `barnabas up` keeps the cluster: by default BARNABAS_DIR, or ./.barnabas."
+    ),
+]
+
+
+def directory_of(option: str | None) -> str:
+    """The directory of the cluster that is meant: the option's, the environment's, or the one here."""
+    return option or os.environ.get("BARNABAS_DIR") or DEFAULT_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which cluster a command speaks to."""
+
+    bootstrap: Annotated[
+        str | None,
+        Option(
+            *("-b", "--bootstrap", "--bootstrap-server"),
+            metavar="H:P,..",
+            help="Bootstrap servers: by default BARNABAS_BOOTSTRAP, or those of the cluster of --dir.",
+        ),
+    ] = None
+    directory: Directory = None
+
+    def servers(self, *properties: str | None) -> str:
+        """The bootstrap list: the flag's, of `properties`, --dir's, the environment's, the cluster's here, Kafka's."""
+        for given in (self.bootstrap, *properties):
+            if given:
+                return given
+        if self.directory is None and (named := os.environ.get("BARNABAS_BOOTSTRAP")):
+            return named
+        place = directory_of(self.directory)
+        try:
+            state = json.loads((Path(place) / "cluster.json").read_text())
+            return ",".join(f"127.0.0.1:{broker['port']}" for broker in state["brokers"])
+        except (OSError, ValueError, KeyError, TypeError):
+            if place == DEFAULT_DIRECTORY:
+                return DEFAULT_BOOTSTRAP
+        raise CommandError(
+            f"There is no cluster in {place}: start one by `barnabas up --dir {place}`, or name one by -b."
+        )
+
+
+HERE: Final = Reach()
+
+
+def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:
+    """``key=value`` options as a mapping."""
+    values: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} takes key=value, not {text!r}.")
+        values[key.strip()] = value.strip()
+    return values

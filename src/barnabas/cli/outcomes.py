@@ -1,0 +1,92 @@
+"""How a command tells what became of each of its items: exit 1 when one failed, and a sentence for each that did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from barnabas.cli.output import CommandError, Exit, UsageError, complain
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def explained(name: object, error: KafkaError) -> str:
+    """`error` of the item `name` as a sentence, with the name and the code once."""
+    text = str(error).rstrip(".")
+    start = "" if re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", text) else f"{name}: "
+    return f"{start}{text}." if error.code.name in text else f"{start}{text} ({error.code.name})."
+
+
+def sorted_out(outcomes: Mapping[K, T | KafkaError]) -> tuple[dict[K, T], dict[K, KafkaError]]:
+    """What succeeded, and what failed."""
+    done = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, KafkaError)}
+    failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
+    return done, failed
+
+
+def as_json(error: KafkaError) -> dict[str, Any]:
+    return {"error": error.code.name, "message": str(error)}
+
+
+def fail(failed: Mapping[Any, KafkaError]) -> None:
+    """A sentence for each, and exit 1; nothing where nothing failed."""
+    for name, error in failed.items():
+        complain(explained(name, error))
+    if failed:
+        raise Exit(1)
+
+
+def parse_partitions(words: Iterable[str]) -> list[str | TopicPartition]:
+    """``TOPIC``, ``TOPIC:0,2`` and ``TOPIC:0-3`` as topics and partitions. Raises `UsageError`."""
+    wanted: list[str | TopicPartition] = []
+    for word in words:
+        topic, colon, ranges = word.rpartition(":")
+        if not colon:
+            wanted.append(word)
+            continue
+        try:
+            for each in ranges.split(","):
+                first, dash, last = each.partition("-")
+                wanted += [
+                    TopicPartition(topic, number) for number in range(int(first), int(last if dash else first) + 1)
+                ]
+        except ValueError:
+            raise UsageError(f"{word!r} names no partitions: use TOPIC, TOPIC:0,2 or TOPIC:0-3.") from None
+    return wanted
+
+
+async def partitions_of(
+    cluster: ClusterClient, wanted: Iterable[str | TopicPartition] | None, *, internal: bool = False
+) -> list[TopicPartition]:
+    """All partitions of topics (None: of every one), and single ones, each once. Raises `CommandError` for no topic."""
+    asked = None if wanted is None else list(wanted)
+    names = None if asked is None else sorted({each if isinstance(each, str) else each.topic for each in asked})
+    metadata = await cluster.refresh(names)
+    for name in names or ():
+        topic = metadata.topics.get(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise CommandError(f"There is no topic {name}: `barnabas topic list` shows those there are.")
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"topic {name}: {code.name}")
+    if asked is None:
+        shown = [topic.name for topic in metadata.topics.values() if internal or not topic.is_internal]
+        return [each for name in sorted(shown) for each in metadata.partitions(name)]
+    found: dict[TopicPartition, None] = {}
+    for word in asked:
+        found.update(dict.fromkeys(metadata.partitions(word) if isinstance(word, str) else [_known(metadata, word)]))
+    return list(found)
+
+
+def _known(metadata: ClusterMetadata, partition: TopicPartition) -> TopicPartition:
+    known = metadata.partitions(partition.topic)
+    if partition not in known:
+        last = len(known) - 1
+        raise CommandError(f"{partition.topic} has no partition {partition.partition}: it has 0 to {last}.")
+    return partition

@@ -1,0 +1,218 @@
+"""``barnabas transaction``: what producers have open, and how what hangs is ended (KIP-664)."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Final
+
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.group_reset import duration_ms
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.outcomes import as_json, fail, parse_partitions, partitions_of, sorted_out
+from barnabas.cli.output import Bad, CommandError, Exit, Format, UsageError, complain, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.descriptions import OpenTransaction, TransactionDescription, TransactionListing
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+
+app = Group("Transactions: what is open, what hangs, and its end.")
+
+_UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_MAX_TIMEOUT_MINUTES: Final = 15
+
+
+@app.command("list")
+def list_(
+    states: Annotated[
+        list[str] | None, Option("--state", metavar="STATE", help="Ongoing, CompleteCommit, ..; may be repeated.")
+    ] = None,
+    producers: Annotated[
+        list[int] | None, Option("--producer-id", metavar="ID", help="Of these producers; may be repeated.")
+    ] = None,
+    longer_than: Annotated[
+        str | None, Option("--longer-than", metavar="PT1M", help="Only those open for so long, as PT1M or 1m.")
+    ] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List transactional ids, their producers and states, from every coordinator."""
+    longer_than_ms = -1 if longer_than is None else duration_ms(longer_than, "--longer-than")
+
+    async def story(cluster: ClusterClient) -> list[TransactionListing]:
+        return await Admin(cluster).list_transactions(
+            states=states or (), producer_ids=producers or (), longer_than_ms=longer_than_ms
+        )
+
+    try:
+        listed = with_cluster(at, {}, story)
+    except KafkaError as error:
+        if error.code is not ErrorCode.INVALID_REQUEST:
+            raise
+        raise UsageError(f"--state: {error}.") from None
+    if output is Format.json:
+        print_json([each._asdict() for each in listed])
+    else:
+        print_table(["transactional-id", "coordinator", "producer-id", "state"], listed)
+
+
+@app.command("describe")
+def describe(
+    ids: Annotated[list[str], Argument(metavar="ID..", help="Transactional ids.", complete="transactional-id")],
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show transactional ids: producer, state, when the transaction began, and its partitions."""
+    outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).describe_transactions(ids))
+    now_ms = time.time_ns() // 1_000_000
+    found, failed = sorted_out(outcomes)
+    rows = [_described(each, now_ms) for each in found.values()]
+    if output is Format.json:
+        print_json([*rows, *({"transactional_id": name, **as_json(error)} for name, error in failed.items())])
+    elif rows:
+        heads = ["transactional_id", "coordinator", "producer_id", "epoch", "state", "timeout_ms", "open_ms"]
+        print_table(
+            [*(head.replace("_", "-") for head in heads), "partitions"],
+            [[*(each[head] for head in heads), ", ".join(each["partitions"]) or None] for each in rows],
+        )
+    fail(failed)
+
+
+def _described(each: TransactionDescription, now_ms: int) -> dict[str, Any]:
+    began = each.start_ms if each.start_ms >= 0 and each.state in _UNENDED else None
+    return {
+        "transactional_id": each.transactional_id,
+        "coordinator": each.coordinator_id,
+        "producer_id": each.producer_id,
+        "epoch": each.producer_epoch,
+        "state": each.state,
+        "timeout_ms": each.timeout_ms,
+        "started": began,
+        "open_ms": None if began is None else max(0, now_ms - began),
+        "partitions": [str(partition) for partition in each.partitions],
+    }
+
+
+@app.command("abort")
+def abort(
+    id: Annotated[
+        str | None,
+        Argument(metavar="ID", help="The transactional id whose producer is fenced.", complete="transactional-id"),
+    ] = None,
+    partition: Annotated[
+        str | None,
+        Option("-p", "--partition", metavar="TOPIC-N", help="Instead: what hangs in it.", complete="partition"),
+    ] = None,
+    start_offset: Annotated[
+        int | None, Option("--start-offset", metavar="N", help="With --partition: where the transaction begins.")
+    ] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """End a transaction: by its id, whose producer is fenced; or, where no coordinator knows it, in one partition."""
+    if (id is None) == (partition is None) or (partition is None) != (start_offset is None):
+        raise UsageError("Which? Name a transactional id, or --partition TOPIC-N and --start-offset N.")
+    if partition is not None:
+        try:
+            where = TopicPartition.from_dir_name(partition)
+        except ValueError as error:
+            raise UsageError(f"--partition: {error}: use TOPIC-N.") from None
+        ended = with_cluster(at, {}, lambda cluster: _abort_in(Admin(cluster), where, start_offset or 0))
+        told: dict[str, Any] = {"partition": str(where), "start_offset": start_offset, "producer_id": ended.producer_id}
+        sentence = f"aborted the transaction of producer {ended.producer_id} in {where}"
+    else:
+        before = with_cluster(at, {}, lambda cluster: _fence(Admin(cluster), id or ""))
+        told = {"transactional_id": id, "state": before.state, "producer_id": before.producer_id}
+        what = "aborted" if before.state == "Ongoing" else f"was {before.state}"
+        sentence = f"{id}: {what}, and its producer is fenced"
+    if output is Format.json:
+        print_json(told)
+    else:
+        print(sentence)
+
+
+async def _fence(admin: Admin, transactional_id: str) -> TransactionDescription:
+    before = (await admin.describe_transactions([transactional_id]))[transactional_id]
+    if isinstance(before, KafkaError):
+        if before.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise before
+        known = "`barnabas transaction list` shows those there are"
+        raise CommandError(f"No coordinator knows the transactional id {transactional_id}: {known}.")
+    await admin.fence_producer(transactional_id)
+    return before
+
+
+async def _abort_in(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
+    opened = await admin.open_transactions(await partitions_of(admin.cluster, [partition]))
+    found = next((each for each in opened if each.start_offset == start_offset), None)
+    if found is None:
+        begun = ", ".join(str(each.start_offset) for each in opened)
+        known = f"those open there begin at {begun}" if opened else "none is open there"
+        raise CommandError(f"No transaction of {partition} begins at offset {start_offset}: {known}.")
+    await admin.abort_transaction(found)
+    return found
+
+
+@app.command("find-hanging")
+def find_hanging(
+    topics: Annotated[
+        list[str] | None,
+        Argument(metavar="TOPIC[:0,2]..", help="Topics, or partitions of them; all by default.", complete="topic"),
+    ] = None,
+    max_timeout: Annotated[
+        int,
+        Option(
+            "--max-transaction-timeout",
+            metavar="MINUTES",
+            min=0,
+            help="The brokers' transaction.max.timeout.ms: what had a record since then is no candidate.",
+        ),
+    ] = _MAX_TIMEOUT_MINUTES,
+    broker: Annotated[
+        int | None, Option("--broker", metavar="ID", help="Ask its replicas, not the leaders.", complete="broker")
+    ] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Find transactions that no coordinator will end, which read_committed readers wait for; exit 1 for any."""
+    words = parse_partitions(topics) if topics else None
+
+    async def story(cluster: ClusterClient) -> list[OpenTransaction]:
+        partitions = await partitions_of(cluster, words, internal=True)
+        if broker is not None:
+            partitions = [each for each in partitions if _is_replica(cluster, each, broker)]
+        return await Admin(cluster).find_hanging_transactions(
+            partitions, idle_for_ms=max_timeout * 60_000, broker_id=broker
+        )
+
+    found = with_cluster(at, {}, story)
+    now_ms = time.time_ns() // 1_000_000
+    if output is Format.json:
+        print_json([{**each._asdict(), "partition": str(each.partition)} for each in found])
+    elif found:
+        print_table(
+            ["partition", "producer-id", "epoch", "coordinator-epoch", "start-offset", "minutes"],
+            [
+                [
+                    Bad(each.partition),
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.coordinator_epoch,
+                    each.start_offset,
+                    (now_ms - each.last_timestamp) // 60_000,
+                ]
+                for each in found
+            ],
+        )
+    else:
+        print("no transaction hangs")
+    for each in found:
+        where = f"--partition {each.partition} --start-offset {each.start_offset}"
+        complain(f"{each.partition}: a transaction hangs, which `barnabas transaction abort {where}` ends.")
+    if found:
+        raise Exit(1)
+
+
+def _is_replica(cluster: ClusterClient, partition: TopicPartition, broker_id: int) -> bool:
+    return broker_id in cluster.metadata.topics[partition.topic].partitions[partition.partition].replicas

@@ -1,0 +1,175 @@
+"""What a command's signature makes of its words, and what help and completion tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from barnabas.cli.app import ROOT, run
+from barnabas.cli.command import Argument, Command, Group, Option
+from barnabas.cli.completion import candidates
+from barnabas.cli.options import HERE, Reach
+from barnabas.cli.output import CommandError, UsageError
+
+
+class Colour(StrEnum):
+    red = "red"
+    blue = "blue"
+
+
+def paint(
+    things: Annotated[list[str], Argument(metavar="THING..", help="What is painted.")],
+    colour: Annotated[Colour, Option("-c", "--colour", help="Which.")] = Colour.red,
+    coats: Annotated[int, Option("-n", "--coats", min=1)] = 2,
+    at: Reach = HERE,
+    where: Annotated[list[Path] | None, Option("--where", help="May be repeated.")] = None,
+    separator: Annotated[str | None, Option("-s")] = None,
+    dry: Annotated[bool, Option("-d", "--dry", help="Only say so.")] = False,
+) -> None:
+    """Paint things.
+
+    As often as is asked for.
+    """
+    told.append((things, colour, coats, at, where, separator, dry))
+
+
+told: list[tuple[Any, ...]] = []
+
+
+def said(*words: str) -> tuple[Any, ...]:
+    told.clear()
+    assert Command(paint).run("paint", words) == 0
+    (only,) = told
+    return only
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(UsageError) as raised:
+        Command(paint).run("paint", words)
+    assert raised.value.exit_code == 2
+    return str(raised.value)
+
+
+def test_defaults_hold_where_nothing_is_said() -> None:
+    assert said("wall") == (["wall"], Colour.red, 2, HERE, None, None, False)
+
+
+def test_words_and_options_may_stand_in_any_order() -> None:
+    expected = (["wall", "door"], Colour.blue, 3, Reach("h:1", "d"), [Path("a"), Path("b")], ",", True)
+    mixed = "wall -c blue --where a -b h:1 door --coats=3 --where b --dir d -s , -d"
+    assert said(*mixed.split()) == expected
+
+
+@pytest.mark.parametrize("separator", ["-", "-5", "-d", "--dry", "- -", ""])
+def test_an_options_value_may_begin_with_a_dash(separator: str) -> None:
+    assert said("wall", "-s", separator)[5:] == (separator, False)
+
+
+def test_short_flags_stand_together_and_the_last_may_have_a_value() -> None:
+    assert said("wall", "-dn", "3")[2:] == (3, HERE, None, None, True)
+    assert said("wall", "-dn3")[2:] == (3, HERE, None, None, True)
+
+
+def test_after_two_dashes_everything_is_a_word() -> None:
+    assert said("-d", "--", "-c", "--help")[0] == ["-c", "--help"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["wall", "-c", "green"], "-c/--colour: 'green' is not one of red, blue. See `paint --help`."),
+        (["wall", "-n", "0"], "-n/--coats: 0 is less than 1. See `paint --help`."),
+        (["wall", "-n", "two"], "-n/--coats: 'two' is not a whole number. See `paint --help`."),
+        (["wall", "--coat", "3"], "unrecognized arguments: --coat. See `paint --help`."),
+        (["wall", "-s"], "-s: expected one argument. See `paint --help`."),
+    ],
+)
+def test_what_is_wrong_with_a_word_is_said_in_a_sentence(words: Sequence[str], sentence: str) -> None:
+    assert refused(*words).replace(": --coat 3.", ": --coat.") == sentence
+
+
+def test_a_missing_word_is_named() -> None:
+    assert refused() == "the following arguments are required: THING. See `paint --help`."
+
+
+def test_help_shows_places_options_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Command(paint).run("paint", ["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Usage: paint THING.. [OPTIONS]\n\nPaint things.\n\nAs often as is asked for.\n")
+    assert "  THING..  What is painted." in shown
+    assert "  -c, --colour red|blue  " in shown
+    assert "Which. [default: red]" in shown
+
+
+def test_a_command_that_is_not_there_names_the_nearest() -> None:
+    group = Group("Things.")
+    group.command("paint")(paint)
+    with pytest.raises(UsageError, match=r"There is no things pain: did you mean paint\?"):
+        group.run("things", ["pain"])
+
+
+def test_every_command_has_help_and_every_group_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for path, entry in ROOT.walk("barnabas"):
+        assert entry.help, path
+        assert entry.run(path, ["--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"Usage: {path}")
+
+
+def test_every_flag_has_a_help_of_its_own_or_its_commands() -> None:
+    for path, entry in ROOT.walk("barnabas"):
+        if isinstance(entry, Command):
+            flags = [flag for each in entry.parameters for flag in each.spec.flags]
+            assert len(flags) == len(set(flags)), path
+            assert not {"-h", "--help"} & set(flags), path
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_the_version_is_printed(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([flag]) == 0
+    assert capsys.readouterr().out.startswith("barnabas ")
+
+
+def test_a_directory_without_a_cluster_is_named() -> None:
+    with pytest.raises(CommandError, match="There is no cluster in /nowhere: start one by `barnabas up"):
+        Reach(directory="/nowhere").servers()
+
+
+def completed(*words: str) -> list[str] | None:
+    group = Group("Things.")
+    group.command("paint")(paint)
+    found = candidates(group, words)
+    return None if found is None else [each.word for each in found]
+
+
+def test_completion_knows_commands_values_and_what_was_said_already() -> None:
+    assert completed("pa") == ["paint"]
+    assert completed("paint", "-c", "") == ["red", "blue"]
+    assert completed("paint", "--colour=b") == ["--colour=blue"]
+    assert completed("paint", "wall", "--co") == ["--colour", "--coats"]
+    assert completed("paint", "wall", "-n", "3", "--co") == ["--colour"]
+    assert completed("paint", "--where", "") is None, "a file"
+    assert completed("paint", "--where", "a", "--wh") == ["--where"], "may be repeated"
+    assert completed("paint", "-n", "") == []
+    assert completed("nothing", "") == []
+
+
+def flags_of_commands() -> dict[str, set[str]]:
+    return {
+        path: {flag for each in entry.parameters for flag in each.spec.flags}
+        for path, entry in ROOT.walk("barnabas")
+        if isinstance(entry, Command)
+    }
+
+
+def test_every_command_that_reaches_a_cluster_takes_its_directory() -> None:
+    assert [path for path, flags in flags_of_commands().items() if flags & {"-b", "-z"} and "--dir" not in flags] == []
+
+
+def test_every_command_that_reports_does_so_for_programs_too() -> None:
+    silent = {"broker", "coordinator", "completion", "demo", "reassign plan", "spark run"}  # plan's words are JSON
+    found = {path for path, flags in flags_of_commands().items() if "--format" not in flags}
+    assert found == {f"barnabas {each}" for each in silent}
