@@ -1,144 +1,78 @@
-"""``make mutants``: puts each historical bug back, lets the simulation look for it, and writes ``docs/recall.md``.
+"""``make mutants``: puts each historical bug back, looks for it in every way there is, and writes ``docs/recall.md``.
 
-What is known already is not done again, unless the mutant changed, there is more time for it than it had, or
-``--again`` is given. ``ONLY=B20,B27`` names a
-share. A find is confirmed by running the same plan on the code as it is, where everything has to hold.
+What is known already is not done again as long as nothing changed that it stands on, unless there is more time for it
+than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`: these are
+looked for in the same ways, when they are named, and their results are kept apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mutants.catch import OWN_RUNS
-from mutants.copies import PACKAGE, DoesNotApply, fingerprint, make_copy
-from mutants.plays import plays_for
-from mutants.recall import CPU_SECONDS, RESULTS, read_results, write_recall
+from mutants.edits import DoesNotApply
+from mutants.hunt import DidNotRun, Record, is_caught, look, named
+from mutants.recall import CPU_SECONDS, NEW_RESULTS, RECALL, RESULTS, page, read_results
 from mutants.table import MUTANTS, Mutant
-
-from barnabas.sim.draw import draw
-
-CATCH = Path(__file__).with_name("catch.py")
+from mutants.table_new import NEW_MUTANTS
 
 
-def run_catch(mutant: Mutant | None, task: dict[str, Any], package: Path) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
-        make_copy(mutant, Path(directory), package)
-        done = subprocess.run(
-            [sys.executable, "-P", str(CATCH), json.dumps(task)],
-            env={**os.environ, "PYTHONPATH": directory, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def hunt(mutant: Mutant, package: Path, cpu_seconds: float) -> dict[str, Any]:
-    runs, cpu_s = 0, 0.0
-    alarms: list[str] = []
-    while True:
-        task = {
-            "plays": plays_for(mutant),
-            "profiles": mutant.profiles,
-            "cpu_seconds": cpu_seconds - cpu_s,
-            "skip": runs,
-        }
-        found = run_catch(mutant, task, package)
-        if "error" in found:
-            return found
-        runs += found["runs"]
-        cpu_s += found["cpu_s"]
-        if "invariant" in found:
-            sound = on_sound_code(found, package)
-            if "invariant" in sound:
-                alarms.append(f"{named(found)}: {sound['invariant']}: {sound['sentence']}")
-                if cpu_s < cpu_seconds:
-                    continue
-                del found["invariant"]
-        return {**found, "runs": runs, "cpu_s": round(cpu_s, 1), "false_alarms": alarms}
-
-
-_sound_plays: dict[str, dict[str, Any]] = {}
-
-
-def on_sound_code(found: dict[str, Any], package: Path) -> dict[str, Any]:
-    """What the same run finds in the code as it is: nothing, one hopes."""
-    play = found.get("play")
-    if play is None:
-        return run_catch(None, as_found(found), package)
-    if play not in _sound_plays:
-        _sound_plays[play] = run_catch(None, as_found(found), package)
-    return _sound_plays[play]
-
-
-def as_found(found: dict[str, Any]) -> dict[str, Any]:
-    """The task that does only what was found."""
-    if "play" in found:
-        return {"plays": [found["play"]], "profiles": [], "cpu_seconds": 60, "skip": 0}
-    if found["profile"] in OWN_RUNS:
-        return {"plays": [], "profiles": [found["profile"]], "seeds": [found["seed"]], "cpu_seconds": 60, "skip": 0}
-    plan = draw(found["seed"], found["profile"]).as_json()
-    return {"plays": [], "profiles": [], "plan": plan, "cpu_seconds": 60, "skip": 0}
-
-
-def is_settled(known: dict[str, Any], mutant: Mutant, cpu_seconds: float) -> bool:
-    """Whether looking once more could tell anything new."""
-    if known["fingerprint"] != fingerprint(mutant):
-        return False
-    return "invariant" in known or known.get("cpu_s", 0) >= cpu_seconds
-
-
-def named(found: dict[str, Any]) -> str:
-    return str(found["play"]) if "play" in found else f"{found['profile']} {found['seed']}"
+def told(way: str, record: Record) -> str:
+    spent = f"{record['runs']} runs, {record['cpu_s']} CPU s" if "runs" in record else ""
+    if not is_caught(record):
+        return f"{way}: not caught  {spent}"
+    return f"{way}: {named(record)}  {spent}  {', '.join(record.get('invariants', ()))}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
     parser.add_argument("--only", default="", help="bugs, separated by commas; all by default")
     parser.add_argument("--again", action="store_true", help="also what is known already")
-    parser.add_argument("--cpu-seconds", type=float, default=CPU_SECONDS, help="for one mutant")
-    parser.add_argument("--package", type=Path, default=PACKAGE, help="the barnabas to mutate")
+    parser.add_argument("--cpu-seconds", type=float, default=CPU_SECONDS, help="for the seeds of one mutant")
     parser.add_argument("--until", default="", help="HH:MM, no new mutant after that time of day")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     arguments = parser.parse_args()
     wanted = [each for each in arguments.only.split(",") if each]
-    unknown = {*wanted} - {mutant.bug for mutant in MUTANTS}
-    if unknown:
+    old = [mutant.bug for mutant in MUTANTS]
+    by_bug = {mutant.bug: mutant for mutant in (*MUTANTS, *NEW_MUTANTS)}
+    if unknown := {*wanted} - {*by_bug}:
         parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
-    results = read_results()
-    by_bug = {mutant.bug: mutant for mutant in MUTANTS}
-    for mutant in [by_bug[bug] for bug in wanted] or MUTANTS:
+    kept_in = {bug: RESULTS if bug in old else NEW_RESULTS for bug in by_bug}
+    results = {**read_results(), **read_results(NEW_RESULTS)}
+
+    def looked_for(mutant: Mutant) -> dict[str, Record] | None:
         if arguments.until and time.strftime("%H:%M") >= arguments.until:
-            break
-        known = results.get(mutant.bug)
-        if known is not None and is_settled(known, mutant, arguments.cpu_seconds) and not arguments.again:
-            continue
-        try:
-            found = hunt(mutant, arguments.package, arguments.cpu_seconds)
-        except DoesNotApply as error:
-            found = {"error": str(error)}
-        results = {**read_results(), mutant.bug: {"fingerprint": fingerprint(mutant), **found}}
-        RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
-        write_recall(results)
-        what = found.get("invariant") or found.get("error") or "survived"
-        print(f"{mutant.bug}  {what}  {found.get('runs', 0)} runs, {found.get('cpu_s', 0)} CPU s", flush=True)
-        if "invariant" in found:
-            print(f"     {named(found)}: {found['sentence'][:200]}", flush=True)
-        for alarm in found.get("false_alarms", ()):
-            print(f"     FALSE ALARM on the code as it is: {alarm[:200]}", flush=True)
-    write_recall(results)
+            return None
+        return look(mutant, results.get(mutant.bug, {}), arguments.cpu_seconds, again=arguments.again)
+
+    failed = []
+    with ThreadPoolExecutor(arguments.jobs) as threads:
+        tasks = {threads.submit(looked_for, by_bug[bug]): bug for bug in wanted or old}
+        for done in as_completed(tasks):
+            bug = tasks[done]
+            try:
+                records = done.result()
+            except (DoesNotApply, DidNotRun, RuntimeError) as error:
+                failed.append(bug)
+                print(f"{bug}  {error}", flush=True)
+                continue
+            if records is None or records == results.get(bug):
+                continue
+            results[bug] = records
+            kept = {**read_results(kept_in[bug]), bug: records}
+            kept_in[bug].write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+            print("\n     ".join([bug, *(told(way, record) for way, record in records.items())]), flush=True)
+            for alarm in records["seeds"]["false_alarms"]:
+                print(f"     FALSE ALARM on the code as it is: {alarm[:200]}", flush=True)
+    if not wanted or {*wanted} & {*old}:
+        RECALL.write_text(page(read_results()))
+    sys.exit(f"did not run: {', '.join(failed)}" if failed else 0)
 
 
 if __name__ == "__main__":

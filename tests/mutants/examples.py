@@ -35,7 +35,7 @@ def barnabas(directory: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def make_example(mutant: Mutant, package: Path) -> None:
-    found = read_results()[mutant.bug]
+    found = read_results()[mutant.bug]["seeds"]
     EXAMPLES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
         make_copy(mutant, Path(directory), package)

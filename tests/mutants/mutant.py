@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """In `path` (below ``src/barnabas``) `find` becomes `replace`. `find` must be there exactly once."""
-
-    path: str
-    find: str
-    replace: str
+from mutants.edits import Edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +19,6 @@ class Mutant:
     edits: tuple[Edit, ...]
 
 
-def mutant(bug: str, source: str, what: str, profiles: str, expected: str, *edits: tuple[str, str, str]) -> Mutant:
+def mutant(bug: str, source: str, what: str, profiles: str, expected: str, *edits: Edit) -> Mutant:
     """As `Mutant`, with profiles and invariants as words of one string."""
-    return Mutant(
-        bug, source, what, tuple(profiles.split()), tuple(expected.split()), tuple(Edit(*each) for each in edits)
-    )
+    return Mutant(bug, source, what, tuple(profiles.split()), tuple(expected.split()), edits)

@@ -17,6 +17,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.copies import make_copy
+from mutants.mutant import Mutant
 from mutants.table import MUTANTS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -47,6 +48,7 @@ NAMED_TESTS: Final = {
     "::test_controlled_shutdown_leaves_nobody_in_the_isr_who_is_leaving",
     "B25": f"{_REPLICAS}::test_the_controllers_requests_are_fenced",
     "B26": "tests/unit/log/test_log_dirs.py::test_a_failing_directory_goes_offline_alone",
+    "B28": f"{_LOG}::test_the_end_of_an_epoch_is_where_the_next_began",
     "B48": "tests/unit/replica/test_replica_selector.py::test_a_consumer_is_sent_to_the_follower_in_its_rack",
     "B51": "tests/unit/log/test_failing_index.py"
     "::test_kafka_7866_an_abort_whose_index_entry_fails_ends_the_directory_and_keeps_its_offset",
@@ -78,6 +80,13 @@ def passes(test: str, package: Path) -> bool:
     return done.returncode == 0
 
 
+def is_noticed(mutant: Mutant, test: str) -> bool:
+    """Whether `test` passes on the code as it is and fails on the mutant's copy."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
+        make_copy(mutant, Path(directory))
+        return passes(test, ROOT / "src") and not passes(test, Path(directory))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="named_tests", description=__doc__)
     parser.add_argument("--only", default="", help="bugs, separated by commas; all by default")
@@ -87,9 +96,7 @@ def main() -> None:
         test = NAMED_TESTS.get(mutant.bug)
         if test is None or (only and mutant.bug not in only):
             continue
-        with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
-            make_copy(mutant, Path(directory))
-            noticed = passes(test, ROOT / "src") and not passes(test, Path(directory))
+        noticed = is_noticed(mutant, test)
         print(f"{mutant.bug} {mutant.what}: {'noticed' if noticed else 'NOT NOTICED'} by {test}", flush=True)
         if not noticed:
             unnoticed.append(mutant.bug)

@@ -1,7 +1,6 @@
 """Which plays provoke which kind of bug, and plays of their own for bugs that a drawn plan meets too seldom.
 
-A play is a scenario (`barnabas.sim.scenarios`): a plan with an expectation of its end. It counts as its profile, and is
-tried before any seed is drawn, because it costs a fraction of one.
+A play is a scenario (`barnabas.sim.scenarios`): a plan with an expectation of its end.
 """
 
 from __future__ import annotations
@@ -419,7 +418,7 @@ OWN: Final = dict(
         ),
         # A stranger sends what is no request, and leaves without a word.
         *(
-            _own(bug, _plan(produce(70, 50), at(2, "stranger", node="broker-1"), length=72))
+            _own(bug, _plan(produce(70, 50), at(2, "stranger", node="broker-1"), length=94))
             for bug in ("B88", "B89", "B90")
         ),
         # Answers to the producer are lost, and it sends again.
@@ -438,8 +437,9 @@ OWN: Final = dict(
 
 
 def plays_for(mutant: Mutant) -> list[str]:
+    """General ones first: a bug that they provoke needs none of its own."""
     own = [mutant.bug] if mutant.bug in OWN else []
-    return list(dict.fromkeys([*own, *(name for each in mutant.profiles for name in OF_PROFILE.get(each, ()))]))
+    return list(dict.fromkeys([*(name for each in mutant.profiles for name in OF_PROFILE.get(each, ())), *own]))
 
 
 def play_of(name: str) -> Scenario:

@@ -1,92 +1,151 @@
-"""``docs/recall.md``: which historical bugs the simulation catches, how soon, and which checker fires."""
+"""``docs/recall.md``: which historical bugs are caught, and by what."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from mutants.digests import changed_since, commit
+from mutants.hunt import Record, is_caught, named
+from mutants.mutant import Mutant
 from mutants.named_tests import NAMED_TESTS
+from mutants.plays import OWN
 from mutants.table import ABSENT, MUTANTS
 
 CPU_SECONDS = 600
-"""For one mutant."""
+"""For the seeds of one mutant."""
 RESULTS = Path(__file__).with_name("results.json")
+NEW_RESULTS = Path(__file__).with_name("results_new.json")
+"""Of the mutants in `table_new`, which are no part of the recall of old bugs."""
 RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
 
 _HEAD = """\
-# Recall: which old bugs the simulator finds
+# Recall: which old bugs are found, and by what
 
 Kafka and its kin had these bugs. Each is put back into a copy of Barnabas by a small edit (a *mutant*, in
-`tests/mutants/table_*.py`), and the simulator looks for it: plans are drawn, seed after seed, from the profile that the
-bug's history suggests, until an invariant breaks. A find counts when the same plan holds on the code as it is.
+`tests/mutants/table_*.py`) and looked for in three ways:
 
-`make mutants` runs what is not known yet, `make mutants ONLY=B20` one of them, and writes this page. A mutant has ten
-CPU minutes. Plays written by hand for the same profile are tried before seeds, since they cost less.
+- **seeds**: plans are drawn, seed after seed, from the profiles of the campaign (`barnabas sim run`) that the bug's
+  history suggests, until one of the invariants that judge every run breaks. A mutant has ten CPU minutes.
+- **plays** written by hand, which are looked at by the same invariants: general ones (`barnabas sim scenarios`), and
+  ones of that bug's own (`tests/mutants/plays.py`).
+- a **test** of that bug's own, which `make test` runs on the code as it is.
+
+A find counts when the same run holds on the code as it is. Seeds know nothing of the bug but its profiles: what they
+find says most about bugs that nobody knows yet.
+
+`make mutants` does what is not known yet and writes this page; `make mutants ONLY=B20` does one of them. A result names
+its commit. It is stale when the mutant, the product, the simulator with its checkers, or the play or test changed
+since, and counts for nothing then; `make mutants` runs it again. `make recall-replay SHARE=2/6` (or `head/6`, by the
+commit's hash) runs a share of the catches again and fails when a bug is not caught any more.
 How to write one: [simulator.md](simulator.md).
 """
 
+BY_SEEDS = "seeds of the campaign, judged by the general invariants"
+BY_PLAY = "a general play, not by seeds"
+BY_OWN_PLAY = "a play of the bug's own alone"
+BY_OWN_TEST = "a test of the bug's own alone"
+BY_NOTHING = "nothing"
+STALE = "not known: it was caught, and what that stands on changed since"
+_ORDER = (BY_SEEDS, BY_PLAY, BY_OWN_PLAY, BY_OWN_TEST, BY_NOTHING, STALE)
 
-def read_results() -> dict[str, dict[str, Any]]:
-    results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+def read_results(path: Path = RESULTS) -> dict[str, dict[str, Record]]:
+    """By bug, and then by the way it was looked for: ``seeds``, ``play``, ``test``."""
+    results: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     return results
 
 
-def is_caught(result: dict[str, Any]) -> bool:
-    return "invariant" in result
+def caught_by(mutant: Mutant, records: dict[str, Record]) -> str:
+    """The first of the kinds of finds, of the results that hold."""
+    caught = {way: record for way, record in records.items() if is_caught(record) and not changed_since(mutant, record)}
+    if "seeds" in caught:
+        return BY_SEEDS
+    if "play" in caught:
+        return BY_OWN_PLAY if caught["play"]["play"] in OWN else BY_PLAY
+    if "test" in caught:
+        return BY_OWN_TEST
+    return STALE if any(map(is_caught, records.values())) else BY_NOTHING
 
 
-def is_missed(result: dict[str, Any]) -> bool:
-    return not is_caught(result) and result.get("cpu_s", 0) >= CPU_SECONDS
-
-
-def write_recall(results: dict[str, dict[str, Any]]) -> None:
-    caught = [mutant for mutant in MUTANTS if is_caught(results.get(mutant.bug, {}))]
-    missed = [mutant for mutant in MUTANTS if is_missed(results.get(mutant.bug, {}))]
-    lines = [_HEAD]
-    summary = f"Of {len(MUTANTS)} mutants {len(caught)} are caught"
-    if caught:
-        summary += f", in {median(results[mutant.bug]['runs'] for mutant in caught):g} runs at the median"
-    summary += f"; {len(missed)} were looked for in vain for all of their time"
-    held = [mutant for mutant in MUTANTS if mutant not in caught and mutant.bug in NAMED_TESTS]
-    left = len(MUTANTS) - len(caught) - len(missed)
-    summary += f", and {left} have some of it left: `make mutants` goes on with those.\n" if left else ".\n"
-    summary += f"Of the {len(MUTANTS) - len(caught)} that it does not catch a test holds {len(held)} by name.\n"
-    lines.append(summary)
-    lines.append(f"{len(ABSENT)} of the 92 bugs have nothing to be put back into; they are listed below.\n")
-    lines += [
-        "| bug | source | mutant | profile | runs | CPU s | checker |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+def page(results: dict[str, dict[str, Record]]) -> str:
+    known = {mutant: results.get(mutant.bug, {}) for mutant in MUTANTS}
+    kinds = Counter(caught_by(mutant, records) for mutant, records in known.items())
+    by_seeds = [records["seeds"] for mutant, records in known.items() if caught_by(mutant, records) == BY_SEEDS]
+    lines = [_HEAD, f"At commit {commit()}, of {len(MUTANTS)} bugs:\n", "| caught by | bugs | |", "| --- | --: | --: |"]
+    lines += [f"| {kind} | {kinds[kind]} | {kinds[kind] / len(MUTANTS):.0%} |" for kind in _ORDER if kinds[kind]]
+    lines.append("")
+    if by_seeds:
+        lines.append(
+            f"Seeds take {median(each['runs'] for each in by_seeds):g} runs and "
+            f"{median(each['cpu_s'] for each in by_seeds):g} CPU seconds at the median."
+        )
+    unfinished = [
+        mutant.bug
+        for mutant, records in known.items()
+        if "seeds" not in records or not (is_caught(records["seeds"]) or records["seeds"]["cpu_s"] >= CPU_SECONDS)
     ]
-    for mutant in MUTANTS:
-        result = results.get(mutant.bug)
-        profile, runs, cpu, checker = " ".join(mutant.profiles), "", "", "not run yet"
-        if result is not None and "error" in result:
-            checker = f"does not apply: {result['error']}"
-        elif result is not None:
-            runs, cpu = str(result["runs"]), f"{result['cpu_s']:.0f}"
-            if is_caught(result):
-                profile = f"play {result['play']}" if "play" in result else result["profile"]
-                checker = ", ".join(result["invariants"])
-            else:
-                checker = "**not caught**" if is_missed(result) else "not caught yet"
-        if mutant in held:
-            checker += "; held by a test"
-        lines.append(f"| {mutant.bug} | {mutant.source} | {mutant.what} | {profile} | {runs} | {cpu} | {checker} |")
+    if unfinished:
+        lines.append(f"{len(unfinished)} have some of their ten CPU minutes left: {', '.join(unfinished)}.")
+    if stale := [f"{mutant.bug} ({way})" for mutant, way in _stale(known)]:
+        lines.append(f"{len(stale)} results are stale: {', '.join(stale)}.")
     lines += [
+        f"{len(ABSENT)} of the 92 bugs have nothing to be put back into; they are listed below.",
         "",
-        "## Held by a test",
+        "| bug | source | mutant | seed | runs | CPU s | checker | play | test | commit |",
+        "| --- | --- | --- | --- | --: | --: | --- | --- | --- | --- |",
+        *(_row(mutant, records) for mutant, records in known.items()),
+        "",
+        "## Tests of a bug's own",
         "",
         "A test fails on each of these mutants, whatever the simulator finds; `make mutants-by-test` tries it.",
         "",
         "| bug | test |",
         "| --- | --- |",
+        *(
+            f"| {bug} | `{test.partition('::')[2]}` in `{test.partition('::')[0]}` |"
+            for bug, test in sorted(NAMED_TESTS.items())
+        ),
+        "",
+        "## Not mutated",
+        "",
+        "| bug | why |",
+        "| --- | --- |",
+        *(f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())),
     ]
-    lines += [
-        f"| {bug} | `{test.partition('::')[2]}` in `{test.partition('::')[0]}` |"
-        for bug, test in sorted(NAMED_TESTS.items())
+    return "\n".join(lines) + "\n"
+
+
+def _stale(known: dict[Mutant, dict[str, Record]]) -> list[tuple[Mutant, str]]:
+    return [
+        (mutant, way)
+        for mutant, records in known.items()
+        for way, record in records.items()
+        if changed_since(mutant, record)
     ]
-    lines += ["", "## Not mutated", "", "| bug | why |", "| --- | --- |"]
-    lines += [f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())]
-    RECALL.write_text("\n".join(lines) + "\n")
+
+
+def _row(mutant: Mutant, records: dict[str, Record]) -> str:
+    cells = [mutant.bug, mutant.source, mutant.what]
+    seeds = records.get("seeds")
+    if seeds is None:
+        cells += [" ".join(mutant.profiles), "", "", "not run yet"]
+    else:
+        where = named(seeds) if is_caught(seeds) else " ".join(mutant.profiles)
+        checker = ", ".join(seeds["invariants"]) if is_caught(seeds) else "**not caught**"
+        if not is_caught(seeds) and seeds["cpu_s"] < CPU_SECONDS:
+            checker = "not caught yet"
+        cells += [where, str(seeds["runs"]), f"{seeds['cpu_s']:.0f}", checker + _staleness(mutant, seeds)]
+    play, test = records.get("play"), records.get("test")
+    cells.append("" if play is None else (play["play"] if is_caught(play) else "none") + _staleness(mutant, play))
+    cells.append("" if test is None else ("yes" if is_caught(test) else "**no**") + _staleness(mutant, test))
+    cells.append(", ".join(sorted({record["commit"] for record in records.values()})))
+    return f"| {' | '.join(cells)} |"
+
+
+def _staleness(mutant: Mutant, record: Record) -> str:
+    changed = changed_since(mutant, record)
+    return f" (stale: {', '.join(changed)} changed since {record['commit']})" if changed else ""

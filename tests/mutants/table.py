@@ -1,8 +1,8 @@
 """The historical bugs that a re-implementation of Kafka makes first, each as the edit that puts it back.
 
-A mutant is one bug: textual edits of the product's source, applied to a copy of the package and never to the package
-itself. Each `find` must occur exactly once in its file: a test holds that, so an edit that no longer applies is seen
-the moment the code moves on. `ABSENT` says of every other bug why there is nothing to mutate.
+A mutant is one bug: edits of the product's syntax (`mutants.edits`), made in a copy of the package and never in the
+package itself. A test makes them all, so one that no longer applies is seen the moment the code moves on.
+`ABSENT` says of every other bug why there is nothing to mutate.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mutants import (
     table_network,
     table_replication,
 )
-from mutants.mutant import Edit, Mutant
+from mutants.mutant import Mutant
 
-__all__ = ["ABSENT", "MUTANTS", "Edit", "Mutant"]
+__all__ = ["ABSENT", "MUTANTS", "Mutant"]
 
 MUTANTS: Final = (
     *table_controller.MUTANTS,

@@ -131,20 +131,25 @@ def interpreters() -> list[str]:
 
 
 def with_the_libraries(python: str) -> dict[str, str]:
-    """The environment in which `python` finds the sources and the two libraries with C in them."""
+    """The environment in which `python` finds the sources and the libraries with C in them."""
     if python == sys.executable:
         return {**os.environ, "PYTHONPATH": str(SOURCES)}
     version = subprocess.run(
         [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True, check=True
     ).stdout.strip()
     there = Path.home() / ".cache/barnabas" / f"simulated-{version}"
-    if not (there / "cramjam").exists():
+    libraries = {"crc32c": "crc32c", "cramjam": "cramjam"}
+    if version in ("3.11", "3.12", "3.13"):
+        libraries["backports"] = "backports.zstd"
+    if not all((there / module).exists() for module in libraries):
         installed = subprocess.run(
-            [python, "-m", "pip", "install", "-q", "--target", str(there), "crc32c", "cramjam"],
+            [python, "-m", "pip", "install", "-q", "--upgrade", "--target", str(there), *libraries.values()],
             capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         if installed.returncode:
-            pytest.skip(f"crc32c and cramjam cannot be had for Python {version}: {installed.stderr[-200:]}")
+            pytest.skip(
+                f"{', '.join(libraries.values())} cannot be had for Python {version}: {installed.stderr[-200:]}"
+            )
     return {**os.environ, "PYTHONPATH": f"{SOURCES}:{there}"}
 
 

@@ -31,6 +31,7 @@ FAULTS: Final[dict[str, str]] = {
     "refuse": "links. New connections are refused",
     "lose-reply": "node, api, count. The next replies to that API that leave node are lost with their connection",
     "bit-flip": "links, count. A bit of the next records that pass is another",
+    "intruder": "node. Somebody asks for too much, in one way after the other, amid whatever else happens",
     # disks
     "eio-read": "node. Reads of log files fail",
     "eio-write": "node, after. Writes fail from the n-th on",

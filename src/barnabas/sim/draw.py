@@ -173,6 +173,7 @@ def draw(seed: int, profile: str = "all") -> Plan:
     actions += maker.operations(operations, base.stream("operations").whole(2, 6) if operations else 0, len(actions))
     if profile == "all":
         actions += maker.bit_flips(base.stream("bit flips"), len(actions))
+        actions += maker.intruders(base.stream("intruders"), len(actions))
     return Plan(seed, chosen, brokers, length_ns, topics, tuple(sorted(actions, key=lambda each: each.at_ns)), config)
 
 
@@ -258,6 +259,13 @@ class _Maker:
         return [
             self.fault(chance, number, chance.whole(200 * MS, self.length_ns - 1_000 * MS), "bit-flip")
             for number in range(first, first + (chance.whole(1, 3) if chance.happens(0.1) else 0))
+        ]
+
+    def intruders(self, chance: Chance, first: int) -> list[Action]:
+        """In every third plan somebody asks brokers for too much; nobody else may notice."""
+        return [
+            Action(number, chance.whole(0, self.length_ns), "intruder", {"node": chance.one_of(self.names)})
+            for number in range(first, first + (chance.whole(1, 3) if chance.happens(0.3) else 0))
         ]
 
     def node(self, chance: Chance, *, coordinator: bool = False) -> str:

@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import CoroutineType
-from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from barnabas.sim.chance import Chance, EventHash
 
@@ -202,8 +202,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         *,
         name: str | None = None,
         context: Context | None = None,
+        **options: Any,
     ) -> asyncio.Task[T]:
-        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        task: asyncio.Task[T] = asyncio.Task(cast(Any, coro), loop=self, name=name, context=context, **options)
         owner = _owner(context)
         if owner is not None:
             owner.tasks[task] = None

@@ -19,7 +19,7 @@ from barnabas.sim.disk import Loss
 from barnabas.sim.network import Link
 from barnabas.sim.node import Node
 from barnabas.sim.plan import MS, Action
-from barnabas.sim.stranger import visit
+from barnabas.sim.stranger import intrude, visit
 from barnabas.sim.trace import Happening
 from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name, broker_number
 
@@ -70,6 +70,7 @@ class Nemesis:
             "zk-auth-fail": self._zk_auth_fail,
             "bit-flip": self._bit_flip,
             "stranger": self._stranger,
+            "intruder": self._intruder,
         }
 
     def knows(self, name: str) -> bool:
@@ -261,6 +262,10 @@ class Nemesis:
 
     def _stranger(self, action: Action, chance: Chance) -> None:
         self.spawn(visit(self.world, self._node(action), chance), "stranger")
+
+    def _intruder(self, action: Action, chance: Chance) -> None:
+        self.world.struck("intruder")
+        self.spawn(intrude(self.world, self._node(action), chance), "intruder")
 
     # Links
 

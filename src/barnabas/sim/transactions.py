@@ -27,6 +27,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.produce_requests import REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -208,11 +209,14 @@ class _Run:
     async def _producer(self, cluster: ClusterClient, name: str) -> TransactionalProducer:
         timeout_ms = 2 * round(SLOW_S * 1000) if name == SLOW_TELLER else TRANSACTION_TIMEOUT_MS
         while True:
+            impatient = name == IMPATIENT_TELLER
             producer = TransactionalProducer(
-                cluster, name, transaction_timeout_ms=timeout_ms, delivery_timeout_ms=20_000
+                cluster,
+                name,
+                transaction_timeout_ms=timeout_ms,
+                delivery_timeout_ms=3_000 if impatient else 20_000,
+                request_timeout_ms=500 if impatient else REQUEST_TIMEOUT_MS,
             )
-            if name == IMPATIENT_TELLER:
-                producer._request_timeout_ms, producer._delivery_timeout_ms = 500, 3_000
             try:
                 await producer.init_transactions()
                 return producer
@@ -296,16 +300,14 @@ class _Run:
                     taken = await consumer.poll(300)
                     if not taken:
                         continue
-                    member = consumer.member
-                    assert member is not None
                     await producer.begin_transaction()
                     for topic, partition, record in taken:
                         at = b"%d-%d" % (partition, record.offset)
                         value = at + b" " + (record.value or b"")
                         await producer.append(RESULT, value, partition=chance.whole(0, PARTITIONS[RESULT] - 1))
                         assert topic == SOURCE
-                    offsets = {each: consumer.position(each) for each in consumer.assignment}
-                    await producer.send_offsets(offsets, GROUP, member)
+                    offsets = consumer.positions()
+                    await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
                     await producer.commit_transaction()
                 await consumer.close()
             except (KafkaError, OSError, ValueError):

@@ -7,7 +7,7 @@ sender was answered. An answer is one of three: acknowledged, surely not written
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
+from barnabas.client.producing import NO_PRODUCER, PartitionQueue
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
@@ -215,7 +216,7 @@ class Workload:
             self._take(await consumer.poll(300))
             if loop.now_ns >= due_ns and consumer.assignment:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
-                offsets = {each: consumer.position(each) for each in consumer.assignment}
+                offsets = consumer.positions()
                 await consumer.commit()
                 for each, offset in offsets.items():
                     key = group, str(each)
@@ -345,11 +346,11 @@ class _FromSequence(Producer):
 
     first_sequence = 0
 
-    async def _prepare(self, ready: list[Any]) -> None:
-        fresh = [each for each in ready if each.producer_id < 0]
+    async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
+        fresh = [queue for queue in ready if queue.producer_id == NO_PRODUCER]
         await super()._prepare(ready)
-        for each in fresh:
-            each.base_sequence = self.first_sequence
+        for queue in fresh:
+            queue.next_sequence = self.first_sequence
 
 
 def _settle(sent: Sent, future: asyncio.Future[Any], now_ns: int) -> None:

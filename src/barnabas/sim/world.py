@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from barnabas.broker.server import Broker, BrokerStartError
-from barnabas.client.cluster import ClusterClient
+from barnabas.client.connected import Cluster
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, KafkaError
 from barnabas.model.metadata_version import metadata_version_of
@@ -350,15 +350,15 @@ class World:
                 raise TimeoutError(f"{what}: not within {timeout_s:.0f} s of virtual time")
             await asyncio.sleep(0.05)
 
-    def client(self, story: Callable[[Runtime, ClusterClient], Awaitable[T]], name: str) -> asyncio.Future[T]:
-        """Runs `story` in a process of a machine of its own; the future is its outcome."""
+    def client(self, story: Callable[[Runtime, Cluster], Awaitable[T]], name: str) -> asyncio.Future[T]:
+        """Runs `story` in a process of a machine of its own, with a client; the future is its outcome."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(self.loop, self.network, Chance(self.seed, "clients"), name)
         outcome: asyncio.Future[T] = self.loop.create_future()
 
         async def main(runtime: Runtime) -> None:
-            cluster = ClusterClient(runtime, self.bootstrap(), name)
+            cluster = Cluster(runtime, self.bootstrap(), config={"client.id": name})
             try:
                 told: T | BaseException = await story(runtime, cluster)
             except Exception as error:

@@ -363,7 +363,12 @@ class KafkaCluster:
         self.on_loop(lambda: links.heal([pair for pair in links.cuts() if name in pair]))
 
     def heal(self) -> None:
-        """Mends every link: none is cut or slow any more."""
+        """Mends every link: none is cut or slow any more. Returns when the brokers that run are back: registered, known
+        to each other, and in every ISR they belong to. Raises `ClusterError`, naming what is lacking, after 30 s."""
+        self._heal_all_links()
+        self.run(self.host.until_back(range(self._count)))
+
+    def _heal_all_links(self) -> None:
         self.history.note("network", "every link is healed")
         self.on_loop(lambda: self.host.links.heal())
 
@@ -447,16 +452,18 @@ class KafkaCluster:
         self.heal()
 
     def recover(self) -> None:
-        """Ends every fault: all brokers run, no link is cut, no request fails; returns when they know each other."""
+        """Ends every fault: all brokers run, no link is cut, no request fails; returns when they know each
+        other and are in every ISR they belong to."""
         if isinstance(self.host, InProcessHost):
-            self.clear_faults()
+            self.on_loop(lambda: self.host.injections.clear())
+            self._heal_all_links()
         for each in self.brokers:
             if self.host.is_full(each.id):
                 each.empty_disk()
             if each.state == "paused":
                 each.resume()
             each.start()
-        self.run(self.host.until(self.host.complete, f"{self._count} brokers that know each other and a controller"))
+        self.run(self.host.until_back(range(self._count)))
 
     # ---- the verdict
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from barnabas.client.admin import Admin
+from barnabas.client.descriptions import GroupDescription
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import LATEST
 from barnabas.model.ids import TopicPartition
@@ -123,8 +124,10 @@ class BrokerHandle:
             self._cluster.cut(me, end)
 
     def heal(self) -> None:
-        """Mends every cut link of this broker's."""
+        """Mends every cut link of this broker's. Returns when it is registered again and, unless other links are still
+        cut, in every ISR it belongs to. Raises `ClusterError`, naming what is lacking, after 30 s."""
         self._cluster.heal_links(broker_name(self.id))
+        self._cluster.run(self._cluster.host.until_back([self.id]))
 
 
 class PartitionHandle:
@@ -262,25 +265,25 @@ class GroupHandle:
     def __repr__(self) -> str:
         return f"<group {self.name}>"
 
-    async def _described(self) -> Any:
+    async def _described(self) -> GroupDescription:
         return await Admin(self._cluster.client).describe_group(self.name)
 
     @property
     def state(self) -> str:
         """``Stable``, ``PreparingRebalance``, ``CompletingRebalance``, ``Empty`` or ``Dead``."""
-        return str(self._cluster.run(self._described()).group_state)
+        return self._cluster.run(self._described()).state
 
     @property
     def members(self) -> list[str]:
         """The client ids of its members, sorted."""
-        return sorted(str(each.client_id) for each in self._cluster.run(self._described()).members)
+        return sorted(each.client_id for each in self._cluster.run(self._described()).members)
 
     def stable(self, *, members: int | None = None, timeout: float = TIMEOUT) -> None:
         """Returns when the group is stable, with so many `members` (None: at least one)."""
 
         async def now() -> tuple[str, int]:
             described = await self._described()
-            return str(described.group_state), len(described.members)
+            return described.state, len(described.members)
 
         def fits(found: tuple[str, int]) -> bool:
             return found[0] == "Stable" and (found[1] > 0 if members is None else found[1] == members)

@@ -9,7 +9,7 @@ import json
 import random
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +25,11 @@ from barnabas.testing.history import History
 from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
 from barnabas.testing.loop import Background, Clock, Process
 from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
+from barnabas.zk.data import Stat
 from barnabas.zk.errors import NoNode, ZooKeeperError
 from barnabas.zk.server import CoordinatorServer
 from barnabas.zk.server_config import CoordinatorConfig
+from barnabas.zk.znodes import BrokerIdZNode
 
 ZOOKEEPER: Final = "zookeeper"
 SESSION_TIMEOUT_MS: Final = 500
@@ -203,6 +205,12 @@ class Host(ABC):
     async def complete(self) -> bool:
         """Whether every broker runs and tells of every other and of a controller."""
 
+    async def lacking(self, broker_ids: Collection[int]) -> str | None:
+        """What the brokers, all of which run, lack to be back; None when they know each other and are in sync."""
+        if len(broker_ids) == self.count and not await self.complete():
+            return f"{self.count} brokers that know each other and a controller"
+        return self.out_of_sync(broker_ids)
+
     @abstractmethod
     async def agreed(self, topic_partition: TopicPartition, view: PartitionView) -> bool:
         """Whether the leader leads by `view`, and those in sync tell clients so."""
@@ -259,6 +267,45 @@ class Host(ABC):
         if view.leader >= 0 and not await self.agreed(topic_partition, view):
             return None
         return view
+
+    def out_of_sync(self, broker_ids: Collection[int]) -> str | None:
+        """What keeps one of the brokers, all of which run, out of an ISR that it belongs to; None where nothing does.
+
+        A partition whose in-sync replicas are all down has nobody to lead it, and nobody is missed.
+        """
+        assert self._coordinator is not None
+        nodes = self._coordinator.tree.nodes
+        for topic in sorted(nodes["/brokers/topics"].children):
+            assigned = self._znode(f"/brokers/topics/{topic}")
+            if f"/admin/delete_topics/{topic}" in nodes or assigned.get("adding_replicas"):
+                continue
+            for number, replicas in sorted(assigned["partitions"].items()):
+                state = self._znode(f"/brokers/topics/{topic}/partitions/{number}/state")
+                if state is None:
+                    return f"{topic}-{number} is new"
+                isr = set(state["isr"])
+                if self._state_of(state["leader"]) != "running":
+                    if any(self._state_of(each) == "running" for each in isr):
+                        return f"{topic}-{number} has no leader that runs, and its ISR is {sorted(isr)}"
+                    continue
+                missing = sorted(set(replicas) & set(broker_ids) - isr)
+                if missing:
+                    return f"broker {missing[0]} is not in the ISR of {topic}-{number}, which is {sorted(isr)}"
+        return None
+
+    def _state_of(self, broker_id: int) -> str:
+        return self.state(broker_id) if broker_id >= 0 else "none"
+
+    async def until_back(self, broker_ids: Iterable[int]) -> None:
+        """Waits until those of the brokers that run are back. Raises `ClusterError`, which says what is lacking."""
+        wanted = list(broker_ids)
+        deadline = self.background.loop.time() + START_TIMEOUT_S
+        while (lack := await self.lacking([each for each in wanted if self.state(each) == "running"])) is not None:
+            if self.background.loop.time() > deadline:
+                raise ClusterError(
+                    f"Not within {START_TIMEOUT_S:.0f} s: {lack}. Another fault of the test's may keep it so."
+                )
+            await asyncio.sleep(0.005)
 
     async def until(self, fact: Callable[[], Coroutine[Any, Any, bool]], what: str) -> None:
         deadline = self.background.loop.time() + START_TIMEOUT_S
@@ -452,6 +499,39 @@ class InProcessHost(Host):
         return broker_id in self._full
 
     # ---- looking
+
+    async def lacking(self, broker_ids: Collection[int]) -> str | None:
+        for each in broker_ids:
+            if not await self._is_registered(each):
+                return f"broker {each} is not registered"
+        if self._net.cuts():
+            return None  # the others may be cut off yet: nothing more can be expected
+        running = [each for each in self._brokers if self.state(each) == "running"]
+        for each in running:
+            image = self._brokers[each].metadata.image
+            unknown = sorted(set(running) - set(image.brokers))
+            if unknown:
+                return f"broker {each} does not know broker {unknown[0]}"
+            if image.controller_id not in running:
+                return f"broker {each} knows no controller"
+        return self.out_of_sync(broker_ids)
+
+    async def _is_registered(self, broker_id: int) -> bool:
+        """Asks ZooKeeper by the broker's own session: one that is about to end does not answer."""
+        broker, life = self._brokers.get(broker_id), self._lives.get(broker_id)
+        if broker is None or life is None:
+            return False
+        found: list[Stat | None] = []
+
+        async def ask() -> None:
+            found.append((await broker.zk.get_data_and_stat(BrokerIdZNode.path(broker_id)))[1])
+
+        try:
+            await asyncio.wait_for(life.run(ask(), "asked whether it is registered"), 1)
+        except (ClusterError, ZooKeeperError, TimeoutError):
+            return False
+        stat = found[0]
+        return stat is not None and stat.ephemeral_owner == broker.zk.session_id
 
     async def agreed(self, topic_partition: TopicPartition, view: PartitionView) -> bool:
         for broker_id in view.isr:

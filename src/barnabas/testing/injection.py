@@ -181,7 +181,7 @@ def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]
     if log is None:
         return ZERO_UUID, True
     settings = log.settings
-    return log.topic_id or ZERO_UUID, settings.log_append_time or settings.compression_type != "producer"
+    return log.topic_id or ZERO_UUID, settings.log_append_time or settings.codec is not None
 
 
 def _serving(handle: Handle, history: History) -> Handle:

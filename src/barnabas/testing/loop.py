@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
-import uvloop
+from barnabas.runtime.event_loop import fastest_loop
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +110,11 @@ class _Call:
                 self.callback(*self.args)
 
 
-class ClusterLoop(uvloop.Loop):  # type: ignore[misc]
-    """uvloop, with the callbacks of each process behind its gate."""
+_Loop: Any = fastest_loop()
+
+
+class ClusterLoop(_Loop):  # type: ignore[misc]
+    """The fastest loop, with the callbacks of each process behind its gate."""
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -144,8 +147,9 @@ class ClusterLoop(uvloop.Loop):  # type: ignore[misc]
         *,
         name: str | None = None,
         context: Context | None = None,
+        **options: Any,
     ) -> asyncio.Task[T]:
-        task: asyncio.Task[T] = super().create_task(coro, name=name, context=context)
+        task: asyncio.Task[T] = super().create_task(coro, name=name, context=context, **options)
         process = current_process.get() if context is None else context.get(current_process)
         if process is not None:
             process.tasks[task] = None

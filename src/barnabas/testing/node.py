@@ -13,10 +13,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import uvloop
-
 from barnabas.broker.server import Broker
 from barnabas.model.config import broker_config, parse_properties
+from barnabas.runtime.event_loop import fastest_loop
 from barnabas.runtime.real import real_runtime
 from barnabas.testing.injection import Injections, instrument
 from barnabas.testing.network import Links
@@ -57,7 +56,7 @@ async def run(values: Mapping[str, str], ready: str, acknowledged: str) -> int:
 def main(properties: str, ready: str, acknowledged: str) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(created).3f %(message)s")
     values = parse_properties(Path(properties).read_text())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
         return runner.run(run(values, ready, acknowledged))
 
 

@@ -81,9 +81,7 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
         if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # deleted, and its promises with it
         if topic not in compacted:
-            configs = await Admin(cluster.client).describe_configs(ResourceType.TOPIC, topic)
-            policy = next((each.value or "" for each in configs if each.name == "cleanup.policy"), "")
-            compacted[topic] = "compact" in policy
+            compacted[topic] = await cluster.client.retrying(lambda each=topic: _is_compacted(cluster, each))  # type: ignore[misc]
         view = await cluster.until(
             is_led,
             lambda each=topic_partition: cluster.host.view(each),  # type: ignore[misc]
@@ -97,6 +95,11 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
         replicas += looked_at
         broken += wrong
     return Verdict(len(history.acknowledged), len(history.served), len(concerned), replicas), broken
+
+
+async def _is_compacted(cluster: KafkaCluster, topic: str) -> bool:
+    configs = await Admin(cluster.client).describe_configs(ResourceType.TOPIC, topic)
+    return "compact" in next((each.value or "" for each in configs if each.name == "cleanup.policy"), "")
 
 
 async def _examine_partition(

@@ -1,14 +1,17 @@
-"""Every historical bug can still be put back: its edits apply, and what comes of them is a module."""
+"""Every historical bug can still be put back: its edits apply, and what comes of them is a module. So can every other
+mutant, which changes one place."""
 
 from __future__ import annotations
 
+import ast
 import sys
 import types
 
 import pytest
-from mutants.copies import edited
+from mutants.copies import PACKAGE, edited
 from mutants.named_tests import NAMED_TESTS, ROOT
 from mutants.table import ABSENT, MUTANTS, Mutant
+from mutants.table_new import NEW_MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.bug)
@@ -36,3 +39,41 @@ def test_a_test_that_holds_a_bug_is_there(bug: str) -> None:
     path, _, name = NAMED_TESTS[bug].partition("::")
     assert f"def {name}(" in (ROOT / path).read_text()
     assert any(mutant.bug == bug for mutant in MUTANTS)
+
+
+@pytest.mark.parametrize("mutant", NEW_MUTANTS, ids=lambda mutant: mutant.bug)
+def test_a_new_mutant_applies_and_changes_exactly_one_place(mutant: Mutant) -> None:
+    (edit,) = mutant.edits
+    ((path, text),) = edited(mutant).items()
+    (changed,) = _innermost_changed(ast.parse((PACKAGE / path).read_text()), ast.parse(text))
+    module, _, name = edit.anchor.partition(":")
+    assert path == f"{module.replace('.', '/')}.py"
+    assert f"{changed}.".startswith(f"{name}.")
+    assert mutant.source == path.partition("/")[0]
+
+
+def test_new_mutants_are_numbered_and_no_two_are_the_same() -> None:
+    assert [mutant.bug for mutant in NEW_MUTANTS] == [f"N{number:02d}" for number in range(1, len(NEW_MUTANTS) + 1)]
+    assert len({edit for mutant in NEW_MUTANTS for edit in mutant.edits}) == len(NEW_MUTANTS)
+    assert len({mutant.what for mutant in NEW_MUTANTS}) == len(NEW_MUTANTS)
+
+
+def _innermost_changed(before: ast.Module, after: ast.Module) -> list[str]:
+    """The qualified names of the definitions that differ, without those that only hold one that does."""
+    old, new = _definitions(before), _definitions(after)
+    assert [*old] == [*new], "a mutant adds and removes no definition"
+    changed = [name for name in old if old[name] != new[name]]
+    return [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
+
+
+def _definitions(node: ast.AST, prefix: str = "") -> dict[str, list[str]]:
+    """The syntax of every function and class by its qualified name: of more than one where a property has a setter."""
+    found: dict[str, list[str]] = {}
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{prefix}{child.name}"
+            found.setdefault(name, []).append(ast.dump(child))
+            found |= _definitions(child, f"{name}.")
+        else:
+            found |= _definitions(child, prefix)
+    return found

@@ -369,3 +369,12 @@ def test_the_plugin_shares_saves_and_says(pytester):
     (trace,) = (pytester.path / ".pytest_kafka").iterdir()
     assert "seed 11" in trace.read_text()
     assert "is killed" in trace.read_text()
+
+
+@pytest.mark.parametrize("key", ["", "secret"])
+def test_brokers_make_the_paths_of_delegation_tokens_where_they_have_a_secret_key(key):
+    with KafkaCluster(1, config={"delegation.token.secret.key": key} if key else {}) as cluster:
+        nodes = cluster.host._coordinator.tree.nodes
+        assert {path for path in nodes if path.startswith("/delegation_token")} == (
+            {"/delegation_token", "/delegation_token/tokens", "/delegation_token/token_changes"} if key else set()
+        )

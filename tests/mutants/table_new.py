@@ -1,0 +1,909 @@
+"""Mutants that nobody's bug report is behind: what a tired engineer writes and a reviewer misses, in all packages.
+
+They were written from the product's code alone, without a look at what the simulator checks, which makes them a measure
+of how much it finds of what it was not told. None is known to have happened, so none has a profile or an invariant of
+its own. `source` is the package; `what` tells what a user would see.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.edits import Edit, before, remove, replace
+from mutants.mutant import Mutant, mutant
+
+
+def _new(bug: str, package: str, what: str, edit: Edit) -> Mutant:
+    return mutant(bug, package, what, "", "", edit)
+
+
+_LOG: Final = (
+    _new(
+        "N01",
+        "log",
+        "a lookup by the very largest timestamp of a segment passes over it and names a later record",
+        replace(
+            "log.log_segments:LogSegments.record_not_before",
+            "segment.largest_timestamp < timestamp",
+            "segment.largest_timestamp <= timestamp",
+        ),
+    ),
+    _new(
+        "N02",
+        "log",
+        "a lookup by a timestamp that a record has exactly names the record one batch later, or none",
+        replace(
+            "log.segment:Segment.batches_not_before",
+            "batch.max_timestamp >= timestamp",
+            "batch.max_timestamp > timestamp",
+        ),
+    ),
+    _new(
+        "N03",
+        "log",
+        "a committed reader that begins within an aborted transaction is given the rest of its records",
+        replace(
+            "log.txn_index:TransactionIndex.collect",
+            "entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset",
+            "entry.first_offset >= fetch_offset and entry.first_offset < upper_bound_offset",
+        ),
+    ),
+    _new(
+        "N04",
+        "log",
+        "aborted records are given to committed readers where the abort marker lies in a later segment",
+        replace(
+            "log.log_segments:LogSegments.aborted_transactions",
+            "self._segments[max(0, self.index_of(start_offset)):]",
+            "self._segments[max(0, self.index_of(start_offset)):][:1]",
+        ),
+    ),
+    _new(
+        "N05",
+        "log",
+        "a power loss takes flushed records: the segment within which the recovery point lay is passed by",
+        replace(
+            "log.log:Log.flush",
+            "max(0, self.segments.index_of(self.recovery_point))",
+            "max(0, self.segments.index_of(self.recovery_point - 1) + 1)",
+        ),
+    ),
+    _new(
+        "N06",
+        "log",
+        "with flush.messages=1 a power loss of all brokers takes records, since followers never flush",
+        remove(
+            "log.log:Log.append_as_follower",
+            """
+            if next_offset - self.recovery_point >= self.settings.flush_messages:
+                self.flush(now_ms=now_ms)
+            """,
+        ),
+    ),
+    _new(
+        "N07",
+        "log",
+        "the first batch of a producer's new epoch is acknowledged as a repetition, and is lost",
+        replace(
+            "log.producer_state:ProducerEntry.duplicate_of",
+            "producer_epoch == self.producer_epoch",
+            "producer_epoch >= self.producer_epoch",
+        ),
+    ),
+    _new(
+        "N08",
+        "log",
+        "a batch that was truncated and is sent again is acknowledged as a repetition, and is lost",
+        replace(
+            "log.producer_state:ProducerState.truncate_and_reload",
+            "not log_start_offset <= offset <= end_offset",
+            "not log_start_offset <= offset",
+        ),
+    ),
+    _new(
+        "N09",
+        "log",
+        "committed readers stand still for ever behind a transaction open for longer than producers live",
+        remove("log.producer_state:ProducerState._is_expired", "entry.current_txn_first_offset == NO_OFFSET"),
+    ),
+    _new(
+        "N10",
+        "log",
+        "a follower whose whole last epoch is cut is told to cut again for ever, and never gets in sync",
+        replace(
+            "log.leader_epoch_cache:LeaderEpochCache.truncate_from_end",
+            "entries[-1].start_offset >= end_offset",
+            "entries[-1].start_offset > end_offset",
+        ),
+    ),
+    _new(
+        "N11",
+        "log",
+        "after a kill and then a power loss torn batches are served: what was recovered counts as synced",
+        replace(
+            "log.recovery:load_segments",
+            "log_end_offset if clean else min(recovery_point, log_end_offset)",
+            "log_end_offset",
+        ),
+    ),
+    _new(
+        "N12",
+        "log",
+        "a kill while a cleaned segment takes its place costs the whole segment behind it",
+        replace(
+            "log.recovery:_finish_interrupted_work",
+            "swapped[0] <= bases[0] < max(ends)",
+            "swapped[0] <= bases[0] <= max(ends)",
+        ),
+    ),
+    _new(
+        "N13",
+        "log",
+        "a compacted topic loses a key's committed value to one of a transaction that is aborted later",
+        replace(
+            "log.cleaner:log_to_clean",
+            "min(log.last_stable_offset, log.active_segment.base_offset)",
+            "min(log.high_watermark, log.active_segment.base_offset)",
+        ),
+    ),
+    _new(
+        "N14",
+        "log",
+        "deleted keys live on with readers: tombstones go with the next cleaning, not delete.retention.ms",
+        replace(
+            "log.compaction:Compaction.cleaned",
+            "self._now_ms + self._delete_retention_ms if begins else horizon_ms",
+            "self._now_ms if begins else horizon_ms",
+        ),
+    ),
+    _new(
+        "N15",
+        "log",
+        "retention by size leaves less than retention.bytes: a segment goes that is only partly beyond it",
+        replace("log.log:Log.delete_old_segments", "left < segment.size", "left <= 0"),
+    ),
+    _new(
+        "N16",
+        "log",
+        "committed records are hidden from readers where a truncation took an abort marker of before",
+        remove("log.segment:Segment.truncate_to", "self.txn_index.truncate_to(offset)"),
+    ),
+    _new(
+        "N17",
+        "log",
+        "after a truncation lookups by time miss the last kilobytes, and retention takes them too early",
+        remove(
+            "log.segment:Segment.truncate_to",
+            """
+            for batch in self.batches(self.offset_index.lookup(self.offset_of_max_timestamp)):
+                ...
+            """,
+        ),
+    ),
+)
+
+_REPLICA: Final = (
+    _new(
+        "N18",
+        "replica",
+        "acknowledged records are lost: a leader that missed an epoch counts what followers had before",
+        replace(
+            "replica.partition:Partition.make_leader",
+            "new_leader or state.leader_epoch > self.leader_epoch + 1",
+            "new_leader",
+        ),
+    ),
+    _new(
+        "N19",
+        "replica",
+        "a record is acknowledged that was cut while its leader followed, and is another's by now",
+        remove(
+            "replica.partition:Partition.check_enough_replicas_reach_offset",
+            "self.leading_since_epoch != leading_since_epoch",
+        ),
+    ),
+    _new(
+        "N20",
+        "replica",
+        "committed records are lost: the leader forgets a new ISR member that ZooKeeper has, if told late",
+        replace(
+            "replica.partition:Partition._isr_refused",
+            "(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)",
+            "(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_UPDATE_VERSION)",
+        ),
+    ),
+    _new(
+        "N21",
+        "replica",
+        "sound followers fall out of the ISR when a partition is written to after a long rest",
+        remove("replica.partition:Partition.stir", "progress.rested_until(fetch.last_fetch_ms)"),
+    ),
+    _new(
+        "N22",
+        "replica",
+        "replicas differ: a follower with more of an old epoch than the leader has is not made to cut it",
+        replace(
+            "replica.partition:Partition.read",
+            "epoch < last_fetched_epoch or end_offset < fetch_offset",
+            "epoch < last_fetched_epoch",
+        ),
+    ),
+    _new(
+        "N23",
+        "replica",
+        "a caught-up follower whose way into the ISR was refused stays out until the next write",
+        remove("replica.partition:Partition.has_all", "follower_id in self.isr_state.isr"),
+    ),
+    _new(
+        "N24",
+        "replica",
+        "a lookup by time names a record at the high watermark, which may yet be lost",
+        replace(
+            "replica.partition:Partition.offset_for_timestamp",
+            "found[1] < last_fetchable",
+            "found[1] <= last_fetchable",
+        ),
+    ),
+    _new(
+        "N25",
+        "replica",
+        "after a truncation a follower's high watermark stays behind until something is written",
+        remove("replica.fetchers:ReplicaFetcher._take", "self._session.lost()"),
+    ),
+    _new(
+        "N26",
+        "replica",
+        "a paused or failed follower looks alive to its leader, since others' fetches still name it",
+        remove(
+            "replica.fetch_session:FetchSession.drop",
+            """
+            if key in self._told:
+                self._dropped[key] = None
+            """,
+        ),
+    ),
+    _new(
+        "N27",
+        "replica",
+        "a partition's ISR never changes again after two elections while one request is under way",
+        replace(
+            "replica.alter_partition:AlterPartitionManager._answer",
+            """
+            if self._unanswered.get(topic_partition) is item:
+                del self._unanswered[topic_partition]
+            """,
+            "self._unanswered.pop(topic_partition, None)",
+        ),
+    ),
+    _new(
+        "N28",
+        "replica",
+        "followers in sync are throttled as well during a throttled move, and fall out of the ISR",
+        replace(
+            "replica.replicas:Replicas.is_held_back",
+            "lag > 0 and self.quotas.follower.is_exceeded(now_ms)",
+            "lag >= 0 and self.quotas.follower.is_exceeded(now_ms)",
+        ),
+    ),
+    _new(
+        "N29",
+        "replica",
+        "replicas are not stopped or deleted where the controller knows the same epoch as the broker",
+        replace(
+            "replica.replicas:Replicas._stop_replica",
+            "leader_epoch >= partition.leader_epoch",
+            "leader_epoch > partition.leader_epoch",
+        ),
+    ),
+)
+
+_CONTROLLER: Final = (
+    _new(
+        "N30",
+        "controller",
+        "acks=all stands still after a planned stop: who leaves stays in the ISR until it lags",
+        replace(
+            "controller.election:leader_for_controlled_shutdown",
+            "leader_and_isr.with_leader(leader, staying)",
+            "leader_and_isr.with_leader(leader, leader_and_isr.isr)",
+        ),
+    ),
+    _new(
+        "N31",
+        "controller",
+        "a broker that stopped politely is never elected nor let into an ISR after its return",
+        remove("controller.brokers:on_broker_failure", "context.shutting_down_broker_ids.pop(broker_id, None)"),
+    ),
+    _new(
+        "N32",
+        "controller",
+        "a dead broker stays in the ISR of a partition whose leader wrote its state just then",
+        replace(
+            "controller.replica_state_machine:ReplicaStateMachine._remove_replicas_from_isr",
+            "finished, remaining = await self._do_remove_replicas_from_isr(broker_id, remaining)",
+            """
+            finished, _ = await self._do_remove_replicas_from_isr(broker_id, remaining)
+            remaining = []
+            """,
+        ),
+    ),
+    _new(
+        "N33",
+        "controller",
+        "a move that only takes replicas away never ends when the controller dies within it",
+        replace(
+            "controller.failover:_initialize_controller_context",
+            "assignment.is_being_reassigned",
+            "assignment.adding_replicas",
+        ),
+    ),
+    _new(
+        "N34",
+        "controller",
+        "a topic is back after its deletion when the controller dies between the order and the topic",
+        replace(
+            "controller.topic_deletion:DeletionClient.delete_topic",
+            """
+            await self._zk.delete_topic_znode(topic, epoch_zk_version)
+            await self._zk.delete_topic_configs([topic], epoch_zk_version)
+            await self._zk.delete_topic_deletions([topic], epoch_zk_version)
+            """,
+            """
+            await self._zk.delete_topic_deletions([topic], epoch_zk_version)
+            await self._zk.delete_topic_znode(topic, epoch_zk_version)
+            await self._zk.delete_topic_configs([topic], epoch_zk_version)
+            """,
+        ),
+    ),
+    _new(
+        "N35",
+        "controller",
+        "a partition's ISR cannot change until the next election once another version was met",
+        replace(
+            "controller.alter_partition:process_alter_partition",
+            "list(decision.accepted)",
+            "list(updated.finished)",
+        ),
+    ),
+    _new(
+        "N36",
+        "controller",
+        "a broker stops at once although partitions that it leads could not be moved yet",
+        replace(
+            "controller.brokers:process_controlled_shutdown",
+            "context.partition_leaders_on_broker(event.broker_id)",
+            "[]",
+        ),
+    ),
+    _new(
+        "N37",
+        "controller",
+        "a topic counts as deleted though a broker failed to delete its replica and still has it",
+        replace(
+            "controller.answers:process_topic_deletion_stop_replica_response",
+            "event.request_error is not ErrorCode.NONE or error is not ErrorCode.NONE",
+            "event.request_error is not ErrorCode.NONE",
+        ),
+    ),
+    _new(
+        "N38",
+        "controller",
+        "the answer of a broker's former life counts: a deletion passes, or a replica is offline",
+        remove("controller.answers:_is_of_this_life", "broker_epoch == context.broker_epoch(broker_id)"),
+    ),
+    _new(
+        "N39",
+        "controller",
+        "two producers get the same id, the last of one block and the first of the next",
+        replace(
+            "controller.producer_ids:new_producer_id_block",
+            "ProducerIdBlockZNode.decode(data).last_producer_id + 1",
+            "ProducerIdBlockZNode.decode(data).last_producer_id",
+        ),
+    ),
+)
+
+_COORDINATOR: Final = (
+    _new(
+        "N40",
+        "coordinator",
+        "a member left behind in an earlier generation commits, and takes the group's offset back",
+        replace(
+            "coordinator.groups:Group.commit_error",
+            "generation_id != self.generation_id",
+            "generation_id > self.generation_id",
+        ),
+    ),
+    _new(
+        "N41",
+        "coordinator",
+        "members go without partitions: a late record of the generation before settles this one",
+        remove("coordinator.groups:Group.stored", "self.generation_id == write.generation_id"),
+    ),
+    _new(
+        "N42",
+        "coordinator",
+        "a group's offset goes back when a transaction ends after a plain commit that came later",
+        replace(
+            "coordinator.group_offsets:GroupOffsets.replay",
+            "key not in self.committed or self.committed[key].record_offset < record_offset",
+            "True",
+        ),
+    ),
+    _new(
+        "N43",
+        "coordinator",
+        "a group that is empty for a minute loses offsets that it committed a week ago",
+        replace(
+            "coordinator.groups:Group.expired_offsets",
+            "self.offsets.expired(self.current_state_timestamp_ms, frozenset(), retention_ms, now.wall_ms)",
+            "self.offsets.expired(None, frozenset(), retention_ms, now.wall_ms)",
+        ),
+    ),
+    _new(
+        "N44",
+        "coordinator",
+        "a commit that timed out is answered as done, and the offset is lost at the next failover",
+        replace(
+            "coordinator.group_coordinator:offset_commit_error",
+            "return error",
+            "return ErrorCode.NONE if error is ErrorCode.REQUEST_TIMED_OUT else error",
+        ),
+    ),
+    _new(
+        "N45",
+        "coordinator",
+        "exactly-once is broken: an offset is told that an open transaction is about to replace",
+        remove(
+            "coordinator.group_offsets:GroupOffsets.is_unstable",
+            "any(key in each for each in self.pending_transactional.values())",
+        ),
+    ),
+    _new(
+        "N46",
+        "coordinator",
+        "a producer whose transaction timed out writes on, into one that nobody ends",
+        replace(
+            "coordinator.transactions:Transaction.time_out",
+            "self._fenced(now_ms)",
+            "replace(metadata, state=PREPARE_ABORT, last_update_ms=now_ms)",
+        ),
+    ),
+    _new(
+        "N47",
+        "coordinator",
+        "a late batch is let in behind the marker, and committed readers stand still for ever",
+        remove(
+            "coordinator.transactions:Transaction.verification_error",
+            """
+            if error is ErrorCode.NONE and self.metadata.state in PREPARED:
+                return ErrorCode.CONCURRENT_TRANSACTIONS
+            """,
+        ),
+    ),
+    _new(
+        "N48",
+        "coordinator",
+        "an abort that was decided before a failover is never marked: its id is stuck for ever",
+        replace(
+            "coordinator.transaction_coordinator:TransactionCoordinator._load",
+            "transaction.metadata.state in PREPARED",
+            "transaction.metadata.state is PREPARE_COMMIT",
+        ),
+    ),
+    _new(
+        "N49",
+        "coordinator",
+        "a partition gets no marker where its new leader did not know it yet: readers stand still",
+        replace(
+            "coordinator.transaction_markers:TransactionMarkers._take",
+            "error is ErrorCode.NONE or error in _NO_MARKERS_THERE",
+            "error in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) or error in _NO_MARKERS_THERE",
+        ),
+    ),
+    _new(
+        "N50",
+        "coordinator",
+        "a producer is told CONCURRENT_TRANSACTIONS for ever after its topic was deleted",
+        replace(
+            "coordinator.transaction_markers:TransactionMarkers._look_up",
+            """
+            if there:
+                self._retry_later([(ended, there)])
+            else:
+                self._maybe_complete(ended)
+            """,
+            "self._retry_later([(ended, there)] if there else [])",
+        ),
+    ),
+)
+
+_BROKER: Final = (
+    _new(
+        "N51",
+        "broker",
+        "acks=all is answered while the last record of the batch is on the leader alone",
+        replace(
+            "broker.repeated_produce:RepeatedProduces.answer",
+            "log.high_watermark <= info.last_offset",
+            "log.high_watermark < info.last_offset",
+        ),
+    ),
+    _new(
+        "N52",
+        "broker",
+        "acks=all that timed out is answered as done on a producer's later requests",
+        remove("broker.repeated_produce:_Replicated.on_expiration", "self._error = ErrorCode.REQUEST_TIMED_OUT"),
+    ),
+    _new(
+        "N53",
+        "broker",
+        "a broker never takes up a changed configuration that it lost ZooKeeper while reading",
+        before(
+            "broker.config_changes:ConfigChanges._process_notifications",
+            "data, stat = await zk.get_data_and_stat(f'{ConfigEntityChangeNotificationZNode.path}/{name}')",
+            "self._last_executed = number",
+        ),
+    ),
+    _new(
+        "N54",
+        "broker",
+        "a client that pipelines and reads slowly hangs: what it asked meanwhile is never begun",
+        remove("broker.connection:BrokerConnection.resume_writing", "self._begin_waiting()"),
+    ),
+    _new(
+        "N55",
+        "broker",
+        "a producer's second transactional batch overtakes the first, and is refused as out of order",
+        remove("broker.connection:BrokerConnection._may_begin", "not unanswered[-1].settled"),
+    ),
+    _new(
+        "N56",
+        "broker",
+        "a broker that the controller refused to free stops as if it were, and partitions are offline",
+        replace("broker.controlled_shutdown:_ask", "response.error_code or remaining", "remaining"),
+    ),
+    _new(
+        "N57",
+        "broker",
+        "a batch counts as verified when the coordinator cannot be reached: its transaction may be over",
+        replace(
+            "broker.verification:TransactionVerification._send_to",
+            "_answer(waiting, _all(transaction, ErrorCode.NETWORK_EXCEPTION))",
+            "_answer(waiting, {})",
+        ),
+    ),
+)
+
+_ZK: Final = (
+    _new(
+        "N58",
+        "zk",
+        "a controller back from a lost connection never hears of topics and brokers that came meanwhile",
+        replace(
+            "zk.tree:DataTree.set_watches", "node.pzxid > request.relative_zxid", "node.mzxid > request.relative_zxid"
+        ),
+    ),
+    _new(
+        "N59",
+        "zk",
+        "a power loss takes all that ZooKeeper answered since its last snapshot, with the log file's name",
+        remove("zk.wal:WriteAheadLog.begin", "self._disk.fsync_dir(self._directory)"),
+    ),
+    _new(
+        "N60",
+        "zk",
+        "after a restart of ZooKeeper a dead broker stays registered, or stays the controller",
+        replace(
+            "zk.snapshot:_restore",
+            "tree.ephemerals.setdefault(node.ephemeral_owner, {})[path] = None",
+            "tree.ephemerals[node.ephemeral_owner] = {path: None}",
+        ),
+    ),
+    _new(
+        "N61",
+        "zk",
+        "a write whose answer was lost counts as done where another's write took its version",
+        replace(
+            "zk.kafka_requests:KafkaRequests._own_success",
+            "stat is not None and stat.version == write.version + 1 and data == write.data",
+            "stat is not None and stat.version == write.version + 1",
+        ),
+    ),
+    _new(
+        "N62",
+        "zk",
+        "a move or election asked for by znode during a lost connection is not begun",
+        replace(
+            "zk.session:ClientSession.watched", "self.exist_watches[path] = None", "self.data_watches[path] = None"
+        ),
+    ),
+    _new(
+        "N63",
+        "zk",
+        "a failed multi of several children leaves their parent with versions of what was never done",
+        replace("zk.tree:DataTree._multi", "reversed(undo)", "undo"),
+    ),
+    _new(
+        "N64",
+        "zk",
+        "a session that comes back just before its end expires all the same, with its ephemeral znodes",
+        remove("zk.sessions:Sessions.reopen", "session.heard_ms = now_ms"),
+    ),
+)
+
+_CLIENT: Final = (
+    _new(
+        "N65",
+        "client",
+        "the batch after one that was given up is acknowledged as its repetition, and is lost",
+        replace(
+            "client.producer:Producer._settled",
+            "queue.gave_up()",
+            "queue.next_sequence = (queue.next_sequence - batch.count) & 2147483647",
+        ),
+    ),
+    _new(
+        "N66",
+        "client",
+        "a partition that gave a batch up begins at sequence 0 under the old id, and is refused",
+        replace("client.producing:Producing._identify", "queue.epoch != _GAVE_UP", "True"),
+    ),
+    _new(
+        "N67",
+        "client",
+        "a transaction fails in its time when its coordinator has moved: the old one is asked again",
+        remove(
+            "client.transaction:Transaction._ask",
+            """
+            if code in COORDINATOR_MOVED:
+                self._coordinators.pop(key, None)
+            """,
+        ),
+    ),
+    _new(
+        "N68",
+        "client",
+        "a request that comes late ends the producer's next transaction in its midst",
+        remove("client.transaction:Transaction._ask", "self.answer_lost = True"),
+    ),
+    _new(
+        "N69",
+        "client",
+        "a committed reader is given the first batch of every aborted transaction",
+        replace(
+            "client.positions:read",
+            "beginning and beginning[0].first_offset <= header.last_offset",
+            "beginning and beginning[0].first_offset < header.base_offset",
+        ),
+    ),
+    _new(
+        "N70",
+        "client",
+        "a seek back is undone by the answer to a fetch that was under way, and records are skipped",
+        remove("client.fetcher:Fetcher._take", "asked.get(topic_partition) != position.offset"),
+    ),
+    _new(
+        "N71",
+        "client",
+        "a seek right after the assignment is undone when the committed offset comes",
+        remove("client.consumer:Consumer._place", "position.offset != UNKNOWN"),
+    ),
+    _new(
+        "N72",
+        "client",
+        "with the range assignor partitions are read by nobody where members want different topics",
+        replace("client.assignors:RangeAssignor.assign", "len(readers)", "len(members)"),
+    ),
+    _new(
+        "N73",
+        "client",
+        "a partition that two members claim goes to one while the other still reads it",
+        replace(
+            "client.sticky:_owned", "other is None or generation > others", "other is None or generation >= others"
+        ),
+    ),
+    _new(
+        "N74",
+        "client",
+        "a consumer that the group had removed reads on from its old place what another has done since",
+        replace("client.group:GroupMember._join", "not self.is_lost", "True"),
+    ),
+    _new(
+        "N75",
+        "client",
+        "a transaction is committed though some of its records were given up",
+        remove(
+            "client.transactions:TransactionalProducer.commit_transaction",
+            """
+            if self._trouble is not None:
+                raise self._trouble
+            """,
+        ),
+    ),
+    _new(
+        "N76",
+        "client",
+        "a list of groups leaves out those of a broker that does not answer, and does not say so",
+        replace("client.admin_groups:GroupAdmin.list_groups", "raise outcome", "continue"),
+    ),
+    _new(
+        "N77",
+        "client",
+        "a consumer begins anew at the start of its topic when its coordinator was just moving",
+        replace(
+            "client.offsets:read_offset_fetch",
+            "codes = [found.error_code]",
+            "codes: list[int] = []",
+        ),
+    ),
+)
+
+_WIRE: Final = (
+    _new(
+        "N78",
+        "wire",
+        "lookups by time miss records in a batch whose last record is not its youngest",
+        replace("wire.records:build_batch", "max(record.timestamp for record in records)", "records[-1].timestamp"),
+    ),
+    _new(
+        "N79",
+        "wire",
+        "a reader of a LogAppendTime topic is given the producer's time of the batch, not the broker's",
+        replace(
+            "wire.records:records_of",
+            "header.max_timestamp if header.attributes & LOG_APPEND_TIME else None",
+            "header.base_timestamp if header.attributes & LOG_APPEND_TIME else None",
+        ),
+    ),
+    _new(
+        "N80",
+        "wire",
+        "a small snappy batch of many blocks takes a broker's whole memory: each may be as large as all",
+        remove("wire.compression:_snappy_pieces", "left -= len(block)"),
+    ),
+    _new(
+        "N81",
+        "wire",
+        "a batch with its offsets in disorder is stored, if only its last record stands where it should",
+        replace(
+            "wire.scan:PythonScan._judge",
+            "self.disordered |= self._offset_delta != self._records",
+            "self.disordered = self._offset_delta != self._records",
+        ),
+    ),
+    _new(
+        "N82",
+        "wire",
+        "the youngest record of a compacted topic is not found: a cleaned batch is as young as what it lost",
+        replace(
+            "wire.records:rewritten",
+            "header.max_timestamp if stamped else max(record.timestamp for record in records)",
+            "header.max_timestamp",
+        ),
+    ),
+)
+
+_SPARK: Final = (
+    _new(
+        "N83",
+        "spark",
+        "a task reads more than maxRecordsPerPartition where the range is no multiple of it",
+        replace("spark.plan:cut", "-(-each.size // max_records)", "each.size // max_records"),
+    ),
+    _new(
+        "N84",
+        "spark",
+        "a committed read's batch waits, and fails, while a transaction is open behind the last stable offset",
+        replace(
+            "spark.topics:ends",
+            "cluster.list_offsets(asked, isolation_level=options.isolation_level)",
+            "cluster.list_offsets(asked)",
+        ),
+    ),
+    _new(
+        "N85",
+        "spark",
+        "rows are there twice: what a failed attempt wrote beyond the counted one is committed with it",
+        replace("spark.one_transaction:OneTransaction._check", "last != count - 1", "last < count - 1"),
+    ),
+    _new(
+        "N86",
+        "spark",
+        "rows of a decided micro-batch are aborted when the decision's answer was lost",
+        remove(
+            "spark.task_transactions:TaskTransactions.abort",
+            """
+            if self.marker(cluster) != plan.marker:
+                return
+            """,
+        ),
+    ),
+    _new(
+        "N87",
+        "spark",
+        "a micro-batch is written twice when its commit lands while a new run takes the sink over",
+        replace(
+            "spark.delivery:Deliverer.taken_over",
+            """
+            options = self.options
+            transaction = BlockingTransaction.initialized(
+                cluster,
+                options.sink_id,
+                transaction_timeout_ms=options.transaction_timeout_ms,
+                timeout_ms=options.delivery_timeout_ms,
+            )
+            return Plan(transaction.identity, self.marker(cluster))
+            """,
+            """
+            options = self.options
+            marker = self.marker(cluster)
+            transaction = BlockingTransaction.initialized(
+                cluster,
+                options.sink_id,
+                transaction_timeout_ms=options.transaction_timeout_ms,
+                timeout_ms=options.delivery_timeout_ms,
+            )
+            return Plan(transaction.identity, marker)
+            """,
+        ),
+    ),
+    _new(
+        "N88",
+        "spark",
+        "a task that is tried again fails: its keyless rows of later Arrow batches go elsewhere than before",
+        replace(
+            "spark.sink_encoding:placed",
+            "numpy.arange(before, before + len(keyless))",
+            "numpy.arange(len(keyless))",
+        ),
+    ),
+    _new(
+        "N89",
+        "spark",
+        "WHERE offset > n gives the record at n as well",
+        replace("spark.filters:Pushed._with_offset", "max(low, value + 1)", "max(low, value)"),
+    ),
+    _new(
+        "N90",
+        "spark",
+        "a query with availableNow reads partitions that were added after it was started",
+        replace(
+            "spark.stream:TopicStreamReader._until_target",
+            "self._target.get(each, starts[each])",
+            "self._target.get(each, end)",
+        ),
+    ),
+)
+
+_GROUND: Final = (
+    _new(
+        "N91",
+        "runtime",
+        "a write that the kernel took in more than two parts stands in the file in disorder",
+        remove("runtime.real:RealFile._write_rest", "position += written"),
+    ),
+    _new(
+        "N92",
+        "testing",
+        "verify passes over a topic that has no leader just then, whatever was lost of it",
+        replace(
+            "testing.promises:examine",
+            "found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION",
+            "found.error is not ErrorCode.NONE",
+        ),
+    ),
+)
+
+NEW_MUTANTS: Final = (
+    *_LOG,
+    *_REPLICA,
+    *_CONTROLLER,
+    *_COORDINATOR,
+    *_BROKER,
+    *_ZK,
+    *_CLIENT,
+    *_WIRE,
+    *_SPARK,
+    *_GROUND,
+)
