@@ -8,14 +8,16 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
+KERNEL := $(VENV)/.kernel
 PYTEST ?= $(BIN)/pytest -q
 SEEDS ?= 1000
 MINUTES ?= 30
+CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test controller-scale disks
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz package
 
-setup: $(STAMP)
+setup: $(KERNEL)
 
 # uv puts the locked versions into .venv; where the machine has no uv, PyPI's is used from a small environment of its own.
 $(STAMP): pyproject.toml uv.lock
@@ -30,6 +32,13 @@ $(STAMP): pyproject.toml uv.lock
 	@$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
+# The kernel, by the machine's C compiler or else by the one that PyPI has; without any, records are checked in Python.
+$(KERNEL): $(STAMP) hatch_build.py src/barnabas/wire/_kernel.c src/barnabas/wire/_scan.h
+	@command -v "$${CC:-cc}" gcc clang >/dev/null || { uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; \
+		$$uv pip install --quiet --python $(BIN)/python ziglang 2>/dev/null || true; }
+	@$(BIN)/python hatch_build.py
+	@touch $(KERNEL)
+
 demo: setup
 	$(BIN)/barnabas demo
 
@@ -41,6 +50,7 @@ IN_MEMORY := tests/unit tests/property tests/simulation
 
 test-in-memory: setup
 	$(PYTEST) $(IN_MEMORY)
+	$(if $(CLANG),mkdir -p build && $(MAKE) --no-print-directory fuzz MINUTES=1 > /dev/null 2> build/fuzz.log || { tail -40 build/fuzz.log; false; })
 
 # Beside Apache Kafka and ZooKeeper, and with other people's clients.
 test-conformance: setup
@@ -49,10 +59,15 @@ test-conformance: setup
 test-processes: setup
 	$(PYTEST) $(addprefix --ignore=,$(IN_MEMORY) tests/conformance) tests docs/examples
 
+# What runs on macOS: all but the benches, which want Linux's /proc. Types know the functions each system and Python has.
+PORTABLE := $(filter-out src/barnabas/__pycache__/ src/barnabas/cli/ src/barnabas/spark/,$(wildcard src/barnabas/*/)) \
+	src/barnabas/cli/app.py src/barnabas/cli/cluster.py src/barnabas/cli/local.py src/barnabas/cli/process.py
+
 check: setup
-	$(BIN)/ruff format --check src tests docs/examples
-	$(BIN)/ruff check src tests docs/examples
+	$(BIN)/ruff format --check src tests docs/examples hatch_build.py
+	$(BIN)/ruff check src tests docs/examples hatch_build.py
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --python-version 3.14 --follow-imports silent $(PORTABLE)
 	$(BIN)/lint-imports --cache-dir $(VENV)/.import_linter
 
 bench: setup
@@ -75,20 +90,36 @@ sim: setup
 
 # Historical bugs, put back one by one, and whether the simulator finds them; ONLY=B20,B27 for a share. See docs/recall.md.
 mutants: setup
-	$(BIN)/python tests/mutants --only "$(ONLY)"
+	$(BIN)/python tests/mutants --only "$(ONLY)" --jobs $(or $(JOBS),1)
+
+# Recorded catches, run again: do they still catch? All, or SHARE=2/6; SHARE=head/6 is the one that the commit's hash names.
+recall-replay: setup
+	$(BIN)/python tests/mutants/replay.py --share $(or $(SHARE),1/1)
 
 # Tests that hold one of those bugs each, tried on the bug put back.
 mutants-by-test: setup
 	$(BIN)/python tests/mutants/named_tests.py --only "$(ONLY)"
 
+# What documents show of the commands, by running them; a test fails where it is stale.
+docs: setup
+	$(BIN)/python tests/recorded_output.py
+
 # A cluster of processes that is broken every 20 seconds, and judged at the end. As root, with links and disks as well.
 chaos: setup
 	$(BIN)/python tests/chaos/chaos.py --minutes $(MINUTES)
+
+# A cluster of a test's own that is cut apart, healed and verified, 200 times (two minutes).
+heals: setup
+	BARNABAS_HEALS=200 $(PYTEST) --timeout 0 tests/unit/testing/test_healing.py
 
 # The coordinator beside real ZooKeeper, a million random operations (about ten minutes).
 differential: setup
 	BARNABAS_DIFFERENTIAL_OPERATIONS=1000000 $(PYTEST) -m apache -k same_operations \
 		tests/conformance/test_coordinator_beside_zookeeper.py
+
+# What strangers may do to others, a table (two minutes); `make hostile MINUTES=30`: all at once, with kill -9 every minute.
+hostile: setup
+	$(BIN)/python tests/hostile $(if $(filter command line,$(origin MINUTES)),--minutes $(MINUTES))
 
 # Log directories that are moved, throttled, full and damaged, with processes and Kafka's tools (two minutes).
 disks: setup
@@ -125,6 +156,16 @@ archive-tables: setup
 # Every API in every version beside Apache Kafka, with every field of its request wrong in turn: docs/conformance.md.
 conformance: setup
 	$(BIN)/python tests/answers
+	$(BIN)/python tests/verdicts
+
+# libFuzzer on the kernel that scans records, under AddressSanitizer and UndefinedBehaviorSanitizer; wants clang.
+FUZZED := build/fuzz
+fuzz: setup
+	@mkdir -p $(FUZZED)/corpus
+	$(BIN)/python tests/fuzz/seeds.py $(FUZZED)/corpus
+	$(CLANG) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $(FUZZED)/scan tests/fuzz/fuzz_scan.c
+	cd $(FUZZED) && ./scan -max_len=600 -max_total_time=$$(( $(MINUTES) * 60 )) -print_final_stats=1 corpus
 
 # Clients in five languages, Kafka's tools, Streams and Connect, Spark's official connector and moved log directories, each
 # beside Apache Kafka: as far as npm, go, cargo and mvn are there.
@@ -137,9 +178,13 @@ clients: setup
 zookeeper-play: setup
 	BARNABAS_ZOOKEEPER_PLAY=both $(PYTEST) tests/conformance/test_kafka_on_the_coordinator.py
 
+# The wheel and the sdist, installed in environments of their own, the second without a compiler: a cluster of each.
+package: setup
+	BARNABAS_PACKAGE=1 $(PYTEST) tests/process/test_package.py
+
 # Runs until Ctrl-C, then tells what was found: `make seeds FIRST=5000 PROFILE=ZKX`.
 seeds: setup
 	$(BIN)/barnabas sim run --forever --first $(or $(FIRST),0) --profile $(or $(PROFILE),all) --jobs $(or $(JOBS),2)
 
 clean:
-	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report
+	rm -rf $(VENV) src/barnabas/wire/*.abi3.so .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report

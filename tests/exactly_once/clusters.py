@@ -86,6 +86,7 @@ def brokers(kind: str, directory: Path) -> Iterator[Brokers]:
     config = {"min.insync.replicas": "2", "offsets.topic.num.partitions": "5"}
     config |= {"transaction.state.log.num.partitions": "5", "default.replication.factor": "3"}
     if kind == "barnabas":
+        config["barnabas.transaction.two.phase.commit.enable"] = "true"
         with KafkaCluster(3, processes=True, directory=directory, config=config) as cluster:
             yield Brokers(cluster)
     else:
