@@ -7,43 +7,13 @@ is the authorizer's business: without ``authorizer.class.name`` everybody may do
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.context import RequestContext
-
-
-class Principal(NamedTuple):
-    """Who is speaking: ``User:ANONYMOUS`` on a listener without authentication."""
-
-    principal_type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.principal_type}:{self.name}"
-
-
-ANONYMOUS = Principal("User", "ANONYMOUS")
-
-
-class Authorizer(Protocol):
-    def allows(
-        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
-    ) -> bool: ...
-
-
-class AllowAll:
-    """The authorizer of a broker that has none."""
-
-    __slots__ = ()
-
-    def allows(
-        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
-    ) -> bool:
-        return True
 
 
 def authorized(context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:

@@ -29,7 +29,6 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from barnabas.broker.authorize import ANONYMOUS, Authorizer, Principal
 from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
@@ -39,6 +38,8 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords, FileSender
 from barnabas.runtime.story import drive
+from barnabas.security.authorizer import Authorizer
+from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_request_header, encode_response

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.authorize import Principal
 from barnabas.runtime.turns import SLICE
+from barnabas.security.principal import Principal
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.broker.authorize import AllowAll, Authorizer
 from barnabas.broker.config_changes import ConfigChanges
 from barnabas.broker.configs import BrokerConfigLayers
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
@@ -46,6 +45,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Condition, Listener, Runtime, Tasks
+from barnabas.security.authorizer import AllowAll, Authorizer
 from barnabas.wire import scan
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient

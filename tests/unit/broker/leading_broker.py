@@ -9,7 +9,6 @@ from typing import Any
 
 from replicas_alone import replicas_alone
 
-from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.router import Router
@@ -19,6 +18,7 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
+from barnabas.security.authorizer import AllowAll
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 

@@ -6,7 +6,6 @@ import struct
 import pytest
 
 from barnabas.broker import connection as connections
-from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
 from barnabas.broker.context import Disconnect
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
@@ -16,6 +15,7 @@ from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, Requ
 from barnabas.broker.router import Route
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.security.authorizer import AllowAll
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

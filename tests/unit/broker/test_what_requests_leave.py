@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from leading_broker import TOPIC, Broker
 
-from barnabas.broker.authorize import AllowAll
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.handlers import leader_and_isr
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.turns import SLICE
+from barnabas.security.authorizer import AllowAll
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.message import Message
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest

@@ -1,0 +1,25 @@
+"""Who may do what: what a broker asks of its ``authorizer.class.name``."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from barnabas.model.acl import Operation, ResourceType
+from barnabas.security.principal import Principal
+
+
+class Authorizer(Protocol):
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool: ...
+
+
+class AllowAll:
+    """The authorizer of a broker that has none."""
+
+    __slots__ = ()
+
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        return True

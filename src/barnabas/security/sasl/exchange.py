@@ -1,0 +1,43 @@
+"""What every mechanism is to a broker: an exchange of tokens that ends in a principal, or is refused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from barnabas.security.principal import Principal
+
+
+class SaslRefused(ValueError):
+    """The exchange failed. The message is what the client may know (``SaslAuthenticationException``)."""
+
+
+class Authenticated(NamedTuple):
+    """The end of an exchange that succeeded."""
+
+    principal: Principal
+    expires_at_ms: int | None = None
+    """When what the client showed ends (an OAUTHBEARER or delegation token), in ms of the wall clock."""
+    token_authenticated: bool = False
+    """By a delegation token: such a client may not ask for another (KIP-48)."""
+
+
+class SaslServer(Protocol):
+    """One exchange, as the broker's side sees it."""
+
+    @property
+    def authenticated(self) -> Authenticated | None:
+        """None until the exchange is complete."""
+        ...
+
+    async def evaluate(self, token: bytes) -> bytes:
+        """The answer to the client's next token. Raises `SaslRefused`; the exchange is over then."""
+        ...
+
+
+class SaslMechanism(Protocol):
+    """One that a listener offers, with what it needs to know of its users."""
+
+    @property
+    def name(self) -> str: ...
+
+    def begin(self) -> SaslServer: ...
