@@ -18,7 +18,7 @@ class Worker:
             group_id="workers",
             client_id=name,
             auto_offset_reset="earliest",
-            session_timeout_ms=6_000,
+            session_timeout_ms=15_000,
             heartbeat_interval_ms=200,
             auto_commit_interval_ms=200,
         )

@@ -128,7 +128,7 @@ FAULTS = re.compile(
 @pytest.mark.timeout(600)
 def test_apache_kafka_lives_on_the_coordinator(embedded: str, tmp_path: Path) -> None:
     config = {
-        "zookeeper.session.timeout.ms": "4000",
+        "zookeeper.session.timeout.ms": "12000",
         "offsets.topic.replication.factor": "1",
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:ANONYMOUS",
