@@ -21,7 +21,7 @@ PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
 setup: $(KERNEL)
 
-# uv puts the locked versions into .venv; where the machine has no uv, PyPI's is used from a small environment of its own.
+# uv puts the locked versions into .venv (all but Kerberos, which builds against the system's headers); where the machine has no uv, PyPI's is used from a small environment of its own.
 $(STAMP): pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "barnabas needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	@if command -v uv >/dev/null; then uv=uv; else \
@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml uv.lock
 		test -x .uv/bin/pip || { echo "barnabas needs uv, or a Python with venv (python3-venv) to fetch it" >&2; exit 1; }; \
 		test -x .uv/bin/uv || .uv/bin/pip install -q --disable-pip-version-check uv; uv=.uv/bin/uv; fi; \
 	echo "setting up $(VENV) (the first time takes a minute or two)"; \
-	$$uv sync --quiet --locked --all-extras --compile-bytecode --python "$$(command -v $(PYTHON))"
+	$$uv sync --quiet --locked --all-extras --no-extra kerberos --compile-bytecode --python "$$(command -v $(PYTHON))"
 	@$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from mutations import mutated
 
 from barnabas.broker.client_quotas import describe as describe_quotas
-from barnabas.broker.scram_credentials import ScramCredential, ScramMechanism
 from barnabas.broker.scram_credentials import describe_all as describe_credentials
 from barnabas.log.settings import LogSettings
 from barnabas.model.cluster import BrokerInfo, Endpoint
@@ -23,6 +22,7 @@ from barnabas.model.config import broker_config, refused_values, topic_config, t
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime.real import real_runtime
+from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.zk import delegation_tokens, znodes
 from barnabas.zk.data import Stat
 from barnabas.zk.delegation_tokens import TokenInformation

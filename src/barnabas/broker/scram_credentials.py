@@ -2,73 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.unreadable import Skip
+from barnabas.security.sasl.scram_credential import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    ScramCredential,
+    ScramMechanism,
+)
 from barnabas.zk.kafka_zk_client import KafkaZkClient
 from barnabas.zk.znodes import USERS, desanitize, sanitize
 
-ITERATIONS_MIN: Final = 4096
-ITERATIONS_MAX: Final = 16384
-
-
-class ScramMechanism(IntEnum):
-    SCRAM_SHA_256 = 1
-    SCRAM_SHA_512 = 2
-
-    @property
-    def mechanism_name(self) -> str:
-        return self.name.replace("_", "-")
-
-    @property
-    def hash_name(self) -> str:
-        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
-
-
 MECHANISMS: Final = {int(each): each for each in ScramMechanism}
-
-
-class ScramCredential(NamedTuple):
-    """RFC 5802's stored values."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-    @classmethod
-    def of(cls, mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
-        name = mechanism.hash_name
-        client_key = hmac.digest(salted_password, b"Client Key", name)
-        server_key = hmac.digest(salted_password, b"Server Key", name)
-        return cls(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
-
-    def encode(self) -> str:
-        salt, stored, server = (base64.b64encode(each).decode() for each in self[:3])
-        return f"salt={salt},stored_key={stored},server_key={server},iterations={self.iterations}"
-
-    @classmethod
-    def decode(cls, text: str) -> ScramCredential:
-        """Raises ``ValueError``."""
-        fields = dict(part.partition("=")[::2] for part in text.split(","))
-        if fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
-            raise ValueError("it has other fields than a credential")
-        salt, stored, server = (
-            base64.b64decode(fields[each], validate=True) for each in ("salt", "stored_key", "server_key")
-        )
-        iterations = int(fields["iterations"])
-        if not 0 < iterations < 1 << 31:
-            raise ValueError(f"it has {iterations} iterations")
-        return cls(salt, stored, server, iterations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ import hmac
 
 import pytest
 
-from barnabas.broker.scram_credentials import Change, ScramCredential, ScramMechanism
+from barnabas.broker.scram_credentials import Change
 from barnabas.model.errors import ErrorCode
+from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 
 
 def test_a_credential_proves_the_client_of_rfc_7677() -> None:

@@ -16,8 +16,8 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.scram_credentials import ScramMechanism
     from barnabas.broker.server import Broker
+    from barnabas.security.sasl.scram_credential import ScramMechanism
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 

@@ -10,6 +10,24 @@ from barnabas.security.principal import Principal
 class SaslRefused(ValueError):
     """The exchange failed. The message is what the client may know (``SaslAuthenticationException``)."""
 
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
+        """What the broker's log may know beside."""
+
+
+class InvalidCredentials(SaslRefused):
+    """What was shown proves nothing. Which part of it was wrong is for the broker's log alone (``SaslException``)."""
+
+    def __init__(self, mechanism: str, reason: str) -> None:
+        super().__init__(self.told(mechanism), reason)
+        self.mechanism = mechanism
+
+    @staticmethod
+    def told(mechanism: str, during: str = "authentication") -> str:
+        """`during` is ``re-authentication`` where the connection was authenticated before (KIP-368)."""
+        return f"Authentication failed during {during} due to invalid credentials with SASL mechanism {mechanism}"
+
 
 class Authenticated(NamedTuple):
     """The end of an exchange that succeeded."""
