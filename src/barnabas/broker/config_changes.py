@@ -1,16 +1,16 @@
 """Configuration that changes while the broker runs (KIP-226): written into ZooKeeper, announced, and taken up.
 
-Whoever changes ``/config/<type>/<entity>`` also makes a sequential znode below ``/config/changes``. Every broker
-watches those, remembers the last number it has seen, and reads the entities named in the newer ones again. Old
-notifications are removed by whichever broker comes by (``ZkNodeChangeNotificationListener``).
+Whoever changes ``/config/<type>/<entity>`` also makes a sequential znode below ``/config/changes``, which every broker
+hears of (`ChangeNotifications`): it reads the entity again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from barnabas.broker.change_notifications import ChangeNotifications
 from barnabas.broker.configs import (
     AlterOperation,
     ConfigResourceType,
@@ -22,9 +22,6 @@ from barnabas.broker.passing import telling
 from barnabas.broker.protection import unchangeable
 from barnabas.model.config import broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.runtime import Condition
-from barnabas.zk.client import StateChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.errors import ZooKeeperError
 from barnabas.zk.znodes import (
     BROKERS,
     DEFAULT_ENTITY,
@@ -32,7 +29,6 @@ from barnabas.zk.znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
     desanitize,
-    sequence_number,
 )
 
 if TYPE_CHECKING:
@@ -40,83 +36,28 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
-_RETRY_MS: Final = 1000
-
 
 class ConfigChanges:
     """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows others."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._last_executed = -1
-        self._pending = False
-        self._woken = Condition()
 
     # Following
 
     async def startup(self) -> None:
-        zk = self._broker.zk
-        zk.register_znode_child_change_handler(
-            ZNodeChildChangeHandler(ConfigEntityChangeNotificationZNode.path, self._wake)
+        broker = self._broker
+        followed = ChangeNotifications(
+            broker,
+            ConfigEntityChangeNotificationZNode.path,
+            ConfigEntityChangeNotificationSequenceZNode.sequence_number_prefix,
+            self._take_up,
+            kind="configuration change",
         )
-        zk.register_state_change_handler(StateChangeHandler("config-changes", after_initializing_session=self._wake))
-        await self._process_notifications()
-        self._broker.tasks.begin(self._follow(), "config-changes")
+        await followed.startup()
 
-    def _wake(self) -> None:
-        self._pending = True
-        self._woken.notify()
-
-    async def _follow(self) -> None:
-        while True:
-            while not self._pending:
-                await self._woken
-            self._pending = False
-            try:
-                await self._process_notifications()
-            except ZooKeeperError as error:
-                logger.warning("[broker %d] configuration changes are not read yet: %s", self._broker.broker_id, error)
-                await self._broker.pause(_RETRY_MS)
-                self._pending = True
-
-    async def _process_notifications(self) -> None:
-        zk = self._broker.zk
-        names = await zk.get_children(ConfigEntityChangeNotificationZNode.path)
-        for name in names:
-            number = sequence_number(name, ConfigEntityChangeNotificationSequenceZNode.sequence_number_prefix)
-            if number is None or number <= self._last_executed:
-                continue
-            data, stat = await zk.get_data_and_stat(f"{ConfigEntityChangeNotificationZNode.path}/{name}")
-            if stat is None:
-                self._last_executed = number
-                continue
-            try:
-                await self._entity_changed(ConfigEntityChangeNotificationSequenceZNode.decode(data))
-            except Exception as error:
-                if isinstance(error, ZooKeeperError) and error.passing:
-                    raise
-                # As in Apache's, whatever it is: it would keep all changes behind it from being taken up.
-                zk.unreadable.skip("configuration change", name, error)
-            self._last_executed = number
-        await self._purge(names)
-
-    async def _purge(self, names: list[str]) -> None:
-        zk = self._broker.zk
-        now_ms = self._broker.runtime.clock.now_ms()
-        for name in names:
-            path = f"{ConfigEntityChangeNotificationZNode.path}/{name}"
-            _, stat = await zk.get_data_and_stat(path)
-            if stat is None:
-                continue
-            if now_ms - stat.ctime <= CHANGE_EXPIRATION_MS:
-                break
-            try:
-                await zk.delete_path(path, recursive_delete=False)
-            except ZooKeeperError as error:
-                if error.passing:
-                    raise
-                logger.warning("[broker %d] %s is not removed: %s", self._broker.broker_id, path, error)
+    async def _take_up(self, data: bytes | None) -> None:
+        await self._entity_changed(ConfigEntityChangeNotificationSequenceZNode.decode(data))
 
     async def _entity_changed(self, entity_path: str) -> None:
         entity_type, _, entity = entity_path.partition("/")

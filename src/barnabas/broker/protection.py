@@ -1,8 +1,8 @@
 """What a configuration promises of protection, and what this broker keeps of it.
 
-Listeners are plaintext, every client is anonymous, and nobody is asked whether it may. A configuration that says
-otherwise is refused before a socket is opened: a broker that came up open and registered as secured would be worse than
-none.
+Listeners are plaintext and every client is anonymous; what it may is `AclAuthorizer`'s to say where there is one. A
+configuration that says otherwise is refused before a socket is opened: a broker that came up open and registered as
+secured would be worse than none.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from barnabas.broker.acl_store import ACL_AUTHORIZER
 from barnabas.broker.listeners import Listeners
 from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
@@ -21,6 +22,8 @@ _CLASSES: Final = {
     "principal.builder.class": "every client would be anonymous",
 }
 """Keys that name a class of the operator's, each with what comes of leaving it out."""
+_THERE: Final = {"authorizer.class.name": (ACL_AUTHORIZER,)}
+"""Kafka's classes that this broker has a counterpart of."""
 _CHECKS_OF_CERTIFICATES: Final = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
 _PREFIXES: Final = ("ssl.", "sasl.", "listener.name.")
 _OF_LISTENERS: Final = (
@@ -41,7 +44,7 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
                 "that only trusted clients reach, or leave it out."
             )
     for name, consequence in _CLASSES.items():
-        if config.text(name) not in ("", broker_definitions()[name].default):
+        if config.text(name) not in ("", broker_definitions()[name].default, *_THERE.get(name, ())):
             raise ConfigError(
                 f"{name} is {config.text(name)}: this broker does not run it, and {consequence}. Leave the key out "
                 "to start without it."

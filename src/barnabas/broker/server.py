@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from barnabas.broker.acl_store import AclStore, authorizer_of
 from barnabas.broker.config_changes import ConfigChanges
 from barnabas.broker.configs import BrokerConfigLayers
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
@@ -45,7 +46,8 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Condition, Listener, Runtime, Tasks
-from barnabas.security.authorizer import AllowAll, Authorizer
+from barnabas.security.acls import AclAuthorizer
+from barnabas.security.authorizer import Authorizer
 from barnabas.wire import scan
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
@@ -80,7 +82,11 @@ class Broker:
         require_no_more_than_there_is(config, self.listeners)
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.tasks = Tasks(self._task_failed)
-        self.authorizer: Authorizer = AllowAll()
+        self.authorizer: Authorizer = authorizer_of(config)
+        self.acls: AclStore | None = None
+        """Of an authorizer that has ACLs."""
+        if isinstance(self.authorizer, AclAuthorizer):
+            self.acls = AclStore(self, self.authorizer)
         self.router = Router()
         self.long_requests = LongRequests()
         self.metadata = MetadataCache()
@@ -206,6 +212,8 @@ class Broker:
         self._log_dirs = LogDirs(self.runtime, config, tasks=self.tasks)
         await self._identify()
         await self._load_dynamic_config()
+        if self.acls is not None:
+            await self._load_acls(self.acls)
         await self._load_logs()
         await self._listen()
         self._controller_channel = ControllerChannel(
@@ -413,6 +421,12 @@ class Broker:
         for entity in (DEFAULT_ENTITY, str(self.broker_id)):
             await self.config_changes.reload_broker(entity)
 
+    async def _load_acls(self, acls: AclStore) -> None:
+        try:
+            await acls.startup()
+        except ZNodeError as error:
+            raise BrokerStartError(f"ACLs cannot be read, and whoever they deny would be let in: {error}") from None
+
     async def _register(self, info: BrokerInfo) -> int:
         """Puts this broker into ZooKeeper and returns its epoch; waits for the registration of a killed predecessor."""
 
@@ -574,5 +588,7 @@ class Broker:
         await self.tasks.end()
         if self._log_dirs is not None:
             self._log_dirs.close(clean=clean)
+        if self.acls is not None:
+            await self.acls.close()
         if self._client is not None:
             await self._client.close()

@@ -32,6 +32,28 @@ class Operation(IntEnum):
         return self.name.title().replace("_", "")
 
 
+class Permission(IntEnum):
+    """``AclPermissionType``. A filter may say `ANY`; `UNKNOWN` is one that a newer version has."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+    @property
+    def words(self) -> str:
+        return self.name.title()
+
+
+class PatternType(IntEnum):
+    """``PatternType``: what a resource's name means. A filter may say `ANY`, or `MATCH`: all that concern a name."""
+
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
 class ResourceType(IntEnum):
     """``ResourceType``. A filter may say `ANY`."""
 
@@ -42,6 +64,11 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+    @property
+    def words(self) -> str:
+        """As people write it: ``TransactionalId``."""
+        return self.name.title().replace("_", "")
 
 
 CLUSTER_NAME: Final = "kafka-cluster"

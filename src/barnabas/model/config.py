@@ -207,11 +207,15 @@ def topic_definitions() -> Mapping[str, Definition]:
     return _load("topic_configs.json")
 
 
+_AUTHORIZERS_KEYS: Final = ("super.users", "allow.everyone.if.no.acl.found", "authorizer.")
+"""Kafka leaves these to the authorizer, and has no definitions of them."""
+
+
 class Config:
     """Values by key: what was set, and the default for all else.
 
     `values` are texts, as in a properties file or a ``/config`` znode. Raises `ConfigError` for a value that is not
-    allowed; unknown keys are kept (plugins read their own) and listed by `unknown`.
+    allowed; unknown keys are kept (an authorizer reads its own) and listed by `unknown`.
     """
 
     __slots__ = ("_definitions", "_parsed", "overrides")
@@ -267,7 +271,7 @@ class Config:
     def unknown(self) -> Iterator[tuple[str, str | None]]:
         """Keys that are not Kafka's, each with the nearest known one or None."""
         for name in self.overrides:
-            if name not in self._definitions:
+            if name not in self._definitions and not name.startswith(_AUTHORIZERS_KEYS):
                 near = difflib.get_close_matches(name, self._definitions, n=1)
                 yield name, near[0] if near else None
 

@@ -13,6 +13,10 @@ class Authorizer(Protocol):
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool: ...
 
+    def allows_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the caller may do `operation` on at least one resource of the type, be it there or not."""
+        ...
+
 
 class AllowAll:
     """The authorizer of a broker that has none."""
@@ -22,4 +26,7 @@ class AllowAll:
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
+        return True
+
+    def allows_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         return True

@@ -24,7 +24,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER, ""), context)
     named = Counter(topic.name for topic in request.topics)
     results = {name: Result(name=name, error_message=None) for name in named}
-    may_create_all = authorized_cluster(context, Operation.CREATE)
+    may_create_all = authorized_cluster(context, Operation.CREATE, log_denied=False)
     creatable = []
     for topic in request.topics:
         result = results[topic.name]
@@ -46,7 +46,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         if isinstance(outcome, KafkaError):
             _refuse(result, outcome.code, outcome.message)
             continue
-        if authorized(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        if authorized(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, log_denied=False):
             result.num_partitions = len(outcome.assignment)
             result.replication_factor = len(outcome.assignment[0])
             result.configs = [

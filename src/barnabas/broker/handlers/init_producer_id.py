@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import authorized, authorized_cluster
+from barnabas.broker.authorize import authorized, authorized_cluster, authorized_on_any
 from barnabas.broker.context import RequestContext
 from barnabas.coordinator.transactions import ProducerIdAndEpoch
 from barnabas.model.acl import Operation, ResourceType
@@ -23,7 +23,10 @@ async def handle(broker: Broker, request: InitProducerIdRequest, context: Reques
         if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return await _of_transactional_id(broker, request, request.transactional_id, context)
-    if not authorized_cluster(context, Operation.IDEMPOTENT_WRITE) and not _may_write_any_topic(broker, context):
+    if not (
+        authorized_cluster(context, Operation.IDEMPOTENT_WRITE, log_denied=False)
+        or authorized_on_any(context, Operation.WRITE, ResourceType.TOPIC)
+    ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _expected(request)
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
@@ -54,7 +57,3 @@ def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
     if request.producer_id == _NONE:
         return None
     return ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-
-
-def _may_write_any_topic(broker: Broker, context: RequestContext) -> bool:
-    return any(authorized(context, Operation.WRITE, ResourceType.TOPIC, name) for name in broker.metadata.image.topics)

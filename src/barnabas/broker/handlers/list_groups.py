@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)
-    all_of_them = authorized_cluster(context, Operation.DESCRIBE)
+    all_of_them = authorized_cluster(context, Operation.DESCRIBE, log_denied=False)
     return ListGroupsResponse(
         error_code=error,
         groups=[
@@ -26,6 +26,7 @@ async def handle(broker: Broker, request: ListGroupsRequest, context: RequestCon
                 group_type="classic",
             )
             for group in groups
-            if all_of_them or authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            if all_of_them
+            or authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, log_denied=False)
         ],
     )

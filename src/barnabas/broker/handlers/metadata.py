@@ -28,7 +28,7 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     alive = frozenset(each.broker_id for each, _, _ in reachable)
     if all_topics:
         for name, topic in sorted(image.topics.items()):
-            if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name, log_denied=False):
                 topics.append(_existing(image, topic, context, alive))
             if context.due(len(topic.partitions)):
                 await context.turn()
@@ -111,7 +111,7 @@ def _asked_for(
     creating = request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")
     if (
         creating
-        and not authorized_cluster(context, Operation.CREATE)
+        and not authorized_cluster(context, Operation.CREATE, log_denied=False)
         and not authorized(context, Operation.CREATE, ResourceType.TOPIC, name)
     ):
         return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)

@@ -24,7 +24,7 @@ async def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
     names = [topic.topic for topic in request.topics]
-    if authorized_cluster(context, Operation.CLUSTER_ACTION):
+    if authorized_cluster(context, Operation.CLUSTER_ACTION, log_denied=False):
         allowed = set(names)
     else:
         allowed = authorized_topics(context, Operation.DESCRIBE, names)

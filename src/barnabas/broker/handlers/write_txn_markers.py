@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
-    if not authorized_cluster(context, Operation.ALTER):
+    if not authorized_cluster(context, Operation.ALTER, log_denied=False):
         require_cluster(context, Operation.CLUSTER_ACTION)
     for marker in request.markers:
         if marker.producer_id < 0 or marker.producer_epoch < 0:

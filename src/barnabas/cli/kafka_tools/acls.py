@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.kafka_tools.errors import (
@@ -21,7 +20,7 @@ from barnabas.cli.kafka_tools.errors import (
 from barnabas.cli.kafka_tools.options import Option, OptionParser
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
-from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
+from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.create_acls import CreateAclsRequest
 from barnabas.wire.messages.delete_acls import DeleteAclsRequest
@@ -33,28 +32,13 @@ _AUTHORIZER: Final = (
 )
 
 
-class Pattern(IntEnum):
-    """``PatternType``."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Permission(IntEnum):
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
 _O: Final = Operation
 
 
 class _Filter(NamedTuple):
     resource: ResourceType
     name: str
-    pattern: Pattern
+    pattern: PatternType
 
     def shown(self, kind: str) -> str:
         return (
@@ -75,7 +59,7 @@ class _Entry(NamedTuple):
         )
 
 
-_CLUSTER: Final = _Filter(ResourceType.CLUSTER, CLUSTER_NAME, Pattern.LITERAL)
+_CLUSTER: Final = _Filter(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 Acls = dict[_Filter, list[_Entry]]
 
@@ -168,13 +152,13 @@ class _Words:
     # what is meant
 
     @property
-    def pattern(self) -> Pattern:
-        return Pattern[self.options.value(self.pattern_type)]
+    def pattern(self) -> PatternType:
+        return PatternType[self.options.value(self.pattern_type)]
 
     def filters(self, *, needed: bool = True) -> list[_Filter]:
         pattern = self.pattern
         found: list[_Filter] = [_Filter(ResourceType.TOPIC, name, pattern) for name in self._named(self.topic)]
-        if pattern is Pattern.LITERAL and self.options.has_any((self.cluster, self.idempotent)):
+        if pattern is PatternType.LITERAL and self.options.has_any((self.cluster, self.idempotent)):
             found.append(_CLUSTER)
         for resource, option in (
             (ResourceType.GROUP, self.group),
@@ -297,7 +281,7 @@ def _act(words: _Words, properties: Mapping[str, str]) -> None:
         principals = words.principals(words.principal)
         with_admin(properties, lambda admin: _list(admin, filters, principals), call="describeAcls")
     elif words.has(words.add):
-        if words.pattern not in (Pattern.LITERAL, Pattern.PREFIXED):
+        if words.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
             words.parser.usage_and_exit(
                 f"A '--resource-pattern-type' value of '{words.pattern.name}' is not valid when adding acls."
             )
@@ -330,7 +314,7 @@ def _check(code: int, message: str | None) -> None:
 
 async def _list(admin: ToolAdmin, filters: Sequence[_Filter], principals: Sequence[str]) -> None:
     found: Acls = {}
-    for each in filters or [_Filter(ResourceType.ANY, "", Pattern.ANY)]:
+    for each in filters or [_Filter(ResourceType.ANY, "", PatternType.ANY)]:
         request = DescribeAclsRequest(
             resource_type_filter=each.resource,
             resource_name_filter=each.name or None,
@@ -343,7 +327,9 @@ async def _list(admin: ToolAdmin, filters: Sequence[_Filter], principals: Sequen
         answer = await _asked(admin, request)
         _check(answer.error_code, answer.error_message)
         for resource in answer.resources:
-            key = _Filter(ResourceType(resource.resource_type), resource.resource_name, Pattern(resource.pattern_type))
+            key = _Filter(
+                ResourceType(resource.resource_type), resource.resource_name, PatternType(resource.pattern_type)
+            )
             entries = found.setdefault(key, [])
             for acl in resource.acls:
                 entry = _Entry(acl.principal, acl.host, Operation(acl.operation), Permission(acl.permission_type))

@@ -1,0 +1,53 @@
+"""ACLs and filters as requests carry them, by number. What no version knows closes the connection, as in Kafka."""
+
+from __future__ import annotations
+
+from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.security.acls import Acl, AclFilter, Resource
+
+
+def filter_of(
+    resource_type: int,
+    name: str | None,
+    pattern_type: int,
+    principal: str | None,
+    host: str | None,
+    operation: int,
+    permission: int,
+    context: RequestContext,
+) -> AclFilter:
+    """Raises `Disconnect`."""
+    codes = _codes(resource_type, pattern_type, operation, permission, context)
+    return AclFilter(codes[0], name, codes[1], principal, host, codes[2], codes[3])
+
+
+def binding_of(
+    resource_type: int,
+    name: str,
+    pattern_type: int,
+    principal: str,
+    host: str,
+    operation: int,
+    permission: int,
+    context: RequestContext,
+) -> tuple[Resource, Acl]:
+    """Raises `Disconnect`, and INVALID_REQUEST for what only a filter may say."""
+    codes = _codes(resource_type, pattern_type, operation, permission, context)
+    for code, what in zip(codes, ("resourceType", "patternType", "operation", "permissionType"), strict=True):
+        if code.name == "ANY" or code is PatternType.MATCH:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} must not be {code.name}")
+    return Resource(codes[0], name, codes[1]), Acl(principal, host, codes[2], codes[3])
+
+
+def _codes(
+    resource_type: int, pattern_type: int, operation: int, permission: int, context: RequestContext
+) -> tuple[ResourceType, PatternType, Operation, Permission]:
+    try:
+        codes = ResourceType(resource_type), PatternType(pattern_type), Operation(operation), Permission(permission)
+    except ValueError as error:
+        raise Disconnect(f"its {context.api_name} request holds what this broker does not know: {error}") from None
+    if codes[2] is Operation.UNKNOWN or codes[3] is Permission.UNKNOWN:
+        raise Disconnect(f"its {context.api_name} request holds unknown elements")
+    return codes

@@ -1,0 +1,114 @@
+"""How brokers tell each other through ZooKeeper that something was changed (``ZkNodeChangeNotificationListener``).
+
+Whoever changes something also makes a sequential znode that names it, below a path for changes of the kind. Every
+broker watches that path, remembers the last number it has seen, and reads again what the newer ones name. Old
+notifications are removed by whichever broker comes by.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from barnabas.runtime import Condition
+from barnabas.zk.client import StateChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.znodes import sequence_number
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+    from barnabas.zk.kafka_zk_client import KafkaZkClient
+
+logger = logging.getLogger(__name__)
+
+CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000
+_RETRY_MS: Final = 1000
+
+
+class ChangeNotifications:
+    """Follows the changes of one kind. `take_up` is given what a notification holds."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        path: str,
+        sequence_number_prefix: str,
+        take_up: Callable[[bytes | None], Awaitable[None]],
+        *,
+        kind: str,
+        zk: KafkaZkClient | None = None,
+    ) -> None:
+        """`kind` is said of a notification that cannot be read; `zk` where it is not the broker's own client."""
+        self._broker = broker
+        self._zk = broker.zk if zk is None else zk
+        self._path = path
+        self._prefix = sequence_number_prefix
+        self._take_up = take_up
+        self._kind = kind
+        self._last_executed = -1
+        self._pending = False
+        self._woken = Condition()
+
+    async def startup(self) -> None:
+        """Returns when what there is has been taken up; goes on following until the broker ends."""
+        zk = self._zk
+        zk.register_znode_child_change_handler(ZNodeChildChangeHandler(self._path, self._wake))
+        zk.register_state_change_handler(
+            StateChangeHandler(f"changes-{self._path}", after_initializing_session=self._wake)
+        )
+        await self._process()
+        self._broker.tasks.begin(self._follow(), self._kind.replace(" ", "-"))
+
+    def _wake(self) -> None:
+        self._pending = True
+        self._woken.notify()
+
+    async def _follow(self) -> None:
+        while True:
+            while not self._pending:
+                await self._woken
+            self._pending = False
+            try:
+                await self._process()
+            except ZooKeeperError as error:
+                logger.warning("[broker %d] %s is not read yet: %s", self._broker.broker_id, self._path, error)
+                await self._broker.pause(_RETRY_MS)
+                self._pending = True
+
+    async def _process(self) -> None:
+        zk = self._zk
+        names = await zk.get_children(self._path)
+        for name in names:
+            number = sequence_number(name, self._prefix)
+            if number is None or number <= self._last_executed:
+                continue
+            data, stat = await zk.get_data_and_stat(f"{self._path}/{name}")
+            if stat is None:
+                self._last_executed = number
+                continue
+            try:
+                await self._take_up(data)
+            except Exception as error:
+                if isinstance(error, ZooKeeperError) and error.passing:
+                    raise
+                # As in Apache's, whatever it is: it would keep all changes behind it from being taken up.
+                zk.unreadable.skip(self._kind, name, error)
+            self._last_executed = number
+        await self._purge(names)
+
+    async def _purge(self, names: list[str]) -> None:
+        now_ms = self._broker.runtime.clock.now_ms()
+        for name in names:
+            path = f"{self._path}/{name}"
+            _, stat = await self._zk.get_data_and_stat(path)
+            if stat is None:
+                continue
+            if now_ms - stat.ctime <= CHANGE_EXPIRATION_MS:
+                break
+            try:
+                await self._zk.delete_path(path, recursive_delete=False)
+            except ZooKeeperError as error:
+                if error.passing:
+                    raise
+                logger.warning("[broker %d] %s is not removed: %s", self._broker.broker_id, path, error)

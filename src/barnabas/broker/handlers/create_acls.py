@@ -1,0 +1,58 @@
+"""CreateAcls: allows and denies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.acl_requests import binding_of
+from barnabas.broker.authorize import require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.security.acls import Resource
+from barnabas.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    bindings = [
+        binding_of(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+            context,
+        )
+        for each in request.creations
+    ]
+    require_cluster(context, Operation.ALTER)
+    if broker.acls is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    refusals = [_refusal(resource) for resource, _ in bindings]
+    sound = [index for index, refusal in enumerate(refusals) if refusal is None]
+    for index, outcome in zip(sound, await broker.acls.create([bindings[index] for index in sound]), strict=True):
+        refusals[index] = outcome
+    return CreateAclsResponse(results=[_answered(each) for each in refusals])
+
+
+def _refusal(resource: Resource) -> KafkaError | None:
+    if resource.resource_type is ResourceType.CLUSTER and resource.name != CLUSTER_NAME:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not resource.name:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty resource name")
+    return None
+
+
+def _answered(error: KafkaError | None) -> CreateAclsResponse.AclCreationResult:
+    if error is None:
+        return CreateAclsResponse.AclCreationResult()
+    return CreateAclsResponse.AclCreationResult(error.code, error.message)
+
+
+def failed(request: CreateAclsRequest, error: KafkaError, context: RequestContext) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[_answered(error) for _ in request.creations])

@@ -1,0 +1,62 @@
+"""DeleteAcls: takes away the ACLs that filters take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.acl_requests import filter_of
+from barnabas.broker.authorize import require_cluster
+from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    filters = [
+        filter_of(
+            each.resource_type_filter,
+            each.resource_name_filter,
+            each.pattern_type_filter,
+            each.principal_filter,
+            each.host_filter,
+            each.operation,
+            each.permission_type,
+            context,
+        )
+        for each in request.filters
+    ]
+    require_cluster(context, Operation.ALTER)
+    if broker.acls is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    results = []
+    for taken in await broker.acls.delete(filters):
+        result = DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
+        for resource, acl, error in taken:
+            result.matching_acls.append(
+                DeleteAclsResponse.DeleteAclsMatchingAcl(
+                    0 if error is None else error.code,
+                    None if error is None else error.message,
+                    resource.resource_type,
+                    resource.name,
+                    resource.pattern_type,
+                    acl.principal,
+                    acl.host,
+                    acl.operation,
+                    acl.permission,
+                )
+            )
+        results.append(result)
+    return DeleteAclsResponse(filter_results=results)
+
+
+def failed(request: DeleteAclsRequest, error: KafkaError, context: RequestContext) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsResponse.DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+            for _ in request.filters
+        ]
+    )

@@ -1,0 +1,216 @@
+"""Access control lists, and what they decide: Kafka's ``AclAuthorizer``, without where they are kept.
+
+An ACL allows or denies one principal an operation, from one host, on a resource. A resource is named to the letter, by
+the beginning of its name, or by ``*`` for all of its type. Who is denied is denied, whoever allows it; who is allowed
+nothing is denied, too, and only where no ACL speaks of a resource at all may ``allow.everyone.if.no.acl.found`` say
+otherwise. Whoever may read, write, delete or alter may describe, and whoever may alter configurations may describe
+them; denying one does not deny the other.
+
+What was decided is remembered until an ACL changes: a hot path pays for one look into a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
+from barnabas.security.principal import Principal
+
+WILDCARD: Final = "*"
+"""A resource's name that means all of its type; a host that means any."""
+EVERYBODY: Final = "User:*"
+MAX_DECISIONS: Final = 65_536
+"""So many decisions are remembered, 300 bytes each; names that strangers make up have no more room than that."""
+
+_O: Final = Operation
+_IMPLIED_BY: Final = {
+    _O.DESCRIBE: frozenset({_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER, _O.ALL}),
+    _O.DESCRIBE_CONFIGS: frozenset({_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL}),
+}
+"""Operations that may be done by who may do one of several; any other goes by its own name, or ``ALL``."""
+
+
+class Resource(NamedTuple):
+    """``ResourcePattern``: what an ACL speaks of."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+class Acl(NamedTuple):
+    """``AccessControlEntry``: one permission."""
+
+    principal: str
+    """``User:name``; `EVERYBODY` for all users."""
+    host: str
+    """An address; `WILDCARD` for any."""
+    operation: Operation
+    permission: Permission
+
+    @property
+    def is_known(self) -> bool:
+        """False of what only a newer version can say: it allows and denies nothing here."""
+        return self.operation is not Operation.UNKNOWN and self.permission is not Permission.UNKNOWN
+
+
+class AclFilter(NamedTuple):
+    """``AclBindingFilter``: which ACLs are meant. None, and ``ANY``, ask for nothing in particular."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def takes_resource(self, resource: Resource) -> bool:
+        if self.resource_type not in (ResourceType.ANY, resource.resource_type):
+            return False
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, resource.pattern_type):
+            return False
+        if self.name is None:
+            return True
+        return self._concerns(resource) if self.pattern_type is PatternType.MATCH else self.name == resource.name
+
+    def _concerns(self, resource: Resource) -> bool:
+        assert self.name is not None
+        if resource.pattern_type is PatternType.PREFIXED:
+            return self.name.startswith(resource.name)
+        return resource.name in (self.name, WILDCARD)
+
+    def takes_acl(self, acl: Acl) -> bool:
+        return (
+            self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def named_resources(self) -> tuple[Resource, ...]:
+        """The resources that it means and no other, where it can be said without looking (``matchesAtMostOne``)."""
+        if self.resource_type is ResourceType.ANY or self.name is None or self.pattern_type is PatternType.MATCH:
+            return ()
+        if self.pattern_type is PatternType.ANY:
+            return tuple(Resource(self.resource_type, self.name, each) for each in _PATTERN_TYPES)
+        return (Resource(self.resource_type, self.name, self.pattern_type),)
+
+
+_PATTERN_TYPES: Final = (PatternType.LITERAL, PatternType.PREFIXED)
+
+_Decision = tuple[Principal, str, Operation, ResourceType, str]
+
+
+class AclAuthorizer:
+    """The ACLs of all resources, and who may do what by them. `update` is how one resource's are changed."""
+
+    def __init__(self, super_users: Iterable[Principal] = (), *, allow_everyone_if_no_acl_found: bool = False) -> None:
+        self.super_users = frozenset(super_users)
+        self.allow_everyone_if_no_acl_found = allow_everyone_if_no_acl_found
+        self._acls: dict[Resource, frozenset[Acl]] = {}
+        self._literals: dict[ResourceType, dict[str, frozenset[Acl]]] = {each: {} for each in ResourceType}
+        self._prefixes: dict[ResourceType, dict[str, frozenset[Acl]]] = {each: {} for each in ResourceType}
+        self._prefix_lengths: dict[ResourceType, list[int]] = {each: [] for each in ResourceType}
+        self._decisions: dict[_Decision, bool] = {}
+
+    @property
+    def acls(self) -> Mapping[Resource, frozenset[Acl]]:
+        return self._acls
+
+    def update(self, resource: Resource, acls: Iterable[Acl]) -> None:
+        """These are a resource's ACLs from now on; none take the resource out."""
+        kept = frozenset(acls)
+        resource_type, name, pattern_type = resource
+        named = (self._literals if pattern_type is PatternType.LITERAL else self._prefixes)[resource_type]
+        if kept:
+            self._acls[resource] = named[name] = kept
+        else:
+            self._acls.pop(resource, None)
+            named.pop(name, None)
+        self._prefix_lengths[resource_type] = sorted({len(each) for each in self._prefixes[resource_type]})
+        self._decisions.clear()
+
+    def find(self, wanted: AclFilter) -> Iterator[tuple[Resource, Acl]]:
+        """In the order of resources and ACLs."""
+        for resource, acls in sorted(self._acls.items()):
+            if wanted.takes_resource(resource):
+                for acl in sorted(acls):
+                    if wanted.takes_acl(acl):
+                        yield resource, acl
+
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        decision = (principal, host, operation, resource_type, name)
+        known = self._decisions.get(decision)
+        if known is not None:
+            return known
+        if len(self._decisions) >= MAX_DECISIONS:
+            self._decisions.clear()
+        allowed = self._decisions[decision] = self._decide(*decision)
+        return allowed
+
+    def _decide(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        if principal in self.super_users:
+            return True
+        concerned = self._concerned(resource_type, name)
+        if not concerned:
+            return self.allow_everyone_if_no_acl_found
+        principals, hosts = (str(principal), EVERYBODY), (host, WILDCARD)
+        of_caller = [acl for acls in concerned for acl in acls if acl.principal in principals and acl.host in hosts]
+        if any(acl.permission is Permission.DENY and acl.operation in (operation, _O.ALL) for acl in of_caller):
+            return False
+        allowing = _IMPLIED_BY.get(operation) or (operation, _O.ALL)
+        return any(acl.permission is Permission.ALLOW and acl.operation in allowing for acl in of_caller)
+
+    def _concerned(self, resource_type: ResourceType, name: str) -> list[frozenset[Acl]]:
+        """The ACLs of a name, by itself, by ``*`` and by its beginnings."""
+        literals, prefixes = self._literals[resource_type], self._prefixes[resource_type]
+        found = [literals.get(name), literals.get(WILDCARD)]
+        found += [prefixes.get(name[:length]) for length in self._prefix_lengths[resource_type] if length <= len(name)]
+        return [each for each in found if each is not None]
+
+    def allows_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of the type that allows it (``authorizeByResourceType``, KIP-679)."""
+        if principal in self.super_users:
+            return True
+        denied, allowed = self._names(principal, host, operation, resource_type)
+        if WILDCARD in denied[PatternType.LITERAL]:
+            return False
+        if self.allow_everyone_if_no_acl_found:
+            return True
+
+        def is_free(name: str) -> bool:
+            return not any(name.startswith(prefix) for prefix in denied[PatternType.PREFIXED])
+
+        return any(map(is_free, allowed[PatternType.PREFIXED])) or any(
+            name == WILDCARD or (name not in denied[PatternType.LITERAL] and is_free(name))
+            for name in allowed[PatternType.LITERAL]
+        )
+
+    def _names(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> tuple[dict[PatternType, set[str]], dict[PatternType, set[str]]]:
+        """The names, by the pattern's type, under which the caller is denied and those under which it is allowed."""
+        denied: dict[PatternType, set[str]] = {each: set() for each in _PATTERN_TYPES}
+        allowed: dict[PatternType, set[str]] = {each: set() for each in _PATTERN_TYPES}
+        for named, pattern_type in (
+            (self._literals[resource_type], PatternType.LITERAL),
+            (self._prefixes[resource_type], PatternType.PREFIXED),
+        ):
+            for name, acls in named.items():
+                for acl in acls:
+                    if (
+                        acl.principal in (str(principal), EVERYBODY)
+                        and acl.host in (host, WILDCARD)
+                        and acl.operation in (operation, _O.ALL)
+                    ):
+                        if acl.permission is Permission.DENY:
+                            denied[pattern_type].add(name)
+                        elif acl.permission is Permission.ALLOW:
+                            allowed[pattern_type].add(name)
+        return denied, allowed
