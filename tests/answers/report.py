@@ -34,7 +34,6 @@ numbers and addresses in a message.
 
 NOT_OFFERED = {
     "SASL_HANDSHAKE SASL_AUTHENTICATE": "listeners with SASL come with security",
-    "DESCRIBE_ACLS CREATE_ACLS DELETE_ACLS": "ACLs come with security",
     "CREATE_DELEGATION_TOKEN RENEW_DELEGATION_TOKEN EXPIRE_DELEGATION_TOKEN DESCRIBE_DELEGATION_TOKEN": (
         "delegation tokens come with security"
     ),

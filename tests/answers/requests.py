@@ -18,10 +18,13 @@ from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionR
 from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.wire.messages.create_acls import CreateAclsRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
+from barnabas.wire.messages.delete_acls import DeleteAclsRequest
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
+from barnabas.wire.messages.describe_acls import DescribeAclsRequest
 from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
@@ -507,3 +510,19 @@ def alter_user_scram_credentials(mechanism: int) -> AlterUserScramCredentialsReq
 def update_features(level: int) -> UpdateFeaturesRequest:
     update = UpdateFeaturesRequest.FeatureUpdateKey(feature="no.such.feature", max_version_level=level)
     return UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update])
+
+
+ACL = (2, "guarded", 3, "User:nobody", "10.0.0.1", 3, 3)
+"""A topic's name to the letter, whom, from where, Read, Allow."""
+
+
+def describe_acls() -> DescribeAclsRequest:
+    return DescribeAclsRequest(*ACL)
+
+
+def create_acls() -> CreateAclsRequest:
+    return CreateAclsRequest([CreateAclsRequest.AclCreation(*ACL)])
+
+
+def delete_acls() -> DeleteAclsRequest:
+    return DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*ACL)])

@@ -1,6 +1,11 @@
-"""ACLs and filters as requests carry them, by number. What no version knows closes the connection, as in Kafka."""
+"""ACLs and filters as requests carry them, by number. Zero, which stands for what is unknown, closes the connection; a
+number that this version does not have is unknown, and no filter takes anything by it, as in Kafka.
+"""
 
 from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
 
 from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
@@ -44,10 +49,18 @@ def binding_of(
 def _codes(
     resource_type: int, pattern_type: int, operation: int, permission: int, context: RequestContext
 ) -> tuple[ResourceType, PatternType, Operation, Permission]:
-    try:
-        codes = ResourceType(resource_type), PatternType(pattern_type), Operation(operation), Permission(permission)
-    except ValueError as error:
-        raise Disconnect(f"its {context.api_name} request holds what this broker does not know: {error}") from None
-    if codes[2] is Operation.UNKNOWN or codes[3] is Permission.UNKNOWN:
+    if not (resource_type and pattern_type and operation and permission):
         raise Disconnect(f"its {context.api_name} request holds unknown elements")
-    return codes
+    return (
+        _code(ResourceType, resource_type),
+        _code(PatternType, pattern_type),
+        _code(Operation, operation),
+        _code(Permission, permission),
+    )
+
+
+_Code = TypeVar("_Code", bound=IntEnum)
+
+
+def _code(kind: type[_Code], number: int) -> _Code:
+    return kind(number) if number in kind._value2member_map_ else kind(0)

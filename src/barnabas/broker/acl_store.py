@@ -39,7 +39,7 @@ _OWN_ZOOKEEPER: Final = "authorizer.zookeeper."
 """ACLs may be kept in another ensemble than all else: ``authorizer.zookeeper.url``, and other ``zookeeper.`` keys."""
 _OPERATIONS: Final = {each.words.upper(): each for each in Operation}
 _PERMISSIONS: Final = {each.words.upper(): each for each in Permission}
-_RESOURCE_TYPES: Final = {each.words.upper(): each for each in ResourceType}
+_RESOURCE_TYPES: Final = {each.words.upper(): each for each in ResourceType if each > ResourceType.ANY}
 
 Change = Callable[[frozenset[Acl]], frozenset[Acl]]
 
@@ -152,8 +152,8 @@ class AclStore:
         """Adds ACLs; of each, why it was not."""
         outcomes: list[KafkaError | None] = [None] * len(bindings)
         by_resource: dict[Resource, list[int]] = {}
-        for index, (resource, _) in enumerate(bindings):
-            if "/" in resource.name:
+        for index, (resource, acl) in enumerate(bindings):
+            if "/" in resource.name or not (resource.is_known and acl.is_known):
                 outcomes[index] = KafkaError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
             else:
                 by_resource.setdefault(resource, []).append(index)

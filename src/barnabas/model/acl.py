@@ -48,6 +48,7 @@ class Permission(IntEnum):
 class PatternType(IntEnum):
     """``PatternType``: what a resource's name means. A filter may say `ANY`, or `MATCH`: all that concern a name."""
 
+    UNKNOWN = 0
     ANY = 1
     MATCH = 2
     LITERAL = 3
@@ -55,8 +56,9 @@ class PatternType(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """``ResourceType``. A filter may say `ANY`."""
+    """``ResourceType``. A filter may say `ANY`; `UNKNOWN` is one that a newer version has."""
 
+    UNKNOWN = 0
     ANY = 1
     TOPIC = 2
     GROUP = 3

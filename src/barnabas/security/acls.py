@@ -38,6 +38,10 @@ class Resource(NamedTuple):
     name: str
     pattern_type: PatternType = PatternType.LITERAL
 
+    @property
+    def is_known(self) -> bool:
+        return self.resource_type is not ResourceType.UNKNOWN and self.pattern_type is not PatternType.UNKNOWN
+
 
 class Acl(NamedTuple):
     """``AccessControlEntry``: one permission."""
@@ -91,11 +95,14 @@ class AclFilter(NamedTuple):
 
     def named_resources(self) -> tuple[Resource, ...]:
         """The resources that it means and no other, where it can be said without looking (``matchesAtMostOne``)."""
-        if self.resource_type is ResourceType.ANY or self.name is None or self.pattern_type is PatternType.MATCH:
+        if (
+            self.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY)
+            or self.name is None
+            or self.pattern_type in (PatternType.UNKNOWN, PatternType.MATCH)
+        ):
             return ()
-        if self.pattern_type is PatternType.ANY:
-            return tuple(Resource(self.resource_type, self.name, each) for each in _PATTERN_TYPES)
-        return (Resource(self.resource_type, self.name, self.pattern_type),)
+        pattern_types = _PATTERN_TYPES if self.pattern_type is PatternType.ANY else (self.pattern_type,)
+        return tuple(Resource(self.resource_type, self.name, each) for each in pattern_types)
 
 
 _PATTERN_TYPES: Final = (PatternType.LITERAL, PatternType.PREFIXED)
