@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-def _openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+def run(program: str, *arguments: str | Path) -> None:
+    subprocess.run([program, *map(str, arguments)], check=True, capture_output=True)
+
+
+def _openssl(*arguments: str | Path) -> None:
+    run("openssl", *arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,15 @@ class Certificate:
     key: Path
     certificate: Path
     key_store: Path
+
+    def pkcs12(self, password: str) -> Path:
+        """The same as a PKCS12 store, the alias ``entry``."""
+        store = self.key_store.with_suffix(".p12")
+        _openssl(
+            *("pkcs12", "-export", "-inkey", self.key, "-in", self.certificate, "-name", "entry"),
+            *("-passout", f"pass:{password}", "-out", store),
+        )
+        return store
 
 
 class Authority:
@@ -33,18 +46,20 @@ class Authority:
             *("-keyout", str(self._key), "-out", str(self.trust_store)),
         )
 
-    def issue(self, name: str) -> Certificate:
-        """A key and certificate for ``CN=name``, valid for 127.0.0.1 and localhost."""
+    def issue(
+        self, name: str, *, hosts: str = "DNS:localhost,IP:127.0.0.1", organisation: str = "barnabas", days: int = 30
+    ) -> Certificate:
+        """A key and certificate for ``CN=name,O=organisation``, valid for `hosts`; `days` below 0: expired."""
         key, request, certificate = (self.directory / f"{name}.{end}" for end in ("key", "csr", "crt"))
         extensions = self.directory / f"{name}.ext"
-        extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        extensions.write_text(f"subjectAltName={hosts}\n")
         _openssl(
-            *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/O=barnabas"),
+            *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/O={organisation}"),
             *("-keyout", str(key), "-out", str(request)),
         )
         _openssl(
             *("x509", "-req", "-in", str(request), "-CA", str(self.trust_store), "-CAkey", str(self._key)),
-            *("-CAcreateserial", "-days", "30", "-extfile", str(extensions), "-out", str(certificate)),
+            *("-CAcreateserial", "-days", str(days), "-extfile", str(extensions), "-out", str(certificate)),
         )
         store = self.directory / f"{name}.store.pem"
         store.write_bytes(key.read_bytes() + certificate.read_bytes())

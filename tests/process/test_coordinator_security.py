@@ -18,7 +18,8 @@ from coordinators import Coordinator, Wire
 from processes import eventually
 
 from barnabas.runtime.real import real_runtime
-from barnabas.runtime.tls import Store, client_context
+from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.tls.stores import Store
 from barnabas.zk.acl import digest_of
 from barnabas.zk.client import ZooKeeperClient
 from barnabas.zk.connection import ClientSecurity
@@ -153,10 +154,10 @@ def test_the_digest_super_user_may_do_everything(secured: Coordinator) -> None:
 def test_a_certificates_subject_is_an_identity(secured: Coordinator, authority: Authority, alice: Certificate) -> None:
     def security(certificate: Certificate) -> ClientSecurity:
         return ClientSecurity(
-            tls=client_context(
+            tls=TlsSettings(
                 key_store=Store(str(certificate.key_store), "key"),
                 trust_store=Store(str(authority.trust_store), "trust"),
-            )
+            ).client_context()
         )
 
     address = f"127.0.0.1:{secure_port(secured)}"

@@ -106,6 +106,9 @@ SECURITY: Final = (
     "sasl.username",
     "sasl.password",
     "ssl.ca.location",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.truststore.certificates",
     "ssl.truststore.location",
     "ssl.truststore.type",
     "ssl.truststore.password",
@@ -168,23 +171,6 @@ def tls_context(config: Mapping[str, str], prefix: str = "") -> ssl.SSLContext |
     """
     if not protocol(config).endswith("SSL"):
         return None
-    from barnabas.runtime.tls import Store, client_context
+    from barnabas.security.tls.settings import tls_settings
 
-    def store(kind: str) -> Store | None:
-        name = f"ssl.{kind}.location"
-        if kind == "truststore" and config.get("ssl.ca.location"):
-            return Store(config["ssl.ca.location"], f"{prefix}ssl.ca.location", "PEM", "")
-        if not config.get(name):
-            return None
-        password = config.get(f"ssl.{kind}.password", "")
-        if kind == "keystore":
-            password = config.get("ssl.key.password", password)
-        return Store(config[name], f"{prefix}{name}", config.get(f"ssl.{kind}.type", ""), password)
-
-    return client_context(
-        key_store=store("keystore"),
-        trust_store=store("truststore"),
-        protocols=[each.strip() for each in config.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")],
-        cipher_suites=[each.strip() for each in config.get("ssl.cipher.suites", "").split(",") if each.strip()],
-        verify_host_name=bool(config.get("ssl.endpoint.identification.algorithm", "https")),
-    )
+    return tls_settings(config, prefix=prefix).client_context()

@@ -261,6 +261,11 @@ class Config:
         value = self.value(name)
         return "" if value is None else str(value)
 
+    def joined(self, name: str) -> str:
+        """As `text`; a list's items with commas between."""
+        value = self.value(name)
+        return ",".join(value) if isinstance(value, tuple) else "" if value is None else str(value)
+
     def items(self, name: str) -> tuple[str, ...]:
         value = self.value(name)
         return value if isinstance(value, tuple) else ()

@@ -8,16 +8,12 @@ Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: 
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
 
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
 from barnabas.zk.client import ZooKeeperClient
 from barnabas.zk.connection import ClientSecurity
-
-if TYPE_CHECKING:
-    from barnabas.runtime.tls import Store  # imported where it is needed: a process starts sooner
 
 
 def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | None = None) -> ZooKeeperClient:
@@ -65,32 +61,28 @@ def security_of(config: Config) -> ClientSecurity:
     )
 
 
-def _store(config: Config, kind: str) -> Store | None:
-    from barnabas.runtime.tls import Store
-
-    prefix = f"zookeeper.ssl.{kind}"
-    location = config.text(f"{prefix}.location")
-    if not location:
-        return None
-    return Store(location, f"{prefix}.location", config.text(f"{prefix}.type"), config.text(f"{prefix}.password"))
-
-
 def _tls(config: Config) -> ssl.SSLContext:
-    from barnabas.runtime.tls import client_context
+    from barnabas.security.tls.settings import tls_settings  # here, so that a process starts sooner
 
     if config.flag("zookeeper.ssl.ocsp.enable"):
         raise ConfigError(
             "zookeeper.ssl.ocsp.enable=true: OCSP is not spoken. Use zookeeper.ssl.crl.enable=true, with the "
             "revocation lists in the trust store."
         )
-    protocols = config.items("zookeeper.ssl.enabled.protocols") or (config.text("zookeeper.ssl.protocol"),)
-    if protocols == ("TLS",):  # Java's word for whatever there is
-        protocols = ("TLSv1.2", "TLSv1.3")
-    return client_context(
-        key_store=_store(config, "keystore"),
-        trust_store=_store(config, "truststore"),
-        protocols=protocols,
-        cipher_suites=config.items("zookeeper.ssl.cipher.suites"),
-        verify_host_name=config.text("zookeeper.ssl.endpoint.identification.algorithm").upper() == "HTTPS",
-        check_revocation=config.flag("zookeeper.ssl.crl.enable"),
+    prefix = "zookeeper."
+    names = (
+        "ssl.cipher.suites",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
     )
+    values = {name: config.joined(prefix + name) for name in names}
+    protocols = config.joined(f"{prefix}ssl.enabled.protocols") or config.text(f"{prefix}ssl.protocol")
+    if protocols != "TLS":  # Java's word for whatever there is
+        values["ssl.enabled.protocols"] = protocols
+    algorithm = config.text(f"{prefix}ssl.endpoint.identification.algorithm")
+    values["ssl.endpoint.identification.algorithm"] = "https" if algorithm.upper() == "HTTPS" else ""
+    return tls_settings(values, prefix=prefix).client_context(check_revocation=config.flag(f"{prefix}ssl.crl.enable"))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -202,16 +202,17 @@ class CoordinatorServer:
         self._listener = await listen(lambda: Connection(self), self.host, self.port)
         self.port = self._listener.port
         if self.config.key_store:
-            from barnabas.runtime.tls import Store, server_context
+            from barnabas.security.tls.settings import TlsSettings
+            from barnabas.security.tls.stores import Store
 
-            trust_store = Store(self.config.trust_store, "ssl.trustStore.location") if self.config.trust_store else None
-            context = server_context(
-                key_store=Store(
-                    self.config.key_store, "ssl.keyStore.location", password=self.config.key_store_password
-                ),
-                trust_store=trust_store,
-                client_auth=self.config.client_auth,
-            )
+            config = self.config
+            context = TlsSettings(
+                Store(config.key_store, "ssl.keyStore.location", password=config.key_store_password),
+                Store(config.trust_store, "ssl.trustStore.location", password=config.trust_store_password)
+                if config.trust_store
+                else None,
+                client_auth={"want": "requested", "need": "required"}.get(config.client_auth, "none"),
+            ).server_context()
             self._secure_listener = await listen(
                 lambda: Connection(self, secure=True), self.host, self.secure_port, tls=context
             )
@@ -324,7 +325,7 @@ class CoordinatorServer:
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection, certificate: Mapping[str, Any] | None) -> None:
+    def connected(self, connection: Connection, certificate: bytes | None) -> None:
         connection.identities += self.authentication.at_connect(connection.host, certificate)
         if self._listener is None or self.failure is not None:
             connection.abort()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
+from barnabas.security.tls.names import subject_of
 from barnabas.zk.acl import SUPER, Identity, digest_of
 from barnabas.zk.server_config import CoordinatorConfig
 from barnabas.zk.session_ops import Auth
@@ -12,43 +12,13 @@ from barnabas.zk.session_ops import Auth
 if TYPE_CHECKING:
     from barnabas.zk.digest_md5 import DigestMd5Server
 
-_SHORT_NAMES: Final[Mapping[str, str]] = {
-    "commonName": "CN",
-    "countryName": "C",
-    "localityName": "L",
-    "stateOrProvinceName": "ST",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "streetAddress": "STREET",
-    "domainComponent": "DC",
-    "userId": "UID",
-}
-
-
-def subject_of(certificate: Mapping[str, Any]) -> str:
-    """The subject as Java prints it (RFC 2253), from ``SSLObject.getpeercert``: the last name first, no blanks."""
-    parts = [
-        "+".join(f"{_SHORT_NAMES.get(name, name)}={_escaped(value)}" for name, value in names)
-        for names in certificate.get("subject", ())
-    ]
-    return ",".join(reversed(parts))
-
-
-def _escaped(value: str) -> str:
-    escaped = "".join("\\" + character if character in ',+"\\<>;' else character for character in value)
-    if escaped.startswith(("#", " ")):
-        escaped = "\\" + escaped
-    if escaped.endswith(" ") and len(value) > 1:
-        escaped = escaped[:-1] + "\\ "
-    return escaped
-
 
 class Authentication:
     def __init__(self, config: CoordinatorConfig) -> None:
         self._config = config
 
-    def at_connect(self, host: str, certificate: Mapping[str, Any] | None) -> list[Identity]:
-        """The identities of a connection before it has said anything."""
+    def at_connect(self, host: str, certificate: bytes | None) -> list[Identity]:
+        """The identities of a connection before it has said anything; its certificate is DER."""
         identities: list[Identity] = [("ip", host)]
         if certificate:
             subject = subject_of(certificate)

@@ -41,6 +41,7 @@ class CoordinatorConfig:
     key_store: str = ""
     key_store_password: str = field(default="", repr=False)
     trust_store: str = ""
+    trust_store_password: str = field(default="", repr=False)
     client_auth: str = "need"
     x509_super_user: str = ""
 
@@ -102,9 +103,10 @@ _KEYS: Final[dict[str, tuple[str, Callable[[str], Any], str]]] = {
     "superUser": ("sasl_super_user", str, "a SASL user's name"),
     "sessionRequireClientSASLAuth": ("sasl_required", _flag, "true or false"),
     "secureClientPort": ("secure_port", _port, "a port from 0 to 65535"),
-    "ssl.keyStore.location": ("key_store", str, "a PEM file"),
+    "ssl.keyStore.location": ("key_store", str, "a key store: PEM, PKCS12 or JKS"),
     "ssl.keyStore.password": ("key_store_password", str, "a password"),
-    "ssl.trustStore.location": ("trust_store", str, "a PEM file"),
+    "ssl.trustStore.location": ("trust_store", str, "a trust store: PEM, PKCS12 or JKS"),
+    "ssl.trustStore.password": ("trust_store_password", str, "a password"),
     "ssl.clientAuth": ("client_auth", _client_auth, "none, want or need"),
     "X509AuthenticationProvider.superUser": ("x509_super_user", str, "a certificate's subject"),
 }
@@ -139,10 +141,10 @@ def coordinator_config(properties: Mapping[str, str]) -> CoordinatorConfig:
             f"maxSessionTimeout={config.session_timeout_longest_ms}: a session needs some time between them."
         )
     if config.secure_port and not config.key_store:
-        raise ConfigError("secureClientPort needs ssl.keyStore.location: a PEM file with the key and certificate.")
+        raise ConfigError("secureClientPort needs ssl.keyStore.location: a file with the key and certificate.")
     if config.secure_port and config.client_auth != "none" and not config.trust_store:
         raise ConfigError(
-            "ssl.trustStore.location is not set: name the PEM file of the authorities whose clients are "
+            "ssl.trustStore.location is not set: name the file of the authorities whose clients are "
             "trusted, or set ssl.clientAuth=none."
         )
     return config

@@ -108,7 +108,8 @@ class Connection(asyncio.Protocol):
         if peer:
             self.host = str(peer[0])
             self.peer = f"{self.host}:{peer[1]}"
-        self._server.connected(self, transport.get_extra_info("peercert") if self.secure else None)
+        tls = transport.get_extra_info("ssl_object")
+        self._server.connected(self, None if tls is None else tls.getpeercert(True))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closing = True

@@ -12,7 +12,8 @@ from zk_plays import Run, connected, cut, until
 
 from barnabas.model.config import broker_config
 from barnabas.runtime.real import real_runtime
-from barnabas.runtime.tls import Store, client_context
+from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.tls.stores import Store
 from barnabas.zk.client import (
     ClientSecurity,
     ConnectionState,
@@ -29,10 +30,10 @@ from barnabas.zk.kafka_zk_client import KafkaZkClient
 
 def _tls(authority: Authority, name: str | None = None) -> ClientSecurity:
     return ClientSecurity(
-        client_context(
+        TlsSettings(
             trust_store=Store(str(authority.trust_store), "trust"),
             key_store=None if name is None else Store(str(authority.issue(name).key_store), "key"),
-        )
+        ).client_context()
     )
 
 

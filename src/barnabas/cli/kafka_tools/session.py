@@ -60,26 +60,10 @@ def _refused(message: str) -> JavaError:
 
 
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
-    from barnabas.runtime.tls import Store, client_context
+    from barnabas.security.tls.settings import tls_settings
 
-    def store(kind: str) -> Store | None:
-        key = f"ssl.{kind}.location"
-        if not properties.get(key):
-            return None
-        password = properties.get(f"ssl.{kind}.password", "")
-        if kind == "keystore":
-            password = properties.get("ssl.key.password", password)
-        return Store(properties[key], key, properties.get(f"ssl.{kind}.type", ""), password)
-
-    suites = properties.get("ssl.cipher.suites", "")
     try:
-        return client_context(
-            key_store=store("keystore"),
-            trust_store=store("truststore"),
-            protocols=[each.strip() for each in properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")],
-            cipher_suites=[each.strip() for each in suites.split(",") if each.strip()],
-            verify_host_name=bool(properties.get("ssl.endpoint.identification.algorithm", "https")),
-        )
+        return tls_settings(properties).client_context()
     except ConfigError as error:
         raise _refused(str(error)) from None
 

@@ -1,0 +1,26 @@
+"""A file for a moment: what OpenSSL reads only from one, and nobody else should."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def secret_file(data: bytes) -> Iterator[str]:
+    """The path of a file with `data`; in memory where the system can (Linux), else readable by this user alone."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("secret", os.MFD_CLOEXEC)
+        try:
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as named:
+            named.write(data)
+            named.flush()
+            yield named.name

@@ -1,0 +1,87 @@
+"""A certificate's subject as Java writes it (RFC 2253, ``X500Principal.getName``): what users and ACLs are named by.
+
+Java knows nine attributes by their keywords; of every other it prints the number and, in hexadecimal, the value's
+bytes as they stand in the certificate. So the certificate itself is read, as far as its subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+_KEYWORDS: Final = {
+    bytes.fromhex("550403"): "CN",
+    bytes.fromhex("550406"): "C",
+    bytes.fromhex("550407"): "L",
+    bytes.fromhex("550408"): "ST",
+    bytes.fromhex("55040a"): "O",
+    bytes.fromhex("55040b"): "OU",
+    bytes.fromhex("550409"): "STREET",
+    bytes.fromhex("0992268993f22c640119"): "DC",
+    bytes.fromhex("0992268993f22c640101"): "UID",
+}
+_TEXTS: Final = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be"}
+"""Encodings by the tag of the value: UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString."""
+_VERSION: Final = 0xA0
+_SPECIAL: Final = ',=+<>#;"\\'
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a DER certificate, the last name first. Raises ``ValueError`` for what is none."""
+    try:
+        [(_, _, whole)] = _elements(certificate)
+        (_, _, signed), *_ = _elements(whole)
+        fields = [element for element in _elements(signed) if element[0] != _VERSION]
+        _, _, subject = fields[4]  # behind the serial number, signature algorithm, issuer and validity
+        names = [
+            "+".join(_attribute(attribute) for _, _, attribute in _elements(name)) for _, _, name in _elements(subject)
+        ]
+    except (IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"no certificate: {error}") from None
+    return ",".join(reversed(names))
+
+
+def _attribute(encoded: bytes) -> str:
+    (_, _, kind), (tag, whole, value) = _elements(encoded)
+    keyword = _KEYWORDS.get(kind)
+    if keyword is None or tag not in _TEXTS:
+        return f"{_dotted(kind) if keyword is None else keyword}=#{whole.hex()}"
+    return f"{keyword}={_escaped(value.decode(_TEXTS[tag]))}"
+
+
+def _escaped(value: str) -> str:
+    inner = value.lstrip(" ")
+    leading = len(value) - len(inner)
+    inner = inner.rstrip(" ")
+    trailing = len(value) - leading - len(inner)
+    escaped = "".join(f"\\{character}" if character in _SPECIAL else character for character in inner)
+    return "\\ " * leading + escaped + "\\ " * trailing
+
+
+def _dotted(kind: bytes) -> str:
+    """An object identifier's number."""
+    numbers: list[int] = []
+    number = 0
+    for byte in kind:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """What follows one another in a DER value: each one's tag, all its bytes, and its content."""
+    position = 0
+    while position < len(encoded):
+        start, tag, length = position, encoded[position], encoded[position + 1]
+        position += 2
+        if length & 0x80:
+            count = length & 0x7F
+            length = int.from_bytes(encoded[position : position + count], "big")
+            position += count
+        if position + length > len(encoded):
+            raise ValueError("no certificate: it is cut")
+        yield tag, encoded[start : position + length], encoded[position : position + length]
+        position += length

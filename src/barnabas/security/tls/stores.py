@@ -1,0 +1,199 @@
+"""Key stores and trust stores: PEM (KIP-651), PKCS12 and JKS, as ``DefaultSslEngineFactory`` takes them.
+
+PEM is read by OpenSSL; PKCS12 needs the package ``cryptography`` and JKS ``pyjks``, both in the extra
+``barnabas[tls]``. Java tells JKS and PKCS12 apart by their first bytes whatever ``ssl.keystore.type`` says
+(``keystore.type.compat``, and keytool writes PKCS12 under the name of JKS since Java 9), and so does this.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from barnabas.model.errors import ConfigError
+from barnabas.runtime.secret_file import secret_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+_JAVA_TYPES: Final = ("JKS", "PKCS12")
+_TYPES: Final = ("PEM", *_JAVA_TYPES)
+_JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_DER_SEQUENCES: Final = (b"\x30\x80", b"\x30\x82", b"\x30\x83")
+_PEM_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.S)
+_PEM_KEY: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S)
+
+
+class KeyEntry(NamedTuple):
+    """A private key and its chain, the owner's certificate first; PEM."""
+
+    key: bytes
+    chain: bytes
+    password: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A key store (private key and certificates) or a trust store (certificates), in a file or `inline` as PEM.
+
+    `key` is the name of the configuration that holds it, for errors. `type` is PEM, JKS or PKCS12; empty, the first
+    bytes tell. `password` opens the store, `key_password` the key in it; each stands in for the other.
+    """
+
+    location: str
+    key: str
+    type: str = ""
+    password: str = field(default="", repr=False)
+    key_password: str = field(default="", repr=False)
+    inline: str = field(default="", repr=False)
+
+    @property
+    def named(self) -> str:
+        return self.key if self.inline else f"{self.key}={self.location}"
+
+    def key_entries(self) -> list[KeyEntry]:
+        """Every private key. Raises `ConfigError`, also where there is none."""
+        data = self._read()
+        kind = self._kind(data)
+        if kind == "PEM":
+            keys = _PEM_KEY.findall(data)
+            chain = b"\n".join(_PEM_CERTIFICATE.findall(data)) + b"\n"
+            entries = [KeyEntry(each, chain, self.key_password or self.password or None) for each in keys]
+            if len(keys) > 1:
+                raise ConfigError(f"{self.named} holds {len(keys)} private keys; a PEM store holds one.")
+        elif kind == "PKCS12":
+            entries = self._pkcs12_keys(data)
+        else:
+            entries = self._jks_keys(data)
+        if not entries:
+            raise ConfigError(f"{self.named} holds no private key.")
+        return entries
+
+    def load_key_into(self, context: ssl.SSLContext) -> None:
+        """Gives `context` the key and certificate to show. Raises `ConfigError`."""
+        # The first entry of each algorithm counts: a context holds one each.
+        for entry in reversed(self.key_entries()):
+            with secret_file(entry.key + b"\n" + entry.chain) as path:
+                try:
+                    context.load_cert_chain(path, password=entry.password or _no_password)
+                except (ssl.SSLError, ValueError) as error:
+                    raise ConfigError(
+                        f"{self.named} holds no private key with its certificate that the password opens: {error}."
+                    ) from None
+
+    def load_trust_into(self, context: ssl.SSLContext) -> None:
+        """Gives `context` the certificates to trust, and the revocation lists of a PEM file. Raises `ConfigError`."""
+        data = self._read()
+        kind = self._kind(data)
+        try:
+            if kind == "PEM" and not self.inline:
+                context.load_verify_locations(cafile=self.location)
+            else:
+                certificates = self._certificates(data, kind)
+                if not certificates:
+                    raise ConfigError(f"{self.named} holds no certificate to trust.")
+                context.load_verify_locations(cadata=b"\n".join(certificates).decode())
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.named} holds no {kind} certificates: {error}.") from None
+
+    def certificates(self) -> list[bytes]:
+        """What is in it, PEM each; of a key store the chain, the owner's first. Raises `ConfigError`."""
+        data = self._read()
+        return self._certificates(data, self._kind(data))
+
+    def _read(self) -> bytes:
+        if self.inline:
+            return self.inline.encode()
+        try:
+            with open(self.location, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise ConfigError(f"{self.named} is no file that can be read: {error.strerror}.") from None
+
+    def _kind(self, data: bytes) -> str:
+        named = self.type.upper()
+        if named and named not in _TYPES:
+            raise ConfigError(
+                f"{self.named} is a {named} store; {', '.join(_TYPES)} are read. Convert it: `keytool "
+                f"-importkeystore -srckeystore {self.location} -destkeystore store.p12 -deststoretype PKCS12`."
+            )
+        found = "JKS" if data.startswith(_JKS_MAGIC) else "PKCS12" if data.startswith(_DER_SEQUENCES) else "PEM"
+        if self.inline and found != "PEM":
+            raise ConfigError(f"{self.named} takes PEM: a text with -----BEGIN and -----END.")
+        if named == "PEM" and found != "PEM":
+            raise ConfigError(f"{self.named} is a {found} store, and its type is said to be PEM.")
+        if named in _JAVA_TYPES and found == "PEM":
+            raise ConfigError(f"{self.named} is neither a JKS nor a PKCS12 store. If it is PEM, set the type to PEM.")
+        return found
+
+    def _certificates(self, data: bytes, kind: str) -> list[bytes]:
+        if kind == "PEM":
+            return _PEM_CERTIFICATE.findall(data)
+        if kind == "PKCS12":
+            from cryptography.hazmat.primitives.serialization import Encoding
+
+            bundle = self._pkcs12(data)
+            own = [] if bundle.cert is None else [bundle.cert]
+            return [each.certificate.public_bytes(Encoding.PEM) for each in (*own, *bundle.additional_certs)]
+        store = self._jks(data)
+        chains = [each.cert_chain for each in store.private_keys.values()]
+        ders = [der for chain in chains for _, der in chain] + [each.cert for each in store.certs.values()]
+        return [ssl.DER_cert_to_PEM_cert(der).encode() for der in ders]
+
+    def _pkcs12(self, data: bytes) -> PKCS12KeyAndCertificates:
+        pkcs12 = self._package("cryptography.hazmat.primitives.serialization.pkcs12", "cryptography", "PKCS12")
+        try:
+            return pkcs12.load_pkcs12(data, (self.password or self.key_password).encode() or None)  # type: ignore[no-any-return]
+        except ValueError as error:
+            raise ConfigError(f"{self.named} is no PKCS12 store that the password opens: {error}.") from None
+
+    def _pkcs12_keys(self, data: bytes) -> list[KeyEntry]:
+        bundle = self._pkcs12(data)
+        if bundle.key is None:
+            return []
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        key = bundle.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return [KeyEntry(key, b"".join(self._certificates(data, "PKCS12")), None)]
+
+    def _jks(self, data: bytes) -> Any:
+        jks = self._package("jks", "pyjks", "JKS")
+        try:
+            # Without a password Java opens a trust store all the same, and does not check that it is whole.
+            return jks.KeyStore.loads(data, self.password or None, try_decrypt_keys=False)
+        except (jks.KeystoreException, jks.util.KeystoreException, ValueError) as error:
+            raise ConfigError(f"{self.named} is no JKS store that the password opens: {error}.") from None
+
+    def _jks_keys(self, data: bytes) -> list[KeyEntry]:
+        store = self._jks(data)
+        jks = self._package("jks", "pyjks", "JKS")
+        entries = []
+        for alias, entry in store.private_keys.items():
+            try:
+                entry.decrypt(self.key_password or self.password)
+            except jks.DecryptionFailureException:
+                raise ConfigError(f"{self.named}: ssl.key.password does not open the key {alias}.") from None
+            key = ssl.DER_cert_to_PEM_cert(entry.pkey_pkcs8).replace("CERTIFICATE", "PRIVATE KEY").encode()
+            chain = "".join(ssl.DER_cert_to_PEM_cert(der) for _, der in entry.cert_chain).encode()
+            entries.append(KeyEntry(key, chain, None))
+        return entries
+
+    def _package(self, module: str, package: str, kind: str) -> ModuleType:
+        from importlib import import_module
+
+        try:
+            return import_module(module)
+        except ImportError:
+            raise ConfigError(
+                f"{self.named} is a {kind} store: reading it needs {package}, which `pip install 'barnabas[tls]'` "
+                f"brings. Or convert it to PEM: `keytool -importkeystore -srckeystore {self.location} "
+                f"-destkeystore s.p12 -deststoretype PKCS12`, then `openssl pkcs12 -in s.p12 -out s.pem -nodes`."
+            ) from None
+
+
+def _no_password() -> str:
+    """Instead of OpenSSL's own question at the terminal."""
+    raise ValueError("the private key is encrypted and no password is configured")
