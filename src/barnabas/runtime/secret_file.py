@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 @contextmanager
 def secret_file(data: bytes) -> Iterator[str]:
     """The path of a file with `data`; in memory where the system can (Linux), else readable by this user alone."""
-    if hasattr(os, "memfd_create"):
+    if sys.platform == "linux":
         descriptor = os.memfd_create("secret", os.MFD_CLOEXEC)
         try:
             with os.fdopen(os.dup(descriptor), "wb") as file:
