@@ -33,6 +33,7 @@ from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
 from barnabas.broker.request_memory import RequestMemory
+from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
 from barnabas.broker.router import Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Bytes
@@ -61,6 +62,7 @@ JOINED_BYTES: Final = 32 * 1024
 """Answers up to this size leave as one buffer; the parts of larger ones are not copied together."""
 
 _FETCH: Final = int(ApiKey.FETCH)
+_NOT_TIMED: Final = TIMED_EACH - 1
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
 _shared_view: Final = memoryview(_shared)
@@ -87,7 +89,7 @@ class Abandonable(Protocol):
 class Unanswered:
     """A request that was begun, and whose answer has to wait: for what gives it, or for the answers before it."""
 
-    __slots__ = ("_connection", "_settled", "answer", "context", "refusal", "waits_for")
+    __slots__ = ("_connection", "_settled", "answer", "context", "refusal", "timing", "waits_for")
 
     def __init__(
         self,
@@ -102,6 +104,8 @@ class Unanswered:
         self.waits_for = waits_for
         self.context = context
         """Of a request that a handler's story answers."""
+        self.timing: Timing | None = None
+        """Where it is measured."""
         self.answer: list[Bytes] = []
         """Empty where there is none, as after acks=0."""
         self.refusal: str | None = None
@@ -127,6 +131,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_closed",
         "_corked",
         "_corked_bytes",
+        "_decoded",
         "_ended_at_once",
         "_ending",
         "_file_sender",
@@ -140,14 +145,18 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_memory",
         "_muted",
         "_reading_paused",
+        "_repeated",
         "_repeated_fetches",
         "_repeated_produces",
+        "_repeated_version",
         "_router",
         "_routes",
+        "_timing",
         "_transport",
         "_unanswered",
         "_waiting",
         "_waiting_bytes",
+        "_waiting_since",
         "_writing_paused",
         "authorizer",
         "listener",
@@ -185,7 +194,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._frame_view = _shared_view
         self._frame_size = 0
         self._filled = 0
+        self._decoded = 0
+        """So many of `requests` were decoded, or are counted already."""
+        self._repeated: RequestFigures | None = None
+        """What the requests are that were not decoded: as the last produce or fetch that was."""
+        self._repeated_version = 0
+        self._timing: Timing | None = None
         self._waiting: deque[bytearray] = deque()
+        self._waiting_since: deque[int] = deque()
         self._waiting_bytes = 0
         self._unanswered: deque[Unanswered] = deque()
         self._corked: list[Bytes] | None = None
@@ -254,6 +270,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         self._closed = True
+        self.count_repeats()
         self._drop_requests()
         self._corked = None
         unanswered, self._unanswered = self._unanswered, deque()
@@ -271,6 +288,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """Those that have not begun."""
         held = self._waiting_bytes
         self._waiting.clear()
+        self._waiting_since.clear()
         self._waiting_bytes = 0
         if self._frame is not None:
             self._memory.ahead -= len(self._frame) - self._filled
@@ -408,6 +426,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 if not held:
                     self._memory.held += len(frame)
                 self._waiting.append(frame)
+                self._waiting_since.append(self._broker.requests.clock())
                 self._waiting_bytes += len(frame)
                 self._pause_or_resume()
                 return
@@ -433,7 +452,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             while waiting and self._may_begin(waiting[0]):
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
-                self._run(frame)
+                self._run(frame, self._waiting_since.popleft())
                 self._memory.release(len(frame))
             self._uncork()
         if self._closed:
@@ -452,18 +471,21 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     # Frames to stories to answers
 
-    def _run(self, frame: bytearray) -> None:
+    def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
         self.requests += 1
+        if not self.requests & _NOT_TIMED and self._timing is None:
+            self._run_timed(frame, arrived_ns)
+            return
         if len(frame) > 1 and frame[1] == _FETCH:
             parts = self._repeated_fetches.answer(self._broker, self, frame)
             if parts is None:
-                self._run_decoded(frame)
+                self._run_decoded(frame, arrived_ns)
             elif parts:
                 self._send(parts)
             return
         answer = self._repeated_produces.answer(self._broker, self, frame)
         if answer is None:
-            self._run_decoded(frame)
+            self._run_decoded(frame, arrived_ns)
         elif answer:
             if self._unanswered:
                 self._send([answer])
@@ -476,7 +498,34 @@ class BrokerConnection(asyncio.BufferedProtocol):
                     self._uncork()
                     self._corked = []
 
-    def _run_decoded(self, frame: bytearray) -> None:
+    def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
+        """As `_run`; where the request is one that repeats it is measured, in the place of several."""
+        self.requests -= 1
+        figures = self._repeated
+        timing = self._timing = Timing(self._broker.requests.clock, figures, arrived_ns, TIMED_EACH)
+        decoded = self._decoded
+        try:
+            self._run(frame, arrived_ns)
+        finally:
+            self._timing = None
+        if figures is None or self._decoded != decoded:
+            return
+        figures.request_bytes += len(frame) * TIMED_EACH
+        timing.begun()
+        if not timing.waits:
+            timing.sent()
+
+    def count_repeats(self) -> None:
+        """Tells how many requests there were that nobody decoded."""
+        if self._repeated is not None and self.requests > self._decoded:
+            self._repeated.count(self._repeated_version, self.requests - self._decoded)
+            self._repeated.count_error(0, self.requests - self._decoded)
+        self._decoded = self.requests
+
+    def _run_decoded(self, frame: bytearray, arrived_ns: int = 0) -> None:
+        self._decoded += 1
+        metrics = self._broker.requests
+        timing = Timing(metrics.clock, None, arrived_ns, 1)
         try:
             header, offset = decode_request_header(frame)
         except WireError as error:
@@ -507,30 +556,43 @@ class BrokerConnection(asyncio.BufferedProtocol):
                     request, _ = end.value
                 else:
                     context = RequestContext(header, self.principal, self.listener, self, route, None)
-                    self._begin(context, self._serve_long(context, decoding, len(frame)))
+                    self._begin(context, self._serve_long(context, decoding, len(frame), timing), timing)
                     return
         except WireError as error:
             self._refuse(f"its {route.name} request (version {version}) cannot be read ({error})")
             return
         context = RequestContext(header, self.principal, self.listener, self, route, request)
+        figures = timing.figures = metrics.of(route, request, version)
+        figures.count(version)
+        figures.request_bytes += len(frame)
         story = route.handle(self._broker, request, context)
-        if api_key == ApiKey.PRODUCE:
-            story = self._repeated_produces.learning(story, header, request, frame)
-        elif api_key == ApiKey.FETCH:
-            self._repeated_fetches.learn(self._broker, header, request, frame)
+        if api_key == ApiKey.PRODUCE or api_key == ApiKey.FETCH:
+            if figures is not self._repeated or version != self._repeated_version:
+                self.count_repeats()
+                self._repeated, self._repeated_version = figures, version
+            if api_key == ApiKey.PRODUCE:
+                story = self._repeated_produces.learning(story, header, request, frame)
+            else:
+                self._repeated_fetches.learn(self._broker, header, request, frame)
         elif api_key not in ANSWERED_IN_KIND:
             story = self._broker.long_requests.answer(context, story)
-        self._begin(context, story)
+        self._begin(context, story, timing)
 
-    async def _serve_long(self, context: RequestContext, decoding: Generator[None, None, Any], size: int) -> Any:
+    async def _serve_long(
+        self, context: RequestContext, decoding: Generator[None, None, Any], size: int, timing: Timing
+    ) -> Any:
         self._memory.held += size
         try:
             return await self._broker.long_requests.serve(self._broker, context, decoding)
         finally:
             self._memory.release(size)
+            figures = timing.figures = self._broker.requests.of(context.route, context.request, context.version)
+            figures.count(context.version)
+            figures.request_bytes += size
 
-    def _begin(self, context: RequestContext, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def _begin(self, context: RequestContext, coroutine: Coroutine[Any, Any, Any], timing: Timing) -> None:
         story = drive(coroutine, self._ended_at_once)
+        timing.begun()
         if story is None:
             response, error = self._at_once
             self._at_once = (None, None)
@@ -542,17 +604,22 @@ class BrokerConnection(asyncio.BufferedProtocol):
             finally:
                 del error  # its traceback leads to this very frame
             if answer:
-                self._send(answer)
+                self._send(answer, timing)
         elif self._closed:
             story.abandon()
         else:
             unanswered = Unanswered(self, story, context=context)
+            unanswered.timing = timing
             story.on_done = unanswered.ended
             self._unanswered.append(unanswered)
 
     def wait_for(self, operation: Abandonable, *, settled: bool) -> Unanswered:
         """The request that is being run is answered when `operation` is complete, by `answered`."""
         unanswered = Unanswered(self, operation, settled=settled)
+        timing = self._timing
+        if timing is not None:
+            unanswered.timing = timing
+            timing.waits = True
         self._unanswered.append(unanswered)
         return unanswered
 
@@ -563,14 +630,22 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _note_end(self, response: Any, error: BaseException | None) -> None:
         self._at_once = (response, error)
 
+    def told(self, context: RequestContext, response: Any, *, repeated: bool = False) -> None:
+        """What a request is answered, by whoever writes the answer himself."""
+        self._broker.requests.answered(context, response)
+        if repeated and self._repeated is not None:
+            self._repeated.count_error(0, -1)  # `count_repeats` takes it for a good one
+
     def settled(self) -> None:
         """A request has done all it does: what waits may begin, but not in the midst of its story."""
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._begin_waiting)
 
     def story_ended(self, unanswered: Unanswered, response: Any, error: BaseException | None) -> None:
-        context = unanswered.context
+        context, timing = unanswered.context, unanswered.timing
         assert context is not None
+        assert timing is not None
+        timing.ended()
         try:
             unanswered.answer = self._answer(context, response, error)
         except Disconnect as end:
@@ -589,6 +664,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """
         unanswered.waits_for = None
         unanswered.answer = answer
+        timing = unanswered.timing
+        if timing is not None:
+            timing.ended()
         if self._closed or unanswered is not self._unanswered[0]:
             return
         if len(self._unanswered) > 1:
@@ -599,6 +677,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._transport.write(answer[0])  # type: ignore[union-attr]
         else:
             self._send(answer)
+        if timing is not None:
+            timing.sent()
         if self._waiting or self._ending is not None:
             asyncio.get_running_loop().call_soon(self._begin_waiting)
 
@@ -614,6 +694,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if self._closed:
             return
         answers: list[Bytes] = []
+        timings: list[Timing] = []
         unanswered = self._unanswered
         while unanswered and unanswered[0].waits_for is None:
             first = unanswered.popleft()
@@ -622,18 +703,28 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 self._abort(first.refusal)
                 return
             answers += first.answer
-        self._write(answers)
+            if first.timing is not None:
+                timings.append(first.timing)
+        if timings:
+            since_ns = self._broker.requests.clock()
+            self._write(answers)
+            for timing in timings:
+                timing.sent(since_ns)
+        else:
+            self._write(answers)
         self._begin_waiting()
 
-    def _send(self, answer: list[Bytes]) -> None:
+    def _send(self, answer: list[Bytes], timing: Timing | None = None) -> None:
         """Sends an answer, behind those that have to leave before it."""
         if self._closed:
             return
         if self._unanswered:
             behind = Unanswered(self, None)
             behind.answer = answer
+            behind.timing = timing
             self._unanswered.append(behind)
-        elif self._corked is None:
+            return
+        if self._corked is None:
             self._write(answer)
         else:
             self._corked += answer
@@ -641,6 +732,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             if self._corked_bytes > JOINED_BYTES:
                 self._uncork()
                 self._corked = []
+        if timing is not None:
+            timing.sent()
 
     def _uncork(self) -> None:
         corked, self._corked = self._corked, None
@@ -681,10 +774,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
             response = self.failed(context, error)
         if response is None or self._closed:
             return []
-        if type(response) is list:
+        if type(response) is list:  # by `LongRequests`, which has told what it says
             return response
         if type(response) is bytes:
             return [response]
+        self._broker.requests.answered(context, response)
         try:
             return encode_response(response, context.header.api_version, context.header.correlation_id)
         except Exception as failure:

@@ -95,6 +95,7 @@ class LongRequests:
             return []
         if type(response) is bytes:
             return [response]
+        context.connection.told(context, response)
         encoding = encode_response_in_turns(response, context.version, context.header.correlation_id)
         try:
             while True:

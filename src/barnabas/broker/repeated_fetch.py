@@ -131,6 +131,9 @@ class KnownFetch:
     def answer(self, session: Session, correlation_id: int, records: Bytes) -> list[Bytes]:
         """The frame in parts. The session remembers what was told, as `FetchContext.response` has it."""
         log, cached = self.log, self.cached
+        traffic = self.partition.traffic
+        traffic.fetches += 1
+        traffic.replication_bytes_out += len(records)
         high_watermark = cached.high_watermark = log.high_watermark
         log_start_offset = cached.local_log_start_offset = log.log_start_offset
         if len(session.partitions) > 1:

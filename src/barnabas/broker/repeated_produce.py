@@ -321,6 +321,7 @@ class _Replicated(DelayedOperation[TopicPartition]):
         topics = [TopicResponse(appended.topic_partition.topic, [answered(self._broker, appended, context)])]
         refusal = response(self._broker, envelope.request, topics, context)
         assert refusal is not None, "acks=all has an answer"
+        connection.told(context, refusal, repeated=True)
         return encode_response(refusal, self._version, self._correlation_id)
 
 

@@ -26,6 +26,7 @@ from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
 from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.request_memory import request_memory
+from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.topics import Topics
@@ -89,6 +90,7 @@ class Broker:
             self.acls = AclStore(self, self.authorizer)
         self.router = Router()
         self.long_requests = LongRequests()
+        self.requests = RequestMetrics(lambda: self.broker_id, runtime.clock)
         self.metadata = MetadataCache()
         self.topics = Topics(self)
         self.config_changes = ConfigChanges(self)

@@ -142,6 +142,7 @@ class Log:
         self.just_appended: AppendInfo | None = None
         """The log's last append, while those are told of it who wait for it: it is read from memory."""
         self._directory_synced = False
+        self._appended_before = -segments.active.size
         segments.active.look_whether_full()
         self._note_first_unstable()
 
@@ -241,6 +242,11 @@ class Log:
     def size(self) -> int:
         """Bytes of all segments."""
         return self.segments.size
+
+    @property
+    def appended_bytes(self) -> int:
+        """So many since it was opened; what was cut or deleted again is among it."""
+        return self._appended_before + self.segments.active.size
 
     @property
     def active_segment(self) -> Segment:
@@ -586,6 +592,7 @@ class Log:
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True
         )
+        self._appended_before += active.size
         self.segments.append(segment)
         self._roll_ms = self._next_roll_ms()
         # The snapshot stands at the new segment's base, so that recovery can begin with the two of them.
@@ -782,8 +789,10 @@ class Log:
             if self.segments[0].base_offset > target_offset:
                 self._truncate_fully_and_start_at(target_offset, target_offset, now_ms)
                 return True
+            appended_bytes = self.appended_bytes
             self._drop_segments(self.segments[self.segments.index_of(target_offset) + 1 :])
             target_offset = self.segments.truncate_active(target_offset, now_ms)
+            self._appended_before = appended_bytes - self.segments.active.size
             lowered = self._spans(
                 min(self.log_start_offset, target_offset), min(self.high_watermark, target_offset), target_offset
             )
@@ -813,6 +822,7 @@ class Log:
             raise self._failed(error, "truncating the log", half_done=True) from error
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
+        self._appended_before = self.appended_bytes
         self._drop_segments(list(self.segments))
         segment = Segment(
             self._disk, self.directory, new_offset, index_bytes=self.settings.index_bytes, now_ms=now_ms, new=True

@@ -138,6 +138,7 @@ class LogDirMoves:
         if future.log_end_offset == current.log_end_offset:
             self.stop(topic_partition)
             partition.log = self._log_dirs.replace_with_future(topic_partition)
+            partition.traffic.look(partition.log, leading=partition.is_leader)
             logger.info("%s is now in %s", topic_partition, future.log_dir.path)
             return len(records)
         self._unflushed_bytes += len(records)

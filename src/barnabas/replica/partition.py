@@ -32,6 +32,7 @@ from barnabas.model.leadership import (
 )
 from barnabas.replica.progress import Progress
 from barnabas.replica.replica_selector import ReplicaView, Select
+from barnabas.replica.traffic import Traffic
 from barnabas.runtime import Bytes
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
@@ -125,6 +126,7 @@ class Partition:
         "removing_replicas",
         "resting",
         "topic_partition",
+        "traffic",
     )
 
     def __init__(self, topic_partition: TopicPartition, surroundings: Surroundings) -> None:
@@ -145,6 +147,7 @@ class Partition:
         self.progress: dict[int, Progress] = {}
         self.resting: dict[int, RestingFetch] = {}
         """The followers whose fetches pass this partition by until it is stirred."""
+        self.traffic = Traffic()
 
     def __repr__(self) -> str:
         return (
@@ -246,6 +249,7 @@ class Partition:
             # The one step that can fail comes before every change, so that the request can be repeated.
             log.maybe_assign_epoch_start_offset(state.leader_epoch, end_offset)
         self.log = log
+        self.traffic.look(log, leading=True)
         self.controller_epoch = state.controller_epoch
         self._assign(state)
         followers = [each for each in state.replicas if each != self._surroundings.broker_id]
@@ -287,6 +291,7 @@ class Partition:
             logger.info("%s: LeaderAndIsr with older partition epoch %d", self, state.partition_epoch)
             return False
         self.log = self._surroundings.open_log(self, topic_id, state.is_new)
+        self.traffic.look(self.log, leading=False)
         new_epoch = state.leader_epoch > self.leader_epoch
         self.controller_epoch = state.controller_epoch
         self.leader_id = state.leader
@@ -314,6 +319,7 @@ class Partition:
     def forget(self) -> None:
         """The replica is deleted, or its log directory is offline: nothing is led or followed any more."""
         self.log = None
+        self.traffic.look(None, leading=False)
         self.leader_id = NO_BROKER
         self.leader_epoch_start_offset = None
         self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
@@ -342,6 +348,7 @@ class Partition:
                 f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
             )
         info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin, unpacking=unpacking)
+        self.traffic.produces += 1
         return info, self.maybe_increment_high_watermark(now_ms)
 
     def check_enough_replicas_reach_offset(

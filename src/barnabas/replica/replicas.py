@@ -24,7 +24,7 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import EPOCH_DURING_DELETE, NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
-from barnabas.model.leadership import LeaderAndIsr
+from barnabas.model.leadership import LeaderAndIsr, PendingExpandIsr
 from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, AlterPartitionSender
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.delayed_fetch import (
@@ -48,6 +48,7 @@ from barnabas.replica.partition import FetchIsolation, Partition, PartitionState
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
+from barnabas.replica.traffic import Traffic
 from barnabas.runtime import Runtime, SparingLog, Tasks
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -114,6 +115,11 @@ class Replicas:
         self._high_watermarks = HighWatermarkCheckpoints(log_dirs, self.log_dir_failed)
         self._had_leader_and_isr = False
         self._shutting_down = False
+        self.isr_expands = 0
+        self.isr_shrinks = 0
+        self.failed_isr_updates = 0
+        self.former_traffic = Traffic()
+        """Of partitions that are no more, and of requests for those that never were."""
         # The followers ask for more as soon as they have what a produce waits for.
         self.delayed_produce: Purgatory[TopicPartition] = Purgatory(on_wait=runtime.network.expect_soon)
         self.follower_fetches: Purgatory[FetchKey] = Purgatory()
@@ -212,6 +218,12 @@ class Replicas:
 
     def alter_isr(self, partition: Partition, proposed: ProposedIsr) -> None:
         def answered(outcome: LeaderAndIsr | ErrorCode) -> None:
+            if isinstance(outcome, ErrorCode):
+                self.failed_isr_updates += 1
+            elif isinstance(proposed.state, PendingExpandIsr):
+                self.isr_expands += 1
+            else:
+                self.isr_shrinks += 1
             if partition.isr_altered(proposed, outcome, self._clock.monotonic_ms()):
                 asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, again)
 
@@ -460,6 +472,7 @@ class Replicas:
         if partition is not None:
             self._stir(partition)
             partition.forget()
+            self.former_traffic.add(partition.traffic)
 
     def _wake_all(self, topic_partition: TopicPartition) -> None:
         for purgatory in self._purgatories:
@@ -488,10 +501,14 @@ class Replicas:
                 topic_partition, records, required_acks, origin, internal_topics_allowed, unpacking
             )
         except KafkaError as error:
-            if error.code not in _WITHOUT_LOG_START:
-                refusing = self._partitions.get(topic_partition)
-                if refusing is not None and refusing.log is not None:
-                    result.log_start_offset = refusing.log.log_start_offset
+            refusing = self._partitions.get(topic_partition)
+            traffic = self.former_traffic if refusing is None else refusing.traffic
+            traffic.produces += 1
+            traffic.failed_produces += 1
+            if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                traffic.bytes_rejected += len(records)
+            if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
+                result.log_start_offset = refusing.log.log_start_offset
             if not isinstance(error, InvalidRecords):
                 # Kafka's leader says in words what is wrong with single records, and else nothing but the code.
                 return result.failed(error.code)
@@ -650,8 +667,17 @@ class Replicas:
         for each in fetched:
             assert each.data is not None
             answers.append((each.key, each.data))
-            if params.from_follower and each.data.records:
-                self._sent(each)
+            traffic = self.former_traffic if each.partition is None else each.partition.traffic
+            traffic.fetches += 1
+            records = each.data.records
+            if records:
+                if params.from_follower:
+                    traffic.replication_bytes_out += len(records)
+                    self._sent(each)
+                else:
+                    traffic.bytes_out += len(records)
+            elif each.data.error_code:
+                traffic.failed_fetches += 1
             if session is not None and not each.data.records and not each.data.error_code:
                 self._let_rest(session, each, each.data.high_watermark)
         return answers

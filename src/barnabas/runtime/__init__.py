@@ -1,6 +1,7 @@
 """The doors to the world (clock, disk, network, entropy) and how stories run behind them."""
 
 from barnabas.runtime.doors import Bytes, Clock, Disk, Entropy, File, Listener, Lock, Network, Runtime
+from barnabas.runtime.histogram import Histogram
 from barnabas.runtime.sparing_log import SparingLog
 from barnabas.runtime.story import Condition, Story, Tasks, drive, ended, within
 
@@ -11,6 +12,7 @@ __all__ = [
     "Disk",
     "Entropy",
     "File",
+    "Histogram",
     "Listener",
     "Lock",
     "Network",

@@ -31,6 +31,10 @@ class Clock(Protocol):
         """Milliseconds that only go forward; for every interval and timeout. Equals ``loop.time()`` in ms."""
         ...
 
+    def monotonic_ns(self) -> int:
+        """Nanoseconds that only go forward; for how long something took, which decides nothing."""
+        ...
+
 
 class File(Protocol):
     """An open regular file. Errors are ``OSError`` with the real errno; a short write is one too."""

@@ -34,6 +34,8 @@ class RealClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
+    monotonic_ns = staticmethod(time.monotonic_ns)
+
 
 class RealFile:
     __slots__ = ("_descriptor", "path")

@@ -40,6 +40,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return self._loop.now_ns // 1_000_000
 
+    def monotonic_ns(self) -> int:
+        return self._loop.now_ns
+
 
 class SimEntropy:
     def __init__(self, chance: Chance) -> None:

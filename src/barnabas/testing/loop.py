@@ -218,6 +218,8 @@ class Clock:
         self._background.look_for_stall()
         return time.monotonic_ns() // 1_000_000 - self._background.stalled_ms
 
+    monotonic_ns = staticmethod(time.monotonic_ns)
+
 
 _lock = threading.Lock()
 _background: Background | None = None

@@ -11,6 +11,7 @@ from replicas_alone import replicas_alone
 
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
+from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config, broker_config
@@ -71,6 +72,7 @@ class Broker:
         self.lead(0)
         self.router = Router()
         self.long_requests = LongRequests()
+        self.requests = RequestMetrics(lambda: self.broker_id, real_runtime().clock)
         self.connect()
 
     def lead(self, epoch: int) -> None:

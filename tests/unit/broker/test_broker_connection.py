@@ -4,6 +4,7 @@ import asyncio
 import struct
 
 import pytest
+from clocks import ManualClock
 
 from barnabas.broker import connection as connections
 from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
@@ -12,6 +13,7 @@ from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRe
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
+from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Route
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
@@ -90,10 +92,18 @@ class Table:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
+class Unheard(RequestMetrics):
+    """Its log needs a loop."""
+
+    def _tell(self, context, what, cause):
+        pass
+
+
 class Node:
     broker_id = 7
     connections = Open()
     long_requests = LongRequests()
+    requests = Unheard(lambda: 7, ManualClock())
 
 
 def begin(handle, *, max_request_bytes=1000, memory=None):

@@ -1,0 +1,303 @@
+"""What requests there were, how long each of their parts took, and what was refused (Kafka's ``RequestMetrics``).
+
+Whatever is decoded is measured from end to end. Requests that repeat (`repeated_produce`, `repeated_fetch`), which are
+nearly all of a busy broker's and take microseconds, are counted by what a connection counts anyway
+(`BrokerConnection.count_repeats`), and each sixteenth of a connection's is timed, and counts for sixteen: so the clock
+costs them nothing that shows. Everything here is plain integers; who wants to see them reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from barnabas.model.errors import ErrorCode
+from barnabas.runtime import Clock, Histogram, SparingLog
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import RequestContext
+    from barnabas.broker.router import Route
+
+logger = logging.getLogger(__name__)
+
+TIMED_EACH: Final = 16
+"""One in so many repeated requests is timed; a power of two."""
+
+REFUSALS: Final = frozenset(
+    code
+    for code in ErrorCode
+    if code.name.endswith("_AUTHORIZATION_FAILED")
+    or code.name
+    in (
+        "CORRUPT_MESSAGE",
+        "FENCED_INSTANCE_ID",
+        "GROUP_MAX_SIZE_REACHED",
+        "ILLEGAL_SASL_STATE",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "INVALID_RECORD",
+        "INVALID_TXN_STATE",
+        "KAFKA_STORAGE_ERROR",
+        "MESSAGE_TOO_LARGE",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "POLICY_VIOLATION",
+        "PRODUCER_FENCED",
+        "RECORD_LIST_TOO_LARGE",
+        "SASL_AUTHENTICATION_FAILED",
+        "SECURITY_DISABLED",
+        "THROTTLING_QUOTA_EXCEEDED",
+        "TRANSACTION_COORDINATOR_FENCED",
+        "UNKNOWN_PRODUCER_ID",
+        "UNKNOWN_SERVER_ERROR",
+        "UNSUPPORTED_SASL_MECHANISM",
+    )
+)
+"""What an operator is asked about. NOT_ENOUGH_REPLICAS has lines of its own, with the partition's ISR."""
+_REFUSED: Final = frozenset(map(int, REFUSALS))
+
+_NAMES: Final = (
+    *("name", "topic", "topic_name", "group_id", "resource_name", "transactional_id", "key"),
+    *("partition_index", "partition", "index"),
+)
+"""Fields that say what an error is about, in the order in which they are told."""
+
+
+class RequestFigures:
+    """One kind of request: how many in which version, answered with which errors, and their times."""
+
+    __slots__ = (
+        "errors",
+        "local",
+        "name",
+        "queue",
+        "remote",
+        "request_bytes",
+        "requests",
+        "response_queue",
+        "send",
+        "throttle",
+        "total",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.requests: dict[int, int] = {}
+        self.errors: dict[int, int] = {}
+        """Error codes, 0 among them, of answers or of single topics and partitions in them."""
+        self.request_bytes = 0
+        self.queue = Histogram()
+        """Until it began, behind those that had to be answered before."""
+        self.local = Histogram()
+        """Until it was answered, or began to wait."""
+        self.remote = Histogram()
+        """Waiting: for followers, for records, for the controller."""
+        self.throttle = Histogram()
+        self.response_queue = Histogram()
+        """From the answer until it was its turn to leave."""
+        self.send = Histogram()
+        self.total = Histogram()
+
+    def count(self, version: int, requests: int = 1) -> None:
+        self.requests[version] = self.requests.get(version, 0) + requests
+
+    def count_error(self, code: int, times: int = 1) -> None:
+        self.errors[code] = self.errors.get(code, 0) + times
+
+
+class Timing:
+    """One request that is measured; made when it begins."""
+
+    __slots__ = ("_began_ns", "_clock", "_ended_ns", "_local_ns", "_queue_ns", "_weight", "figures", "waits")
+
+    def __init__(self, clock: Callable[[], int], figures: RequestFigures | None, arrived_ns: int, weight: int) -> None:
+        self.figures = figures
+        """None while it may still be one that repeats."""
+        self.waits = False
+        """Somebody else will tell when it is answered."""
+        self._clock = clock
+        self._weight = weight
+        self._began_ns = clock()
+        self._queue_ns = self._began_ns - arrived_ns if arrived_ns else 0
+        self._local_ns = 0
+        self._ended_ns = 0
+
+    def begun(self) -> None:
+        """It is answered, or waits from now on."""
+        self._ended_ns = self._clock()
+        self._local_ns = self._ended_ns - self._began_ns
+
+    def ended(self) -> None:
+        """What it waited for has come."""
+        self._ended_ns = self._clock()
+
+    def sent(self, since_ns: int = 0) -> None:
+        """Its answer has left; `since_ns` is when its turn came, where it had to wait for that."""
+        figures, weight, now_ns = self.figures, self._weight, self._clock()
+        assert figures is not None, "what is answered has a name"
+        turn_ns = since_ns or self._ended_ns
+        figures.queue.observe(self._queue_ns, weight)
+        figures.local.observe(self._local_ns, weight)
+        figures.remote.observe(self._ended_ns - self._began_ns - self._local_ns, weight)
+        figures.response_queue.observe(turn_ns - self._ended_ns, weight)
+        figures.send.observe(now_ns - turn_ns, weight)
+        figures.total.observe(now_ns - self._began_ns + self._queue_ns, weight)
+
+
+class RequestMetrics:
+    """Of one broker."""
+
+    def __init__(self, broker_id: Callable[[], int], clock: Clock) -> None:
+        self.clock = clock.monotonic_ns
+        self.figures: dict[str, RequestFigures] = {}
+        """By Kafka's names; a fetch is a ``FetchConsumer`` or a ``FetchFollower``."""
+        self._broker_id = broker_id
+        self._refused = SparingLog(logger)
+
+    def of(self, route: Route, request: Any, version: int) -> RequestFigures:
+        name = route.name
+        if name == "Fetch":
+            # Since version 15 the follower tells itself in a tagged field.
+            name = "FetchConsumer"
+            if request is not None and (request.replica_id if version < 15 else request.replica_state.replica_id) >= 0:
+                name = "FetchFollower"
+        return self.named(name)
+
+    def named(self, name: str) -> RequestFigures:
+        figures = self.figures.get(name)
+        if figures is None:
+            figures = self.figures[name] = RequestFigures(name)
+        return figures
+
+    def answered(self, context: RequestContext, response: Any) -> None:
+        """Counts the errors in a response, and tells the first that an operator should see."""
+        figures = self.of(context.route, context.request, context.version)
+        good, told = errors_in(response)
+        if good:
+            figures.count_error(0, good)
+        seen: Told | None = None
+        for each in told:
+            figures.count_error(each.code)
+            if seen is None and each.code in _REFUSED:
+                seen = each
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        figures.throttle.observe_ms(throttle_ms)
+        if seen is not None:
+            self._tell(context, f"is refused: {seen}", int(seen.code))
+        elif throttle_ms:
+            self._tell(context, f"is throttled by its quota for {throttle_ms} ms", -1)
+
+    def _tell(self, context: RequestContext, what: str, cause: int) -> None:
+        self._refused.log(
+            (context.header.api_key, cause),
+            "[broker %d] %s of client %s at %s as %s %s",
+            self._broker_id(),
+            context.api_name,
+            context.client_id or "without an id",
+            context.connection.peer,
+            context.principal,
+            what,
+        )
+
+    def snapshot(self) -> dict[str, RequestFigures]:
+        """All figures, with ``Fetch`` for both kinds of fetches together."""
+        figures = dict(self.figures)
+        kinds = [figures[name] for name in ("FetchConsumer", "FetchFollower") if name in figures]
+        if kinds:
+            figures["Fetch"] = _together("Fetch", kinds)
+        return figures
+
+
+def _together(name: str, kinds: list[RequestFigures]) -> RequestFigures:
+    both = RequestFigures(name)
+    for kind in kinds:
+        both.request_bytes += kind.request_bytes
+        for version, count in kind.requests.items():
+            both.count(version, count)
+        for code, count in kind.errors.items():
+            both.count_error(code, count)
+        for part in TIMES:
+            into, of = getattr(both, part), getattr(kind, part)
+            into.buckets = [a + b for a, b in zip(into.buckets, of.buckets, strict=True)]
+            into.total_ns += of.total_ns
+    return both
+
+
+TIMES: Final = ("queue", "local", "remote", "throttle", "response_queue", "send", "total")
+
+
+class Told(NamedTuple):
+    """One error code of a response."""
+
+    code: int
+    about: tuple[Any, ...]
+    message: str | None
+
+    def __str__(self) -> str:
+        try:
+            name = ErrorCode(self.code).name
+        except ValueError:
+            name = str(self.code)
+        about = "-".join(str(each) for each in self.about if each is not None)
+        return f"{name}{f' for {about}' if about else ''}{f' ({self.message})' if self.message else ''}"
+
+
+class _Shape(NamedTuple):
+    """Where a struct has an error code, what says what it is about, and which lists of structs are in it."""
+
+    code: bool
+    message: bool
+    lists: tuple[tuple[str, _Shape], ...]
+
+    @property
+    def tells(self) -> bool:
+        return self.code or bool(self.lists)
+
+
+_shapes: Final[dict[type, _Shape]] = {}
+
+
+def errors_in(response: Any) -> tuple[int, list[Told]]:
+    """How many of a response's error codes are 0, and all others (``AbstractResponse.errorCounts``)."""
+    kind = type(response)
+    shape = _shapes.get(kind)
+    if shape is None:
+        shape = _shapes[kind] = _shape_of(kind, kind)
+    found: list[Told] = []
+    return _look(response, shape, (), found), found
+
+
+def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], found: list[Told]) -> int:
+    """Returns how many there are of no error, and finds the others; most answers have none."""
+    good = 0
+    if shape.code:
+        if struct.error_code:
+            about = [getattr(each, name) for each in (*above, struct) for name in _names_of(each)]
+            found.append(Told(struct.error_code, tuple(about), struct.error_message if shape.message else None))
+        else:
+            good = 1
+    for name, inner in shape.lists:
+        for each in getattr(struct, name) or ():
+            if inner.lists or each.error_code:
+                good += _look(each, inner, (*above, struct), found)
+            else:
+                good += 1
+    return good
+
+
+def _names_of(struct: Any) -> list[str]:
+    fields: dict[str, str] = type(struct).__annotations__
+    return [name for name in _NAMES if name in fields and not fields[name].startswith("ClassVar")]
+
+
+def _shape_of(struct: type, response: type) -> _Shape:
+    fields: dict[str, str] = struct.__annotations__
+    lists = []
+    for name, kind in fields.items():
+        if kind.startswith("list["):
+            inner = getattr(response, kind.removeprefix("list[").partition("]")[0].rpartition(".")[2], None)
+            if isinstance(inner, type):
+                shape = _shape_of(inner, response)
+                if shape.tells:
+                    lists.append((name, shape))
+    return _Shape("error_code" in fields, "error_message" in fields, tuple(lists))

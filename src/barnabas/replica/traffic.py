@@ -1,0 +1,79 @@
+"""What went into a partition's log and out of it, for metrics (Kafka's ``BrokerTopicStats``).
+
+What came in is read off the log, which knows how long it is: only where leading begins or ends does anybody have to
+look, so that an append pays nothing for it. Records are offsets, as Kafka's ``MessagesInPerSec`` counts them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+
+class Traffic:
+    """Of one partition, or of several together. All of it only grows."""
+
+    __slots__ = (
+        "_bytes",
+        "_leading",
+        "_log",
+        "_offset",
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "produces",
+        "records_in",
+        "replication_bytes_in",
+        "replication_bytes_out",
+    )
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        """By producers; what a follower copies is not among it."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        """To consumers."""
+        self.bytes_rejected = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+        self.produces = 0
+        """Appends that producers asked for, and reads that consumers and followers did; the failed are among them."""
+        self.failed_produces = 0
+        self.fetches = 0
+        self.failed_fetches = 0
+        self._log: Log | None = None
+        self._leading = False
+        self._bytes = 0
+        self._offset = 0
+
+    def look(self, log: Log | None, *, leading: bool) -> None:
+        """Takes up what was appended since the last look; `log` is what is appended to from now on, and how."""
+        before = self._log
+        if before is not None:
+            appended = before.appended_bytes - self._bytes
+            if self._leading:
+                self.bytes_in += appended
+                self.records_in += max(0, before.log_end_offset - self._offset)
+            else:
+                self.replication_bytes_in += appended
+        self._log, self._leading = log, leading
+        if log is not None:
+            self._bytes, self._offset = log.appended_bytes, log.log_end_offset
+
+    def looked(self) -> Traffic:
+        """As it is now."""
+        self.look(self._log, leading=self._leading)
+        return self
+
+    def add(self, other: Traffic) -> None:
+        """What a partition had that is no more."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+COUNTS = tuple(name for name in Traffic.__slots__ if not name.startswith("_"))
