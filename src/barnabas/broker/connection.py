@@ -197,7 +197,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._decoded = 0
         """So many of `requests` were decoded, or are counted already."""
         self._repeated: RequestFigures | None = None
-        """What the requests are that were not decoded: as the last produce or fetch that was."""
+        """What the requests are that were not decoded; who produces does not follow, over one connection."""
         self._repeated_version = 0
         self._timing: Timing | None = None
         self._waiting: deque[bytearray] = deque()
@@ -480,13 +480,19 @@ class BrokerConnection(asyncio.BufferedProtocol):
             parts = self._repeated_fetches.answer(self._broker, self, frame)
             if parts is None:
                 self._run_decoded(frame, arrived_ns)
-            elif parts:
+                return
+            if self._repeated is None:
+                self._repeated, self._repeated_version = self._broker.requests.named("FetchFollower"), frame[3]
+            if parts:
                 self._send(parts)
             return
         answer = self._repeated_produces.answer(self._broker, self, frame)
         if answer is None:
             self._run_decoded(frame, arrived_ns)
-        elif answer:
+            return
+        if self._repeated is None:
+            self._repeated, self._repeated_version = self._broker.requests.named("Produce"), frame[3]
+        if answer:
             if self._unanswered:
                 self._send([answer])
             elif self._corked is None:
@@ -501,15 +507,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
         """As `_run`; where the request is one that repeats it is measured, in the place of several."""
         self.requests -= 1
-        figures = self._repeated
-        timing = self._timing = Timing(self._broker.requests.clock, figures, arrived_ns, TIMED_EACH)
+        timing = self._timing = Timing(self._broker.requests.clock, self._repeated, arrived_ns, TIMED_EACH)
         decoded = self._decoded
         try:
             self._run(frame, arrived_ns)
         finally:
             self._timing = None
-        if figures is None or self._decoded != decoded:
+        if self._decoded != decoded:
             return
+        figures = timing.figures = self._repeated
+        assert figures is not None, "it was just answered as one that repeats"
         figures.request_bytes += len(frame) * TIMED_EACH
         timing.begun()
         if not timing.waits:
@@ -566,14 +573,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
         figures.count(version)
         figures.request_bytes += len(frame)
         story = route.handle(self._broker, request, context)
-        if api_key == ApiKey.PRODUCE or api_key == ApiKey.FETCH:
-            if figures is not self._repeated or version != self._repeated_version:
-                self.count_repeats()
-                self._repeated, self._repeated_version = figures, version
-            if api_key == ApiKey.PRODUCE:
-                story = self._repeated_produces.learning(story, header, request, frame)
-            else:
-                self._repeated_fetches.learn(self._broker, header, request, frame)
+        if api_key == ApiKey.PRODUCE:
+            story = self._repeated_produces.learning(story, header, request, frame)
+        elif api_key == ApiKey.FETCH:
+            self._repeated_fetches.learn(self._broker, header, request, frame)
         elif api_key not in ANSWERED_IN_KIND:
             story = self._broker.long_requests.answer(context, story)
         self._begin(context, story, timing)

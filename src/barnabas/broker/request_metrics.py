@@ -2,8 +2,8 @@
 
 Whatever is decoded is measured from end to end. Requests that repeat (`repeated_produce`, `repeated_fetch`), which are
 nearly all of a busy broker's and take microseconds, are counted by what a connection counts anyway
-(`BrokerConnection.count_repeats`), and each sixteenth of a connection's is timed, and counts for sixteen: so the clock
-costs them nothing that shows. Everything here is plain integers; who wants to see them reads them.
+(`BrokerConnection.count_repeats`), and one in `TIMED_EACH` of a connection's is timed, and counts for as many: so the
+clock costs them nothing that shows. Everything here is plain integers; who wants to see them reads them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TIMED_EACH: Final = 16
+TIMED_EACH: Final = 64
 """One in so many repeated requests is timed; a power of two."""
 
 REFUSALS: Final = frozenset(
