@@ -62,7 +62,7 @@ test-processes: setup
 	$(PYTEST) $(AGAIN) $(addprefix --ignore=,$(IN_MEMORY) tests/conformance) tests docs/examples
 
 # What runs on macOS: all but the benches, which want Linux's /proc. Types know the functions each system and Python has.
-PORTABLE := $(filter-out src/barnabas/__pycache__/ src/barnabas/cli/ src/barnabas/spark/,$(wildcard src/barnabas/*/)) \
+PORTABLE := $(filter-out $(addprefix src/barnabas/,__pycache__/ bench/ cli/ spark/),$(wildcard src/barnabas/*/)) \
 	src/barnabas/cli/app.py src/barnabas/cli/cluster.py src/barnabas/cli/local.py src/barnabas/cli/process.py
 
 check: setup

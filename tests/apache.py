@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9.1 for tests: what `barnabas.cli.apache` offers, and the rule of when a test may be skipped."""
+"""Apache Kafka 3.9.1 for tests: what `barnabas.bench.apache` offers, and the rule of when a test may be skipped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from barnabas.cli.apache import (
+from barnabas.bench.apache import (
     ApacheCluster,
     ApacheUnavailable,
     classpath,
@@ -18,7 +18,7 @@ from barnabas.cli.apache import (
     tool_command,
     zookeeper_server,
 )
-from barnabas.cli.apache_zookeeper import ServerTls, ZooKeeperEnsemble, four_letter_word
+from barnabas.bench.apache_zookeeper import ServerTls, ZooKeeperEnsemble, four_letter_word
 
 zookeeper = zookeeper_server
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from barnabas.cli.apache import cluster_view
+from barnabas.bench.apache import cluster_view
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
 

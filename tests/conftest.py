@@ -25,8 +25,8 @@ def spark() -> Any:
 
     It is made anew where a test has stopped it, and ends with the run.
     """
-    from barnabas.cli.apache import ApacheUnavailable
-    from barnabas.cli.spark_connector import connector_jars
+    from barnabas.bench.apache import ApacheUnavailable
+    from barnabas.bench.spark_connector import connector_jars
     from barnabas.spark.session import SparkUnavailable, session
 
     config = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.shuffle.partitions": "2"}

@@ -10,7 +10,7 @@ from answers.asking import Asked
 from answers.world import World
 from cluster import running
 
-from barnabas.cli.apache import ApacheCluster
+from barnabas.bench.apache import ApacheCluster
 
 CONFIG = {
     "group.initial.rebalance.delay.ms": "0",

@@ -18,7 +18,7 @@ from answers.requests import (
 )
 from cluster import until
 
-from barnabas.cli.apache import cluster_view
+from barnabas.bench.apache import cluster_view
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.apache import cache_directory, fetch_jars, java
+from barnabas.bench.apache import cache_directory, fetch_jars, java
 
 HERE = Path(__file__).parent
 

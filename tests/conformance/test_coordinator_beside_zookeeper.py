@@ -22,7 +22,7 @@ import apache
 import pytest
 from coordinator_differential import Conversation
 
-from barnabas.cli.apache_zookeeper import KAFKAS_VERSION, NEWER_VERSION, ZooKeeperEnsemble
+from barnabas.bench.apache_zookeeper import KAFKAS_VERSION, NEWER_VERSION, ZooKeeperEnsemble
 from barnabas.zk.acl import digest_of
 from barnabas.zk.data import NOTIFICATION_XID, PING_XID
 from barnabas.zk.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_tools import KafkaTools
 from kazoo.client import KazooClient
 
-from barnabas.cli.apache import free_port
+from barnabas.bench.apache import free_port
 
 pytestmark = pytest.mark.apache
 

@@ -12,8 +12,8 @@ import apache
 import pytest
 from cluster import until
 
-from barnabas.cli.apache import free_port
-from barnabas.cli.apache_zookeeper import four_letter_word
+from barnabas.bench.apache import free_port
+from barnabas.bench.apache_zookeeper import four_letter_word
 
 pytestmark = pytest.mark.apache
 

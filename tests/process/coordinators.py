@@ -11,7 +11,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from processes import Process, eventually
 
-from barnabas.cli.apache import free_port
+from barnabas.bench.apache import free_port
 from barnabas.zk.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
 from barnabas.zk.ops import Operation
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import Process, answers, eventually
 
-from barnabas.cli.apache import ApacheCluster, free_port
+from barnabas.bench.apache import ApacheCluster, free_port
 from barnabas.client.blocking import BlockingCluster
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from barnabas.cli.apache import free_port
+from barnabas.bench.apache import free_port
 
 T = TypeVar("T")
 

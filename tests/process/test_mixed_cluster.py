@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import Process, answers, eventually, read
 
-from barnabas.cli.apache import ApacheCluster, free_port
+from barnabas.bench.apache import ApacheCluster, free_port
 
 pytestmark = pytest.mark.apache
 

@@ -9,8 +9,8 @@ import pytest
 from cluster import Cluster, barnabas, running
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.cli.produce_load import Load, ProduceLoad
-from barnabas.cli.small_requests import SHAPES, Refused, Shape, SmallRequests
+from barnabas.bench.produce_load import Load, ProduceLoad
+from barnabas.bench.small_requests import SHAPES, Refused, Shape, SmallRequests
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from cluster import running
 
-from barnabas.cli.apache import ApacheCluster
+from barnabas.bench.apache import ApacheCluster
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.create_topics import CreateTopicsRequest

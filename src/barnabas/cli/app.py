@@ -77,7 +77,7 @@ for _name, _place, _help in (
     ("zk", "zk:app", "The znodes: read, write, watch, move and check them."),
     ("sim", "sim:app", "The simulated cluster."),
     ("spark", "spark:app", "Jobs on topics, archives and log directories."),
-    ("bench", "bench_commands:app", "Side by side with Apache Kafka, in one run."),
+    ("bench", "bench:app", "Side by side with Apache Kafka, in one run."),
     ("demo", "demo.main:demo", "The main job, end to end."),
     ("broker", "process:broker", "One broker in the foreground, by Kafka's server.properties."),
     ("coordinator", "process:coordinator", "The embedded ZooKeeper-compatible server, in the foreground."),

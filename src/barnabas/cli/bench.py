@@ -1,326 +1,313 @@
-"""``barnabas bench``: the same load from the same client, on Barnabas and Apache Kafka 3.9.1, side by side in one run.
-
-Both clusters (one broker each, logs on the same disk) stand at the same time; both get the same warm-up, and then
-rounds in turn, A B A B. A figure is a ratio, Barnabas to Apache Kafka, taken pair by pair: the median of the pairs is
-what counts, because machines drift. CPU is the broker process's own, user and system, as the kernel accounts it.
-"""
+"""The commands of ``barnabas bench``, and how they tell their figures."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
-import os
+import shutil
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated
 
 from rich.console import Console
+from rich.table import Table
 
-from barnabas.cli.apache import ApacheCluster
-from barnabas.cli.small_requests import HEADLINE, SHAPES, SmallRequests
+from barnabas.bench import BenchError
+from barnabas.bench.side_by_side import (
+    Figure,
+    both,
+    measure_consume,
+    measure_latency,
+    measure_produce,
+    measure_start,
+    shown,
+)
+from barnabas.cli.command import HELP_FLAGS, Group, Option
+from barnabas.cli.options import OutputFormat
+from barnabas.cli.output import CommandError, Format, UsageError, print_json
 
-console = Console(stderr=True)
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_WARM_UP_S: Final = 35.0
-_LOT: Final = 1000
-_TOPIC_S: Final = 300
-"""How long the making of a topic may take: one of 10,000 partitions keeps Kafka busy for a while."""
+class _OnLinux(Group):
+    """Its commands count CPU and memory by what Linux's ``/proc`` says, and send by ``epoll``."""
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        if sys.platform != "linux" and words and not set(HELP_FLAGS).intersection(words):
+            raise UsageError(f"{path} runs on Linux only: it counts the CPU of processes by what /proc says of them.")
+        try:
+            return super().run(path, words)
+        except BenchError as error:
+            raise CommandError(str(error)) from error
 
 
-@dataclass
-class Running:
-    """A running cluster of one broker (the first, where it has more)."""
+app = _OnLinux("Side by side with Apache Kafka 3.9.1, in one run.")
 
-    name: str
-    port: int
-    pid: int
-    ready_s: float
 
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
+    if output is Format.json:
+        print_json([figure.as_json() for figure in figures])
+        return
+    table = Table("figure", "unit", "Barnabas", theirs, "ratio", "aim", "")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            figure.unit,
+            shown(statistics.median(figure.ours)),
+            shown(statistics.median(figure.theirs)),
+            f"{figure.ratio:.2f}",
+            figure.wanted,
+            "[green]met[/]" if figure.met() else "[red]short[/]",
+        )
+    Console(width=max(Console().width, 130)).print(table)
 
-    def cpu_s(self) -> float:
-        """CPU seconds of the broker since its start."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
 
-    def memory_mb(self) -> float:
-        """Resident memory now."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        raise RuntimeError(f"process {self.pid} has no VmRSS")
+Rounds = Annotated[int, Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
+Directory = Annotated[Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")]
+Output = OutputFormat
 
 
 @contextlib.contextmanager
-def running_barnabas(directory: Path, brokers: int = 1) -> Iterator[Running]:
-    """A cluster made by ``barnabas up``; ready counts from the command's start until it returns."""
-    command = [sys.executable, "-m", "barnabas"]
-    begun = time.monotonic()
-    up = subprocess.run(
-        [*command, "up", "-n", str(brokers), "--dir", str(directory), "--format", "json"],
-        capture_output=True,
-        text=True,
-    )
-    if up.returncode != 0:
-        raise RuntimeError(f"barnabas up failed: {up.stderr}")
-    ready_s = time.monotonic() - begun
-    broker = json.loads(up.stdout)["brokers"][0]
+def _place(directory: Path | None) -> Iterator[Path]:
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield directory
+        return
+    made = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
     try:
-        yield Running("Barnabas", broker["port"], broker["pid"], ready_s)
+        yield made
     finally:
-        subprocess.run([*command, "down", "--dir", str(directory)], capture_output=True, check=True)
+        shutil.rmtree(made, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def running_apache(directory: Path, brokers: int = 1) -> Iterator[Running]:
-    """Real ZooKeeper and real Kafka; ready counts from ZooKeeper's start until every broker serves Metadata."""
-    begun = time.monotonic()
-    with ApacheCluster(directory, brokers) as cluster:
-        ready_s = time.monotonic() - begun
-        broker, port = next(iter(cluster.ports.items()))
-        yield Running("Apache Kafka 3.9.1", port, cluster.processes[broker].pid, ready_s)
+@app.command("produce")
+def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_produce(subjects, rounds)
+    report(figures, output)
 
 
-@contextlib.contextmanager
-def both(directory: Path) -> Iterator[tuple[Running, Running]]:
-    with running_barnabas(directory / "barnabas") as ours, running_apache(directory / "apache") as theirs:
-        yield ours, theirs
+@app.command("consume")
+def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Reading a topic from its start: broker CPU per GB, throughput."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_consume(subjects, rounds)
+    report(figures, output)
 
 
-# ------------------------------------------------------------------------------------------------ the loads
+@app.command("latency")
+def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Single-record requests: broker CPU each, requests per second, p50 and p99."""
+    with _place(directory) as place, both(place) as subjects:
+        figures = measure_latency(subjects, rounds)
+    report(figures, output)
 
 
-def make_topic(subject: Running, name: str, partitions: int = 1) -> None:
-    """A topic with one replica; returns when all its partitions have leaders."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": subject.bootstrap, "socket.timeout.ms": _TOPIC_S * 1000, "log_level": 0})
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"file.delete.delay.ms": "1000"})
-    admin.create_topics([topic], operation_timeout=_TOPIC_S, request_timeout=_TOPIC_S)[name].result()
-    deadline = time.monotonic() + _TOPIC_S
-    while True:
-        known = admin.list_topics(name, timeout=30).topics[name].partitions
-        if len(known) == partitions and all(each.leader >= 0 for each in known.values()):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"topic {name} has no leader")
-        time.sleep(0.02)
-
-
-def drop_topic(subject: Running, name: str) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": subject.bootstrap, "log_level": 0})
-    admin.delete_topics([name])[name].result(30)
-
-
-def produce(subject: Running, topic: str, records: int, size: int) -> float:
-    """Seconds for `records` values of `size` bytes by librdkafka, acks=1, in batches as large as they come."""
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {
-            "bootstrap.servers": subject.bootstrap,
-            "acks": 1,
-            "linger.ms": 20,
-            "batch.size": 900_000,
-            "batch.num.messages": 1_000_000,
-            "queue.buffering.max.messages": 400_000,
-            "queue.buffering.max.kbytes": 400_000,
-        }
-    )
-    producer.list_topics(topic, timeout=10)
-    value = os.urandom(size)
-    begun = time.monotonic()
-    missing = records
-    while missing:
-        # In lots: one call a record costs the client a microsecond, and its limit would be what is measured.
-        lot = [{"value": value}] * min(_LOT, missing)
-        queued = producer.produce_batch(topic, lot, partition=0)
-        missing -= queued
-        if queued < len(lot):
-            producer.poll(0.01)
-    if producer.flush(120) != 0:
-        raise RuntimeError(f"{subject.name} did not take all records")
-    return time.monotonic() - begun
-
-
-def consume(subject: Running, topic: str, records: int) -> float:
-    """Seconds to read `records` of partition 0 from its start by librdkafka."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": subject.bootstrap,
-            "group.id": f"bench-{os.getpid()}",
-            "enable.auto.commit": False,
-            "fetch.message.max.bytes": 8_000_000,
-            "queued.max.messages.kbytes": 200_000,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    begun = time.monotonic()
-    got = 0
-    while got < records:
-        batch = consumer.consume(20_000, 10)
-        if not batch:
-            raise RuntimeError(f"{subject.name} gave {got} of {records} records")
-        got += len(batch)
-    took = time.monotonic() - begun
-    consumer.close()
-    return took
-
-
-# ------------------------------------------------------------------------------------------------ the figures
-
-
-@dataclass
-class Figure:
-    """One measured quantity; `ours` and `theirs` hold a value a round. `wanted` is the ratio the project aims at."""
-
-    name: str
-    unit: str
-    wanted: str
-    ours: list[float] = field(default_factory=list)
-    theirs: list[float] = field(default_factory=list)
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(a / b for a, b in zip(self.ours, self.theirs, strict=True))
-
-    def met(self) -> bool:
-        sign, bound = self.wanted.split()
-        return self.ratio <= float(bound) if sign == "<=" else self.ratio >= float(bound)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "figure": self.name,
-            "unit": self.unit,
-            "barnabas": self.ours,
-            "apache": self.theirs,
-            "ratio": round(self.ratio, 3),
-            "wanted": self.wanted,
-            "met": self.met(),
-        }
-
-
-def shown(value: float) -> str:
-    """Three digits, or all before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _turns(
-    subjects: tuple[Running, Running],
-    rounds: int,
-    run: Callable[[Running, str], dict[str, float]],
-    figures: dict[str, Figure],
+@app.command("start")
+def start_command(
+    rounds: Rounds = 5,
+    brokers: Annotated[int, Option("-n", min=1)] = 1,
+    directory: Directory = None,
+    output: Output = Format.text,
 ) -> None:
-    for number in range(rounds):
-        for subject in subjects:
-            topic = f"bench-{number}-{time.monotonic_ns()}"
-            make_topic(subject, topic)
-            for name, value in run(subject, topic).items():
-                figure = figures[name]
-                (figure.ours if subject is subjects[0] else figure.theirs).append(value)
-            drop_topic(subject, topic)
-            console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
+    """From nothing to a broker that answers, coordination included."""
+    with _place(directory) as place:
+        figures = measure_start(place, rounds, brokers)
+    report(figures, output)
 
 
-def _warm_up(subjects: tuple[Running, Running], load: Callable[[Running, str], object]) -> None:
-    """The same load for at least 30 s on each: a cold JVM is several times slower and would prove nothing."""
-    for subject in subjects:
-        console.print(f"warming up {subject.name} for {_WARM_UP_S:.0f} s", style="dim")
-        deadline = time.monotonic() + _WARM_UP_S
-        while time.monotonic() < deadline:
-            topic = f"warm-{time.monotonic_ns()}"
-            make_topic(subject, topic)
-            load(subject, topic)
-            drop_topic(subject, topic)
+@app.command("all")
+def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+    """Everything above, one after the other."""
+    with _place(directory) as place:
+        with both(place) as subjects:
+            figures = measure_latency(subjects, rounds)
+            figures += measure_produce(subjects, rounds)
+            figures += measure_consume(subjects, rounds)
+        figures += measure_start(place / "start", rounds, 1)
+        figures += measure_start(place / "start3", rounds, 3)
+    report(figures, output)
 
 
-def measure_produce(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
-    figures: list[Figure] = []
-    for size, records in ((1000, 400_000), (100, 1_500_000)):
-        cpu = Figure(f"produce {size} B, broker CPU per million records", "s", "<= 1")
-        per_gb = Figure(f"produce {size} B, broker CPU per GB", "s", "<= 1")
-        rate = Figure(f"produce {size} B, records per second", "1/s", ">= 1")
+@app.command("zookeeper")
+def zookeeper_command(
+    rounds: Rounds = 5,
+    seconds: Annotated[float, Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """The embedded coordinator beside Apache ZooKeeper 3.9: reads, durable writes, start, memory."""
+    from barnabas.bench import zookeeper
 
-        def run(subject: Running, topic: str, size: int = size, records: int = records) -> dict[str, float]:
-            before = subject.cpu_s()
-            took = produce(subject, topic, records, size)
-            used = subject.cpu_s() - before
-            return {"cpu": used / records * 1e6, "gb": used / (records * size) * 1e9, "rate": records / took}
-
-        _warm_up(subjects, run)
-        _turns(subjects, rounds, run, {"cpu": cpu, "gb": per_gb, "rate": rate})
-        figures += [cpu, per_gb, rate]
-    memory = Figure("resident memory after the load", "MB", "<= 0.2")
-    memory.ours.append(subjects[0].memory_mb())
-    memory.theirs.append(subjects[1].memory_mb())
-    return [*figures, memory]
+    with _place(directory) as place:
+        figures = zookeeper.measure(place, rounds, seconds, warm_up)
+        figures.append(zookeeper.measure_start(place / "start", rounds))
+    report(figures, output, theirs=zookeeper.OTHER)
 
 
-def measure_consume(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
-    size, records = 1000, 400_000
-    cpu = Figure(f"consume {size} B, broker CPU per GB", "s", "<= 1")
-    rate = Figure(f"consume {size} B, records per second", "1/s", ">= 1")
+@app.command("groups")
+def groups_command(
+    rounds: Rounds = 3,
+    groups: Annotated[int, Option("--groups", min=1)] = 100,
+    members: Annotated[int, Option("--members", min=1, help="Of each group.")] = 4,
+    seconds: Annotated[float, Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
+    from barnabas.bench.groups import measure
 
-    def run(subject: Running, topic: str) -> dict[str, float]:
-        produce(subject, topic, records, size)
-        before = subject.cpu_s()
-        took = consume(subject, topic, records)
-        used = subject.cpu_s() - before
-        return {"cpu": used / (records * size) * 1e9, "rate": records / took}
-
-    _warm_up(subjects, run)
-    _turns(subjects, rounds, run, {"cpu": cpu, "rate": rate})
-    return [cpu, rate]
-
-
-def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
-    """Single-record requests in each shape that clients give them; the headline's figures come first."""
-    requests = 40_000
-    figures: dict[str, Figure] = {}
-    for shape in sorted(SHAPES, key=lambda each: each is not HEADLINE):
-        figures[f"{shape.name}/cpu"] = Figure(f"small requests, {shape.name}: broker CPU each", "µs", "<= 0.5")
-        figures[f"{shape.name}/rate"] = Figure(f"small requests, {shape.name}: per second", "1/s", ">= 1")
-    figures["p50"] = Figure("latency of a single record, p50", "ms", "<= 1")
-    figures["p99"] = Figure("latency of a single record, p99", "ms", "<= 1")
-
-    def run(subject: Running, topic: str) -> dict[str, float]:
-        values: dict[str, float] = {}
-        for shape in SHAPES:
-            with SmallRequests(subject.port, topic, shape, requests) as load:
-                before = subject.cpu_s()
-                took = load.run()
-                used = subject.cpu_s() - before
-            values[f"{shape.name}/cpu"] = used / load.requests * 1e6
-            values[f"{shape.name}/rate"] = load.requests / took
-        with SmallRequests(subject.port, topic, SHAPES[0], requests // 2) as alone:
-            latencies = sorted(alone.latencies_ms())
-        values["p50"] = latencies[len(latencies) // 2]
-        values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
-        return values
-
-    _warm_up(subjects, run)
-    _turns(subjects, rounds, run, figures)
-    return list(figures.values())
+    with _place(directory) as place:
+        figures = measure(place, rounds, groups, members, seconds)
+    report(figures, output)
 
 
-def measure_start(directory: Path, rounds: int, brokers: int) -> list[Figure]:
-    ready = Figure(f"{brokers} broker{'s' if brokers > 1 else ''} and coordination, time to ready", "s", "<= 0.2")
-    for number in range(rounds):
-        with running_barnabas(directory / f"barnabas-{number}", brokers) as ours:
-            ready.ours.append(ours.ready_s)
-        with running_apache(directory / f"apache-{number}", brokers) as theirs:
-            ready.theirs.append(theirs.ready_s)
-    return [ready]
+@app.command("controller")
+def controller_command(
+    topics: Annotated[int, Option("--topics", min=1)] = 1000,
+    partitions: Annotated[int, Option("--partitions", min=1)] = 10,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers and many partitions: creation, controller failover, a broker's death, controlled shutdown."""
+    from barnabas.bench import controller
+
+    with _place(directory) as place:
+        figures = controller.measure(place, topics, partitions)
+    report(figures, output)
+
+
+@app.command("replication")
+def replication_command(
+    rounds: Rounds = 5,
+    megabytes: Annotated[int, Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
+    requests: Annotated[
+        int, Option("--requests", min=100, help="Of one record each time; five times a round.")
+    ] = 10_000,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers, three replicas, acks=all: throughput, CPU per GB, one record's latency, five in flight."""
+    from barnabas.bench import replication
+
+    with _place(directory) as place:
+        figures = replication.measure_replication(place, rounds, megabytes, requests, warm_up)
+    report(figures, output)
+
+
+Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="How large the log is.")]
+
+
+@app.command("catch-up")
+def catch_up_command(
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+) -> None:
+    """A new follower copies a large log until it is in sync."""
+    from barnabas.bench import replication
+
+    with _place(directory) as place:
+        figures = replication.measure_catch_up(place, rounds, gigabytes)
+    report(figures, output)
+
+
+@app.command("recovery")
+def recovery_command(
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+) -> None:
+    """A broker with a large log starts again after kill -9."""
+    from barnabas.bench import replication
+
+    with _place(directory) as place:
+        figures = replication.measure_recovery(place, rounds, gigabytes)
+    report(figures, output)
+
+
+@app.command("idle")
+def idle_command(
+    rounds: Rounds = 5,
+    partitions: Annotated[int, Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
+    seconds: Annotated[float, Option("--seconds", min=1, help="How long each round is.")] = 10.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Three brokers with many partitions that nobody uses: CPU and memory of one."""
+    from barnabas.bench import replication
+
+    with _place(directory) as place:
+        figures = replication.measure_idle(place, rounds, partitions, seconds)
+    report(figures, output)
+
+
+Plots = Annotated[Path | None, Option("--plots", help="A directory for pictures (SVG) and what they were drawn from.")]
+
+
+@app.command("growth")
+def growth_command(
+    axis: Annotated[
+        list[str] | None,
+        Option("--axis", help="record-size, batch-size, clients, replication-factor, partitions; all by default."),
+    ] = None,
+    rounds: Rounds = 3,
+    seconds: Annotated[float, Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 1.5,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    plots: Plots = None,
+    redraw: Annotated[bool, Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Throughput and CPU against record size, batch size, clients, replication factor and partitions."""
+    from barnabas.bench import growth
+
+    unknown = sorted(set(axis or ()) - set(growth.AXES))
+    if unknown:
+        raise UsageError(f"--axis: {', '.join(unknown)}; there are {', '.join(growth.AXES)}.")
+    if redraw:
+        if plots is None:
+            raise UsageError("--redraw needs --plots DIR with what was measured.")
+        grown = growth.read(plots / growth.RESULTS)
+        growth.write(grown, plots)
+    else:
+        grown = []
+        with _place(directory) as place:
+            for each in growth.measure(place, axis or list(growth.AXES), rounds, seconds, warm_up):
+                grown.append(each)
+                if plots is not None:  # axis by axis: what is measured stays when a later one fails
+                    growth.write([each], plots)
+    report([figure for each in grown for figure in each.figures()], output)
+
+
+@app.command("spark")
+def spark_command(
+    rounds: Rounds = 5,
+    records: Annotated[
+        int, Option("--records", min=1000, help="Records of 100 B; of larger ones fewer, to write a third.")
+    ] = 3_000_000,
+    case: Annotated[list[str] | None, Option("--case", help="batch-100, .., write-1000; all by default.")] = None,
+    real_time: Annotated[
+        bool, Option("--real-time", help="Instead: round trips through the official connector's real-time mode.")
+    ] = False,
+    trips: Annotated[int, Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
+    plots: Plots = None,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """The Spark source and sink beside the official connector: rows a second of CPU, and of the clock."""
+    from barnabas.bench import spark, spark_real_time
+
+    unknown = sorted(set(case or ()) - set(spark.CASES))
+    if unknown:
+        raise UsageError(f"--case: {', '.join(unknown)}; there are {', '.join(spark.CASES)}.")
+    if real_time and (case or plots):
+        raise UsageError("--real-time has neither cases nor plots.")
+    if real_time:
+        with _place(directory) as place:
+            report(spark_real_time.measure(place, rounds, trips), output)
+        return
+    with _place(directory) as place:
+        pairs = spark.measure(place, rounds, records, case or list(spark.CASES))
+    if plots is not None:
+        spark.write(pairs, plots)
+    report([figure for pair in pairs.values() for figure in pair], output, theirs=spark.OTHER)

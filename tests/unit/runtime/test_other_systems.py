@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from barnabas.__main__ import main
-from barnabas.cli.bench_commands import app
+from barnabas.cli.bench import app
 from barnabas.cli.output import UsageError
 from barnabas.runtime import descriptors, file_records, real
 from barnabas.runtime.event_loop import fastest_loop

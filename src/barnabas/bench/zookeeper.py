@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.apache_zookeeper import NEWER_VERSION, ZooKeeperEnsemble
-from barnabas.cli.bench import Figure, Running, console
+from barnabas.bench.apache_zookeeper import NEWER_VERSION, ZooKeeperEnsemble
+from barnabas.bench.side_by_side import Figure, Running, console
 
 OTHER: Final = f"ZooKeeper {NEWER_VERSION}"
 HEAP: Final = ("-Xmx1000m",)
@@ -65,7 +65,7 @@ def load(subject: Running, kind: str, clients: int, under_way: int, seconds: flo
     """Requests per second, from a process of its own."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "barnabas.cli.zookeeper_load", str(subject.port), kind),
+            *(sys.executable, "-m", "barnabas.bench.zookeeper_load", str(subject.port), kind),
             *(str(clients), str(under_way), str(seconds)),
         ],
         capture_output=True,

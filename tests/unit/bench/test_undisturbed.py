@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.cli.undisturbed import ATTEMPTS, stolen_s, undisturbed
+from barnabas.bench.undisturbed import ATTEMPTS, stolen_s, undisturbed
 
 HOUR_S = 3600.0
 

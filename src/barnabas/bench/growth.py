@@ -28,12 +28,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.cli import bench, bench_replication
-from barnabas.cli.bench import Figure, Running, console, shown
-from barnabas.cli.bench_controller import BROKERS, Subject
-from barnabas.cli.bench_plots import Panel, draw, medians, short
-from barnabas.cli.output import CommandError
-from barnabas.cli.produce_load import Load, ProduceLoad, measured
+from barnabas.bench import BenchError, replication, side_by_side
+from barnabas.bench.controller import BROKERS, Subject
+from barnabas.bench.plots import Panel, draw, medians, short
+from barnabas.bench.produce_load import Load, ProduceLoad, measured
+from barnabas.bench.side_by_side import Figure, Running, console, shown
 
 OTHER: Final = "Apache Kafka 3.9.1"
 RESULTS: Final = "growth.json"
@@ -174,8 +173,8 @@ def _of_one(running: Running) -> _Cluster:
         running.name,
         running.port,
         running.cpu_s,
-        lambda name, load: bench.make_topic(running, name, load.partitions),
-        partial(bench.drop_topic, running),
+        lambda name, load: side_by_side.make_topic(running, name, load.partitions),
+        partial(side_by_side.drop_topic, running),
     )
 
 
@@ -183,19 +182,19 @@ def _of_three(subject: Subject) -> _Cluster:
     return _Cluster(
         subject.name,
         subject.ports[0],
-        partial(bench_replication.cpu_s, subject),
-        lambda name, load: bench_replication.make_topic(subject, name, [list(range(BROKERS))[: load.replicas]]),
-        partial(bench_replication.drop_topic, subject),
+        partial(replication.cpu_s, subject),
+        lambda name, load: replication.make_topic(subject, name, [list(range(BROKERS))[: load.replicas]]),
+        partial(replication.drop_topic, subject),
     )
 
 
 @contextlib.contextmanager
 def _both(directory: Path, replicated: bool) -> Iterator[tuple[_Cluster, _Cluster]]:
     if replicated:
-        with bench_replication.both(directory / "three") as (subject, other):
+        with replication.both(directory / "three") as (subject, other):
             yield _of_three(subject), _of_three(other)
     else:
-        with bench.both(directory / "one") as (running, apache):
+        with side_by_side.both(directory / "one") as (running, apache):
             yield _of_one(running), _of_one(apache)
 
 
@@ -220,14 +219,14 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
 
 
 def _allow_descriptors() -> None:
-    """For the brokers, which inherit the limit. Raises `CommandError` where it is too low and can't be raised."""
+    """For the brokers, which inherit the limit. Raises `BenchError` where it is too low and can't be raised."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard == resource.RLIM_INFINITY or hard >= _DESCRIPTORS:
         return
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
     except (ValueError, PermissionError) as error:
-        raise CommandError(
+        raise BenchError(
             f"10,000 partitions take some {_DESCRIPTORS:,} descriptors and the hard limit is {hard:,}: raise it "
             "(ulimit -Hn) or leave the axis out (--axis)."
         ) from error
@@ -296,7 +295,7 @@ def write(grown: Sequence[Growth], directory: Path) -> None:
 
 
 def read(results: Path) -> list[Growth]:
-    """What `write` wrote. Raises `CommandError` for a file that is not of this kind."""
+    """What `write` wrote. Raises `BenchError` for a file that is not of this kind."""
     try:
         found = json.loads(results.read_text())
         return [
@@ -307,7 +306,7 @@ def read(results: Path) -> list[Growth]:
             for each in found
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CommandError(f"{results} is not what bench growth --plots writes: {error!r}.") from error
+        raise BenchError(f"{results} is not what bench growth --plots writes: {error!r}.") from error
 
 
 def _as_json(growth: Growth) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from barnabas.cli.bench import Figure
+from barnabas.bench.side_by_side import Figure
 
 _OURS: Final = "#31688e"
 _THEIRS: Final = "#b5451b"

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.apache import ApacheCluster
-from barnabas.cli.bench import Figure, Running, make_topic, running_barnabas
+from barnabas.bench.apache import ApacheCluster
+from barnabas.bench.side_by_side import Figure, Running, make_topic, running_barnabas
 from barnabas.client.connection import Connection
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime.real import real_runtime

@@ -1,5 +1,6 @@
-"""A lean load for any ZooKeeper server: ``python -m barnabas.cli.zookeeper_load PORT KIND CONNECTIONS WINDOW SECONDS``.
+"""A lean load for any ZooKeeper server.
 
+``python -m barnabas.bench.zookeeper_load PORT KIND CONNECTIONS WINDOW SECONDS``:
 It must never be what is measured: requests are encoded before the clock starts, all have one length, and so have the
 answers; what comes back is counted by its bytes, and the last answer of each piece is looked at. Each connection has
 `WINDOW` requests under way. KIND is ``fill``, ``read`` (getData, exists and getChildren in turn are too different in

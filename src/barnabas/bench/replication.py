@@ -27,8 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from barnabas.cli.bench import Figure, Running, console
-from barnabas.cli.bench_controller import (
+from barnabas.bench.controller import (
     BROKERS,
     CONFIG,
     Subject,
@@ -37,9 +36,10 @@ from barnabas.cli.bench_controller import (
     seen_by,
     until,
 )
-from barnabas.cli.produce_load import BYTES_MAX, Load, measured
-from barnabas.cli.small_requests import Shape, SmallRequests
-from barnabas.cli.undisturbed import stolen_s, undisturbed
+from barnabas.bench.produce_load import BYTES_MAX, Load, measured
+from barnabas.bench.side_by_side import Figure, Running, console
+from barnabas.bench.small_requests import Shape, SmallRequests
+from barnabas.bench.undisturbed import stolen_s, undisturbed
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from barnabas.cli.apache import ApacheUnavailable, cache_directory, classpath, fetch_jars, free_port, java
+from barnabas.bench.apache import ApacheUnavailable, cache_directory, classpath, fetch_jars, free_port, java
 
 KAFKAS_VERSION: Final = "3.8.4"
 NEWER_VERSION: Final = "3.9.3"

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from barnabas.bench import BenchError
+
 VERSION: Final = "3.9.1"
 
 _POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
@@ -76,7 +78,7 @@ _BROKER_JVM: Final = (
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
-class ApacheUnavailable(RuntimeError):
+class ApacheUnavailable(BenchError):
     """Apache Kafka cannot be run here; the text says what is missing."""
 
 

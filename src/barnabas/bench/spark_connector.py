@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.apache import cache_directory, fetch_jars
+from barnabas.bench.apache import cache_directory, fetch_jars
 
 VERSION: Final = "4.2.0"
 _ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"

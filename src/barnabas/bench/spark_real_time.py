@@ -16,8 +16,8 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.cli.bench import Figure, Running, both, console, make_topic
-from barnabas.cli.spark_connector import connector_jars
+from barnabas.bench.side_by_side import Figure, Running, both, console, make_topic
+from barnabas.bench.spark_connector import connector_jars
 from barnabas.spark.session import session
 
 _PATIENCE_S: Final = 60.0

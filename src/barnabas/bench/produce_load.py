@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from barnabas.cli.small_requests import ANSWER_TIMEOUT_S, Answers, Refused, connect, produce_frame
+from barnabas.bench.small_requests import ANSWER_TIMEOUT_S, Answers, Refused, connect, produce_frame
 from barnabas.wire.records import Record, build_batch
 
 BYTES_MAX: Final = 1_000_000_000

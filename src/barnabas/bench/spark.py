@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from barnabas.cli.bench import Figure, Running, console, make_topic, running_barnabas
-from barnabas.cli.bench_plots import Panel, draw, medians
-from barnabas.cli.spark_connector import VERSION, connector_jars
+from barnabas.bench.plots import Panel, draw, medians
+from barnabas.bench.side_by_side import Figure, Running, console, make_topic, running_barnabas
+from barnabas.bench.spark_connector import VERSION, connector_jars
 from barnabas.spark.session import session
 
 OTHER: Final = f"official connector {VERSION}"

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from barnabas.cli.apache import ApacheCluster
-from barnabas.cli.bench import Figure, console
+from barnabas.bench.apache import ApacheCluster
+from barnabas.bench.side_by_side import Figure, console
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
 from barnabas.model.errors import ErrorCode
