@@ -540,8 +540,8 @@ _BROKER: Final = (
         "broker",
         "a broker never takes up a changed configuration that it lost ZooKeeper while reading",
         before(
-            "broker.config_changes:ConfigChanges._process_notifications",
-            "data, stat = await zk.get_data_and_stat(f'{ConfigEntityChangeNotificationZNode.path}/{name}')",
+            "broker.change_notifications:ChangeNotifications._process",
+            "data, stat = await zk.get_data_and_stat(f'{self._path}/{name}')",
             "self._last_executed = number",
         ),
     ),
