@@ -21,7 +21,8 @@ PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
 setup: $(KERNEL)
 
-# uv puts the locked versions into .venv (all but Kerberos, which builds against the system's headers); where the machine has no uv, PyPI's is used from a small environment of its own.
+# uv puts the locked versions into .venv (all but Kerberos, which builds against the system's headers); where the machine
+# has no uv, PyPI's is used from a small environment of its own.
 $(STAMP): pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "barnabas needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	@if command -v uv >/dev/null; then uv=uv; else \

@@ -34,9 +34,6 @@ numbers and addresses in a message.
 
 NOT_OFFERED = {
     "SASL_HANDSHAKE SASL_AUTHENTICATE": "listeners with SASL come with security",
-    "CREATE_DELEGATION_TOKEN RENEW_DELEGATION_TOKEN EXPIRE_DELEGATION_TOKEN DESCRIBE_DELEGATION_TOKEN": (
-        "delegation tokens come with security"
-    ),
     "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol: with ZooKeeper, Apache refuses it too",
     "ENVELOPE": "a KRaft broker forwards with it; ZooKeeper's brokers only have it for a migration",
 }

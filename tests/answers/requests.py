@@ -19,6 +19,7 @@ from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsReq
 from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.create_acls import CreateAclsRequest
+from barnabas.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.delete_acls import DeleteAclsRequest
@@ -514,6 +515,14 @@ def update_features(level: int) -> UpdateFeaturesRequest:
 
 ACL = (2, "guarded", 3, "User:nobody", "10.0.0.1", 3, 3)
 """A topic's name to the letter, whom, from where, Read, Allow."""
+
+
+def create_delegation_token(version: int) -> CreateDelegationTokenRequest:
+    renewer = CreateDelegationTokenRequest.CreatableRenewers("User", "bob")
+    request = CreateDelegationTokenRequest(renewers=[renewer], max_lifetime_ms=1000)
+    if version >= 3:
+        request.owner_principal_type, request.owner_principal_name = "User", "alice"
+    return request
 
 
 def describe_acls() -> DescribeAclsRequest:

@@ -24,6 +24,7 @@ from answers.requests import (
     commits_offsets_in_transaction,
     controlled_shutdown,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -73,14 +74,17 @@ from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
+from barnabas.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
+from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 BROKER_RESOURCE = 4
 ABSENT = "absent"
@@ -91,6 +95,8 @@ Builder = Callable[[World, int], tuple[Any, Codes]]
 def codes(*given: ErrorCode) -> Codes:
     return frozenset(given)
 
+
+TOKENS_NOT_ALLOWED = codes(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 SENSIBLE: dict[ApiKey, Builder] = {
     ApiKey.PRODUCE: lambda world, version: (produce(world, version, world.scratch), OK),
@@ -150,6 +156,20 @@ SENSIBLE: dict[ApiKey, Builder] = {
     ApiKey.DESCRIBE_ACLS: lambda world, version: (describe_acls(), codes(ErrorCode.SECURITY_DISABLED)),
     ApiKey.CREATE_ACLS: lambda world, version: (create_acls(), codes(ErrorCode.SECURITY_DISABLED)),
     ApiKey.DELETE_ACLS: lambda world, version: (delete_acls(), codes(ErrorCode.SECURITY_DISABLED)),
+    # Nobody is known on a plaintext listener.
+    ApiKey.CREATE_DELEGATION_TOKEN: lambda world, version: (create_delegation_token(version), TOKENS_NOT_ALLOWED),
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda world, version: (
+        RenewDelegationTokenRequest(hmac=b"hmac", renew_period_ms=1),
+        TOKENS_NOT_ALLOWED,
+    ),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda world, version: (
+        ExpireDelegationTokenRequest(hmac=b"hmac", expiry_time_period_ms=1),
+        TOKENS_NOT_ALLOWED,
+    ),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda world, version: (
+        DescribeDelegationTokenRequest([DescribeDelegationTokenRequest.DescribeDelegationTokenOwner("User", "alice")]),
+        TOKENS_NOT_ALLOWED,
+    ),
     ApiKey.DESCRIBE_CONFIGS: lambda world, version: (
         describe_configs(version, (TOPIC_RESOURCE, world.data), (BROKER_RESOURCE, str(world.home))),
         OK,

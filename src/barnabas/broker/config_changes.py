@@ -26,6 +26,7 @@ from barnabas.zk.znodes import (
     BROKERS,
     DEFAULT_ENTITY,
     TOPICS,
+    USERS,
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
     desanitize,
@@ -68,6 +69,8 @@ class ConfigChanges:
             self._broker.topic_config_changed(name, values)
         elif entity_type == BROKERS:
             await self.reload_broker(entity)
+        elif entity_type == USERS and entity != DEFAULT_ENTITY and "/" not in entity:
+            await self._broker.scram_users.user_changed(entity)
         else:
             logger.debug("[broker %d] %s changed", self._broker.broker_id, entity_path)
 

@@ -166,6 +166,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "principal",
         "requests",
         "sends_files",
+        "token_authenticated",
     )
 
     def __init__(
@@ -182,6 +183,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.authorizer = authorizer
         self.principal: Principal = ANONYMOUS
+        self.token_authenticated = False
+        """Whether the principal has proved itself by a delegation token."""
         self.peer = "unknown"
         self.peer_host = "unknown"
         self.requests = 0

@@ -28,6 +28,9 @@ class Listeners:
     inter_broker: str
     control_plane: str | None = None
 
+    def security_protocol(self, listener: str) -> str:
+        return next(each.security_protocol for each in self.bound if each.listener == listener)
+
     def advertise_bound(self, ports: dict[str, int]) -> Listeners:
         """Puts the port that a listener really got (`ports`, by name) where 0 was asked for."""
         return replace(

@@ -20,6 +20,7 @@ from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.connections import Connections
 from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.delegation_tokens import DelegationTokens
 from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.offsets_log import ReplicatedLog
@@ -28,12 +29,13 @@ from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.request_memory import request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
+from barnabas.broker.scram_users import BrokerScramUsers
 from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.topics import Topics
 from barnabas.broker.transactions import Transactions
 from barnabas.client.connection import Connection
 from barnabas.controller.controller import KafkaController
-from barnabas.controller.token_expiry import token_auth_enabled
+from barnabas.controller.token_expiry import token_secret
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import BrokerInfo, Endpoint, is_loopback
@@ -88,6 +90,8 @@ class Broker:
         """Of an authorizer that has ACLs."""
         if isinstance(self.authorizer, AclAuthorizer):
             self.acls = AclStore(self, self.authorizer)
+        self.scram_users = BrokerScramUsers(self)
+        self.delegation_tokens = DelegationTokens(self, token_secret(config))
         self.router = Router()
         self.long_requests = LongRequests()
         self.requests = RequestMetrics(lambda: self.broker_id, runtime.clock)
@@ -216,6 +220,9 @@ class Broker:
         await self._load_dynamic_config()
         if self.acls is not None:
             await self._load_acls(self.acls)
+        if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
+            await self.scram_users.startup()
+        await self.delegation_tokens.startup()
         await self._load_logs()
         await self._listen()
         self._controller_channel = ControllerChannel(
@@ -256,8 +263,6 @@ class Broker:
             registration_version=5 if self.metadata_version.is_feature_versioning_supported else 4,
         )
         self._registered_epoch = await self._register(info)
-        if token_auth_enabled(config):
-            await self.zk.create_delegation_token_paths()
         self._controller = KafkaController(
             self.runtime,
             self.broker_id,

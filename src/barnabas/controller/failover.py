@@ -8,7 +8,7 @@ from typing import Final
 
 from barnabas.controller import events, replica_election
 from barnabas.controller.reign import Reign
-from barnabas.controller.token_expiry import token_auth_enabled
+from barnabas.controller.token_expiry import token_secret
 from barnabas.model.ids import TopicPartition
 from barnabas.model.metadata_version import MetadataVersion
 from barnabas.zk.znodes import Features, FeatureZNode, TopicIdReplicaAssignment
@@ -44,7 +44,7 @@ async def on_controller_failover(reign: Reign) -> None:
     await replica_election.elect_by_znode(reign)
     if reign.config().flag("auto.leader.rebalance.enable"):
         reign.schedule(events.AutoPreferredReplicaLeaderElection(), AUTO_REBALANCE_FIRST_DELAY_MS)
-    if token_auth_enabled(reign.config()):
+    if token_secret(reign.config()):
         reign.schedule(events.DelegationTokenExpiry(), 0)
 
 

@@ -17,8 +17,9 @@ from barnabas.zk.znodes import DelegationTokensZNode, ZNodeError
 logger = logging.getLogger(__name__)
 
 
-def token_auth_enabled(config: Config) -> bool:
-    return bool(config.text("delegation.token.secret.key") or config.text("delegation.token.master.key"))
+def token_secret(config: Config) -> str:
+    """By which tokens' HMACs are made; empty where there are no tokens."""
+    return config.text("delegation.token.secret.key") or config.text("delegation.token.master.key")
 
 
 async def process_delegation_token_expiry(reign: Reign, event: events.DelegationTokenExpiry) -> None:

@@ -136,13 +136,18 @@ class KafkaZkSecurity(KafkaRequests):
         create_path = DelegationTokenChangeNotificationSequenceZNode.create_path
         await self._request(self._create(create_path, token_id.encode(), sequential=True))
 
-    async def set_or_create_delegation_token(self, token: TokenInformation) -> None:
-        path = DelegationTokenInfoZNode.path(token.token_id)
-        (answer,) = await self._requests([SetData(path, token.encode())])
+    async def set_delegation_token(self, token: TokenInformation) -> bool:
+        """False where there is none to be changed."""
+        (answer,) = await self._requests([SetData(DelegationTokenInfoZNode.path(token.token_id), token.encode())])
         if isinstance(answer, NoNode):
-            (answer,) = await self._requests([self._create(path, token.encode())])
+            return False
         if isinstance(answer, ZooKeeperError):
             raise answer
+        return True
+
+    async def set_or_create_delegation_token(self, token: TokenInformation) -> None:
+        if not await self.set_delegation_token(token):
+            await self._request(self._create(DelegationTokenInfoZNode.path(token.token_id), token.encode()))
 
     async def get_delegation_token_info(self, token_id: str) -> TokenInformation | None:
         data, _ = await self.get_data_and_stat(DelegationTokenInfoZNode.path(token_id))

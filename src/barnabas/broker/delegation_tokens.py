@@ -1,0 +1,205 @@
+"""Delegation tokens (KIP-48, KIP-373): credentials that a user has made for those who work for it.
+
+A token's id and times are in ZooKeeper for all brokers to see; its password is the HMAC of the id by
+``delegation.token.secret.key``, which every broker knows and nobody stores. Whoever changes a token writes the znode,
+takes it up itself and tells the others (``DelegationTokenManagerZk``). The controller removes what has expired.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.change_notifications import ChangeNotifications
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.security.principal import ANONYMOUS, Principal
+from barnabas.security.sasl.scram import TokenCredential
+from barnabas.security.sasl.scram_credential import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from barnabas.zk.delegation_tokens import TokenInformation
+from barnabas.zk.znodes import (
+    DelegationTokenChangeNotificationSequenceZNode,
+    DelegationTokenChangeNotificationZNode,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import RequestContext
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+SALT_BYTES: Final = 20
+
+
+def requests_allowed(broker: Broker, context: RequestContext) -> bool:
+    """Whether the caller may ask for tokens at all: it has proved who it is, and not by a token."""
+    connection = context.connection
+    protocol = broker.listeners.security_protocol(context.listener)
+    return not (
+        connection.token_authenticated
+        or protocol == "PLAINTEXT"
+        or (protocol == "SSL" and context.principal == ANONYMOUS)
+    )
+
+
+class DelegationTokens:
+    """What this broker knows of tokens. Without a secret key there are none."""
+
+    def __init__(self, broker: Broker, secret_key: str) -> None:
+        self._broker = broker
+        self._secret = secret_key.encode()
+        self._tokens: dict[str, TokenInformation] = {}
+        self._ids: dict[bytes, str] = {}
+        """Of each HMAC."""
+        self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}
+        """Made when a token is first used: each takes some thousand hashes."""
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self._secret)
+
+    async def startup(self) -> None:
+        if not self.enabled:
+            return
+        zk = self._broker.zk
+        await zk.create_delegation_token_paths()
+        for token in (await zk.get_delegation_tokens()).values():
+            self._take_up(token)
+        await ChangeNotifications(
+            self._broker,
+            DelegationTokenChangeNotificationZNode.path,
+            DelegationTokenChangeNotificationSequenceZNode.sequence_number_prefix,
+            self._token_changed,
+            kind="delegation token change",
+        ).startup()
+
+    def hmac(self, token_id: str) -> bytes:
+        return hmac.digest(self._secret, token_id.encode(), "sha512")
+
+    # What is known
+
+    async def _token_changed(self, data: bytes | None) -> None:
+        token_id = (data or b"").decode()
+        if not token_id or "/" in token_id:
+            raise ValueError(f"{token_id!r} is no token's id")
+        token = await self._broker.zk.get_delegation_token_info(token_id)
+        if token is None:
+            self._forget(token_id)
+        else:
+            self._take_up(token)
+
+    def _take_up(self, token: TokenInformation) -> None:
+        self._tokens[token.token_id] = token
+        self._ids[self.hmac(token.token_id)] = token.token_id
+
+    def _forget(self, token_id: str) -> None:
+        if self._tokens.pop(token_id, None) is not None:
+            del self._ids[self.hmac(token_id)]
+        for mechanism in ScramMechanism:
+            self._credentials.pop((mechanism, token_id), None)
+
+    def credential(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        """What a login by this token is checked against; the password is the HMAC in base64."""
+        token = self._tokens.get(token_id)
+        if token is None:
+            return None
+        found = self._credentials.get((mechanism, token_id))
+        if found is None:
+            password = base64.b64encode(self.hmac(token_id)).decode()
+            salt = self._broker.runtime.entropy.token(SALT_BYTES)
+            found = ScramCredential.of_password(mechanism, password, salt, ITERATIONS_MIN)
+            self._credentials[mechanism, token_id] = found
+        expires_at_ms = min(token.expiry_timestamp, token.max_timestamp)
+        return TokenCredential(found, Principal.parse(token.owner), expires_at_ms)
+
+    def described(self, wanted: Callable[[TokenInformation], bool]) -> list[tuple[TokenInformation, bytes]]:
+        """Tokens, each with its HMAC."""
+        return [(token, self.hmac(token.token_id)) for token in self._tokens.values() if wanted(token)]
+
+    # What is asked for
+
+    async def create(
+        self, owner: Principal, requester: Principal, renewers: Sequence[Principal], lifetime_ms: int
+    ) -> tuple[TokenInformation, bytes]:
+        """A new token and its HMAC; `lifetime_ms` of 0 or less is as long as there is. Raises `KafkaError`."""
+        self._require_enabled()
+        config = self._broker.config
+        longest = config.number("delegation.token.max.lifetime.ms")
+        issued = self._broker.runtime.clock.now_ms()
+        ends = issued + (longest if lifetime_ms <= 0 else min(lifetime_ms, longest))
+        token = TokenInformation(
+            str(self._broker.runtime.entropy.uuid()),
+            str(owner),
+            str(requester),
+            tuple(map(str, renewers)),
+            issued,
+            ends,
+            min(ends, issued + config.number("delegation.token.expiry.time.ms")),
+        )
+        await self._broker.zk.set_or_create_delegation_token(token)
+        await self._announce(token)
+        logger.info("[broker %d] delegation token %s of %s is made", self._broker.broker_id, token.token_id, owner)
+        return token, self.hmac(token.token_id)
+
+    async def renew(self, principal: Principal, mac: bytes, period_ms: int) -> int:
+        """Until when it is valid now, ms of the wall clock; a `period_ms` below 0 is the ordinary one."""
+        token = self._token_of(principal, mac)
+        self._require_valid(token)
+        if period_ms < 0:
+            period_ms = self._broker.config.number("delegation.token.expiry.time.ms")
+        return await self._ends(token, period_ms)
+
+    async def expire(self, principal: Principal, mac: bytes, period_ms: int) -> int:
+        """Until when it is valid now, ms of the wall clock; with a `period_ms` below 0 it is removed at once."""
+        token = self._token_of(principal, mac)
+        if period_ms < 0:
+            await self._broker.zk.delete_delegation_token(token.token_id)
+            self._forget(token.token_id)
+            await self._broker.zk.create_token_change_notification(token.token_id)
+            logger.info("[broker %d] delegation token %s is removed", self._broker.broker_id, token.token_id)
+            return self._broker.runtime.clock.now_ms()
+        self._require_valid(token)
+        return await self._ends(token, period_ms)
+
+    async def _ends(self, token: TokenInformation, period_ms: int) -> int:
+        ends = min(token.max_timestamp, self._broker.runtime.clock.now_ms() + period_ms)
+        changed = replace(token, expiry_timestamp=ends)
+        # Not made again: whoever removed it meanwhile was right.
+        if not await self._broker.zk.set_delegation_token(changed):
+            self._forget(token.token_id)
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        await self._announce(changed)
+        logger.info("[broker %d] delegation token %s ends at %d", self._broker.broker_id, token.token_id, ends)
+        return ends
+
+    async def _announce(self, token: TokenInformation) -> None:
+        self._take_up(token)
+        await self._broker.zk.create_token_change_notification(token.token_id)
+
+    def _token_of(self, principal: Principal, mac: bytes) -> TokenInformation:
+        """The token with this HMAC, if `principal` may change it."""
+        self._require_enabled()
+        token_id = self._ids.get(mac)
+        if token_id is None:
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        token = self._tokens[token_id]
+        if str(principal) not in (token.owner, *token.renewers):
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+        return token
+
+    def _require_enabled(self) -> None:
+        if not self.enabled:
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+
+    def _require_valid(self, token: TokenInformation) -> None:
+        if min(token.max_timestamp, token.expiry_timestamp) < self._broker.runtime.clock.now_ms():
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+
+
+def concerns(token: TokenInformation, principals: Iterable[Principal]) -> bool:
+    """Whether one of them owns it, asked for it or may renew it (``TokenInformation.ownerOrRenewer``)."""
+    theirs = (token.owner, token.token_requester, *token.renewers)
+    return any(str(each) in theirs for each in principals)

@@ -1,0 +1,56 @@
+"""Who may log in by SCRAM: the credentials of ``/config/users``, and those of delegation tokens, kept in memory."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from barnabas.security.sasl.scram import TokenCredential
+from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from barnabas.zk.znodes import USERS, desanitize
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerScramUsers:
+    """Kafka's ``CredentialProvider``: loaded at start, and each user again when a change of it is announced."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+
+    async def startup(self) -> None:
+        zk = self._broker.zk
+        names = await zk.get_all_entities_with_config(USERS)
+        for name, values in (await zk.get_entities_configs(USERS, names)).items():
+            self._take_up(desanitize(name), values)
+
+    async def user_changed(self, entity: str) -> None:
+        """`entity` is a user's name as paths have it; nothing is known of it any more where its znode is gone."""
+        self._take_up(desanitize(entity), await self._broker.zk.get_entity_configs(USERS, entity))
+
+    def _take_up(self, user: str, values: dict[str, str]) -> None:
+        found: dict[ScramMechanism, ScramCredential] = {}
+        for mechanism in ScramMechanism:
+            text = values.get(mechanism.mechanism_name)
+            if text is not None:
+                try:
+                    found[mechanism] = ScramCredential.decode(text)
+                except ValueError as error:
+                    what = f"{mechanism.mechanism_name} of user {user}"
+                    self._broker.zk.unreadable.skip("credential", what, error)
+        known = self._credentials.pop(user, {})
+        if found:
+            self._credentials[user] = found
+        if known != found:
+            names = ", ".join(each.mechanism_name for each in found) or "no mechanism"
+            logger.debug("[broker %d] user %s has a credential for %s", self._broker.broker_id, user, names)
+
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self._credentials.get(user, {}).get(mechanism)
+
+    def token_credential(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        return self._broker.delegation_tokens.credential(mechanism, token_id)
