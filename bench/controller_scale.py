@@ -30,9 +30,9 @@ from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataResponse
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.server import CoordinatorServer
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.server.server import CoordinatorServer
 
 FIRST, SECOND = 1, 2
 """Who reigns, and who reigns after it; the first is no replica's broker, so that its end is a failover and no more."""

@@ -19,8 +19,8 @@ from dataclasses import replace
 from struct import Struct
 from typing import Any, Final
 
-from barnabas.zk.acl import digest_of
-from barnabas.zk.data import (
+from barnabas.zk.protocol.acl import digest_of
+from barnabas.zk.protocol.data import (
     ACL,
     AUTH_XID,
     CREATOR_ALL_ACL,
@@ -30,9 +30,9 @@ from barnabas.zk.data import (
     SET_WATCHES_XID,
     Stat,
 )
-from barnabas.zk.errors import ErrorCode
-from barnabas.zk.frames import ConnectRequest, ConnectResponse, WatchEvent, encode_request, framed
-from barnabas.zk.ops import (
+from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, WatchEvent, encode_request, framed
+from barnabas.zk.protocol.ops import (
     Check,
     Create,
     Delete,
@@ -50,7 +50,16 @@ from barnabas.zk.ops import (
     SetData,
     Sync,
 )
-from barnabas.zk.session_ops import AddWatch, Auth, CheckWatches, CloseSession, Ping, RemoveWatches, SetWatches, WhoAmI
+from barnabas.zk.protocol.session_ops import (
+    AddWatch,
+    Auth,
+    CheckWatches,
+    CloseSession,
+    Ping,
+    RemoveWatches,
+    SetWatches,
+    WhoAmI,
+)
 
 SESSIONS: Final = 5
 SESSION_TIMEOUT_MS: Final = 40_000

@@ -23,11 +23,11 @@ import pytest
 from coordinator_differential import Conversation
 
 from barnabas.bench.apache_zookeeper import KAFKAS_VERSION, NEWER_VERSION, ZooKeeperEnsemble
-from barnabas.zk.acl import digest_of
-from barnabas.zk.data import NOTIFICATION_XID, PING_XID
-from barnabas.zk.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
-from barnabas.zk.ops import GetChildren, GetData, Operation
-from barnabas.zk.session_ops import Ping
+from barnabas.zk.protocol.acl import digest_of
+from barnabas.zk.protocol.data import NOTIFICATION_XID, PING_XID
+from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
+from barnabas.zk.protocol.ops import GetChildren, GetData, Operation
+from barnabas.zk.protocol.session_ops import Ping
 
 OPERATIONS = int(os.environ.get("BARNABAS_DIFFERENTIAL_OPERATIONS", "10000"))
 SEED = int(os.environ.get("BARNABAS_DIFFERENTIAL_SEED", "1"))

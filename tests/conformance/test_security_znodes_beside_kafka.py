@@ -11,11 +11,11 @@ import apache
 import pytest
 
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.delegation_tokens import TokenInformation
-from barnabas.zk.errors import NodeExists
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import AclEntry, ResourcePattern, sanitize
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import AclEntry, ResourcePattern, sanitize
+from barnabas.zk.protocol.errors import NodeExists
 
 BROKER_CONFIG = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",

@@ -12,7 +12,7 @@ MUTANTS: Final = (
         "B01", "KAFKA-6082", "controller writes are not guarded by the epoch they were elected with",
         "GC", "C1",
         replace(
-            "zk.kafka_requests:KafkaRequests._checked_requests",
+            "zk.kafka.requests:KafkaRequests._checked_requests",
             "assert expected_controller_epoch_zk_version >= 0",
             """
             if expected_controller_epoch_zk_version >= 0:
@@ -24,7 +24,7 @@ MUTANTS: Final = (
         "B02", "KAFKA-1096", "a stalled controller reads the epoch again before it writes",
         "GC", "C1 C2",
         replace(
-            "zk.kafka_requests:KafkaRequests._checked_requests",
+            "zk.kafka.requests:KafkaRequests._checked_requests",
             "check = Check(ControllerEpochZNode.path, expected_controller_epoch_zk_version)",
             """
             known = await self.get_controller_epoch()
@@ -87,7 +87,7 @@ MUTANTS: Final = (
         "B07", "KAFKA-1387", "a registration that is there already counts as one's own",
         "BNC ZKX", "C4 L1",
         replace(
-            "zk.kafka_zk_client:KafkaZkClient.register_broker",
+            "zk.kafka.zk_client:KafkaZkClient.register_broker",
             "found.ephemeral_owner == self.client.session_id",
             "found.ephemeral_owner",
         ),
@@ -123,7 +123,7 @@ MUTANTS: Final = (
         "B11", "KAFKA-6879", "what is asked of an expired session waits for the next one, which waits for it",
         "ZKX", "L1",
         replace(
-            "zk.client:ZooKeeperClient._submit",
+            "zk.client.client:ZooKeeperClient._submit",
             "self._state in (ConnectionState.CONNECTING, ConnectionState.CONNECTED)",
             "self._state is not ConnectionState.CLOSED",
         ),
@@ -132,7 +132,7 @@ MUTANTS: Final = (
         "B12", "KAFKA-5473", "after an expiry the first connection that fails is the last",
         "ZKX", "L1 C1",
         replace(
-            "zk.client:ZooKeeperClient._keep_connected",
+            "zk.client.client:ZooKeeperClient._keep_connected",
             """
             if attempt % len(order) == 0:
                 ...
@@ -149,7 +149,7 @@ MUTANTS: Final = (
         "B13", "KAFKA-928", "watches are not set again on a new connection",
         "ZKX ADMIN", "C14 L1",
         replace(
-            "zk.connection:ClientConnection._introduced",
+            "zk.client.connection:ClientConnection._introduced",
             "self.session.set_watches()",
             "list(self.session.set_watches())[:0]",
         ),
@@ -262,7 +262,7 @@ MUTANTS: Final = (
         "B23", "KAFKA-150", "a registration that is in the way is deleted",
         "BNC GC", "C4",
         replace(
-            "zk.kafka_zk_client:KafkaZkClient.register_broker",
+            "zk.kafka.zk_client:KafkaZkClient.register_broker",
             "found.ephemeral_owner in self.client.own_sessions",
             "found.ephemeral_owner",
         ),
@@ -271,7 +271,7 @@ MUTANTS: Final = (
         "B24", "ZOOKEEPER-2355", "an election that was won while its answer was lost counts as lost",
         "ZKX DLY", "C1 C2 L1",
         replace(
-            "zk.kafka_zk_client:KafkaZkClient.register_controller_and_increment_controller_epoch",
+            "zk.kafka.zk_client:KafkaZkClient.register_controller_and_increment_controller_epoch",
             "return await self._check_controller_and_epoch(controller_id, new_epoch)",
             'raise ControllerMoved("Another broker was elected controller.")',
         ),

@@ -581,21 +581,23 @@ _ZK: Final = (
         "zk",
         "a controller back from a lost connection never hears of topics and brokers that came meanwhile",
         replace(
-            "zk.tree:DataTree.set_watches", "node.pzxid > request.relative_zxid", "node.mzxid > request.relative_zxid"
+            "zk.server.tree:DataTree.set_watches",
+            "node.pzxid > request.relative_zxid",
+            "node.mzxid > request.relative_zxid",
         ),
     ),
     _new(
         "N59",
         "zk",
         "a power loss takes all that ZooKeeper answered since its last snapshot, with the log file's name",
-        remove("zk.wal:WriteAheadLog.begin", "self._disk.fsync_dir(self._directory)"),
+        remove("zk.server.wal:WriteAheadLog.begin", "self._disk.fsync_dir(self._directory)"),
     ),
     _new(
         "N60",
         "zk",
         "after a restart of ZooKeeper a dead broker stays registered, or stays the controller",
         replace(
-            "zk.snapshot:_restore",
+            "zk.server.snapshot:_restore",
             "tree.ephemerals.setdefault(node.ephemeral_owner, {})[path] = None",
             "tree.ephemerals[node.ephemeral_owner] = {path: None}",
         ),
@@ -605,7 +607,7 @@ _ZK: Final = (
         "zk",
         "a write whose answer was lost counts as done where another's write took its version",
         replace(
-            "zk.kafka_requests:KafkaRequests._own_success",
+            "zk.kafka.requests:KafkaRequests._own_success",
             "stat is not None and stat.version == write.version + 1 and data == write.data",
             "stat is not None and stat.version == write.version + 1",
         ),
@@ -615,20 +617,22 @@ _ZK: Final = (
         "zk",
         "a move or election asked for by znode during a lost connection is not begun",
         replace(
-            "zk.session:ClientSession.watched", "self.exist_watches[path] = None", "self.data_watches[path] = None"
+            "zk.client.session:ClientSession.watched",
+            "self.exist_watches[path] = None",
+            "self.data_watches[path] = None",
         ),
     ),
     _new(
         "N63",
         "zk",
         "a failed multi of several children leaves their parent with versions of what was never done",
-        replace("zk.tree:DataTree._multi", "reversed(undo)", "undo"),
+        replace("zk.server.tree:DataTree._multi", "reversed(undo)", "undo"),
     ),
     _new(
         "N64",
         "zk",
         "a session that comes back just before its end expires all the same, with its ephemeral znodes",
-        remove("zk.sessions:Sessions.reopen", "session.heard_ms = now_ms"),
+        remove("zk.server.sessions:Sessions.reopen", "session.heard_ms = now_ms"),
     ),
 )
 

@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from processes import Process, eventually
 
 from barnabas.bench.apache import free_port
-from barnabas.zk.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
-from barnabas.zk.ops import Operation
+from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
+from barnabas.zk.protocol.ops import Operation
 
 
 class Coordinator(Process):

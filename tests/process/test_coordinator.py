@@ -19,10 +19,10 @@ from kazoo.exceptions import (
 from kazoo.security import make_digest_acl
 from processes import eventually
 
-from barnabas.zk.data import NOTIFICATION_XID, SET_WATCHES_XID, EventType
-from barnabas.zk.frames import WatchEvent
-from barnabas.zk.ops import Create, GetData, GetEphemerals, SetData
-from barnabas.zk.session_ops import Ping, SetWatches
+from barnabas.zk.protocol.data import NOTIFICATION_XID, SET_WATCHES_XID, EventType
+from barnabas.zk.protocol.frames import WatchEvent
+from barnabas.zk.protocol.ops import Create, GetData, GetEphemerals, SetData
+from barnabas.zk.protocol.session_ops import Ping, SetWatches
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import pytest
 from coordinators import Coordinator, Wire
 from processes import eventually
 
-from barnabas.zk.frames import ConnectRequest, encode_request, framed
-from barnabas.zk.ops import Create, GetChildren, GetData, SetData
-from barnabas.zk.session_ops import AddWatch, Ping
+from barnabas.zk.protocol.frames import ConnectRequest, encode_request, framed
+from barnabas.zk.protocol.ops import Create, GetChildren, GetData, SetData
+from barnabas.zk.protocol.session_ops import AddWatch, Ping
 
 
 @pytest.fixture(scope="module")

@@ -20,13 +20,13 @@ from processes import eventually
 from barnabas.runtime.real import real_runtime
 from barnabas.security.tls.settings import TlsSettings
 from barnabas.security.tls.stores import Store
-from barnabas.zk.acl import digest_of
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.connection import ClientSecurity
-from barnabas.zk.data import ACL, AUTH_XID
-from barnabas.zk.errors import ErrorCode, NoAuth
-from barnabas.zk.ops import Create, GetData, SetData
-from barnabas.zk.session_ops import Auth, Ping, Sasl, WhoAmI
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.client.connection import ClientSecurity
+from barnabas.zk.protocol.acl import digest_of
+from barnabas.zk.protocol.data import ACL, AUTH_XID
+from barnabas.zk.protocol.errors import ErrorCode, NoAuth
+from barnabas.zk.protocol.ops import Create, GetData, SetData
+from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl, WhoAmI
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_sasl_user_is_known_and_what_is_hers_is_closed_to_others(secured: Coor
 
 @pytest.mark.parametrize(("user", "password"), [("bob", "wrong"), ("nobody", "x"), ("bob", "")])
 def test_a_wrong_password_is_refused_and_the_connection_closed(secured: Coordinator, user: str, password: str) -> None:
-    from barnabas.zk.digest_md5 import DigestMd5Client
+    from barnabas.zk.protocol.digest_md5 import DigestMd5Client
 
     with Wire(secured) as client:
         client.send(Sasl(b""))

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from mutations import mutated
 
 from barnabas.sim.disk import SimDisk, Volume
-from barnabas.zk.data import OpCode
-from barnabas.zk.jute import INT, encode_buffer
-from barnabas.zk.ops import Create, SetData
-from barnabas.zk.recovery import recover
-from barnabas.zk.sessions import Sessions
-from barnabas.zk.snapshot import encode_snapshot
-from barnabas.zk.tree import DataTree
-from barnabas.zk.wal import CorruptState, WriteAheadLog
+from barnabas.zk.protocol.data import OpCode
+from barnabas.zk.protocol.jute import INT, encode_buffer
+from barnabas.zk.protocol.ops import Create, SetData
+from barnabas.zk.server.recovery import recover
+from barnabas.zk.server.sessions import Sessions
+from barnabas.zk.server.snapshot import encode_snapshot
+from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.wal import CorruptState, WriteAheadLog
 
 SESSION = 9
 TIMEOUT_MS = 5_000

@@ -23,12 +23,10 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
-from barnabas.zk import delegation_tokens, znodes
-from barnabas.zk.data import Stat
-from barnabas.zk.delegation_tokens import TokenInformation
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.ops import GetChildren, GetData
-from barnabas.zk.znodes import (
+from barnabas.zk.kafka import delegation_tokens, znodes
+from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import (
     AclChangeZNode,
     AclEntry,
     BrokerIdZNode,
@@ -54,6 +52,8 @@ from barnabas.zk.znodes import (
     TopicZNode,
     ZNodeError,
 )
+from barnabas.zk.protocol.data import Stat
+from barnabas.zk.protocol.ops import GetChildren, GetData
 
 T0 = TopicPartition("t", 0)
 BROKER = BrokerInfo(1, (Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),), "rack", 5)

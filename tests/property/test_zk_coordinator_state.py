@@ -11,16 +11,16 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.runtime.real import RealDisk
-from barnabas.zk.data import ACL, OpCode
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.jute import INT, encode_buffer
-from barnabas.zk.ops import Check, Create, Delete, Multi, Operation, SetACL, SetData
-from barnabas.zk.recovery import logged_record, recover
-from barnabas.zk.session_ops import CloseSession
-from barnabas.zk.sessions import Sessions
-from barnabas.zk.snapshot import encode_snapshot
-from barnabas.zk.tree import DataTree
-from barnabas.zk.wal import WriteAheadLog
+from barnabas.zk.protocol.data import ACL, OpCode
+from barnabas.zk.protocol.errors import ZooKeeperError
+from barnabas.zk.protocol.jute import INT, encode_buffer
+from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.session_ops import CloseSession
+from barnabas.zk.server.recovery import logged_record, recover
+from barnabas.zk.server.sessions import Sessions
+from barnabas.zk.server.snapshot import encode_snapshot
+from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.wal import WriteAheadLog
 
 PASSWORD = b"p" * 16
 SESSIONS = st.integers(1, 3)

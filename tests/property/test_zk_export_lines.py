@@ -7,8 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.zk.data import ACL, OPEN_ACL_UNSAFE
-from barnabas.zk.transfer import (
+from barnabas.zk.inspection.transfer import (
     ExportedZNode,
     acl_text,
     first_line,
@@ -17,6 +16,7 @@ from barnabas.zk.transfer import (
     parse_export,
     permission_letters,
 )
+from barnabas.zk.protocol.data import ACL, OPEN_ACL_UNSAFE
 
 LETTERS = "aZ0äß漢🂡 .-_%<>\"\\'\u2028:"
 names = st.text(LETTERS, min_size=1, max_size=6).filter(lambda name: name not in (".", ".."))

@@ -17,11 +17,11 @@ from barnabas.sim.disk import Loss
 from barnabas.sim.loop import SimLoop
 from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node, ProcessDied
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.errors import NodeExists, ZooKeeperError
-from barnabas.zk.ops import Create, Multi, SetData
-from barnabas.zk.server import CoordinatorServer
-from barnabas.zk.server_config import CoordinatorConfig
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.protocol.errors import NodeExists, ZooKeeperError
+from barnabas.zk.protocol.ops import Create, Multi, SetData
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.server import CoordinatorServer
 
 SEEDS = int(os.environ.get("BARNABAS_POWER_LOSS_SEEDS", "100"))
 PAIRS = 4

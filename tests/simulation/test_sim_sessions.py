@@ -17,9 +17,9 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.node import Node
 from barnabas.sim.world import ZOOKEEPER, World
 from barnabas.sim.zookeeper import Ensemble
-from barnabas.zk.client import ConnectionState, StateChangeHandler, ZooKeeperClient
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.ops import Create
+from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.protocol.ops import Create
 
 Play = Callable[[World], Awaitable[None]]
 

@@ -17,9 +17,9 @@ import sys
 import time
 from typing import Final
 
-from barnabas.zk.errors import ErrorCode
-from barnabas.zk.frames import ConnectRequest, encode_request, framed
-from barnabas.zk.ops import Create, GetData, Operation, SetData
+from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.frames import ConnectRequest, encode_request, framed
+from barnabas.zk.protocol.ops import Create, GetData, Operation, SetData
 
 ZNODES: Final = 1000
 DATA: Final = bytes(range(100))

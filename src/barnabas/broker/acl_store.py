@@ -20,11 +20,11 @@ from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.acls import Acl, AclAuthorizer, AclFilter, Resource
 from barnabas.security.authorizer import AllowAll, Authorizer
 from barnabas.security.principal import Principal
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.client_config import client_of
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.kafka_zk_security import ACL_PATTERN_TYPES
-from barnabas.zk.znodes import AclChangeZNode, AclEntry, ResourcePattern
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.zk_security import ACL_PATTERN_TYPES
+from barnabas.zk.kafka.znodes import AclChangeZNode, AclEntry, ResourcePattern
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

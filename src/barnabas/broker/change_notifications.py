@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.runtime import Condition
-from barnabas.zk.client import StateChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.znodes import sequence_number
+from barnabas.zk.client.client import StateChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.kafka.znodes import sequence_number
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
-    from barnabas.zk.kafka_zk_client import KafkaZkClient
+    from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import Final
 from barnabas.broker.configs import java_double
 from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from barnabas.broker.passing import telling
 from barnabas.broker.protection import unchangeable
 from barnabas.model.config import broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.zk.znodes import (
+from barnabas.zk.kafka.znodes import (
     BROKERS,
     DEFAULT_ENTITY,
     TOPICS,

@@ -14,8 +14,8 @@ from barnabas.model.errors import ErrorCode
 from barnabas.runtime import within
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from barnabas.zk.client import ConnectionState
-from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.client.client import ConnectionState
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

@@ -19,8 +19,8 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl.scram import TokenCredential
 from barnabas.security.sasl.scram_credential import ITERATIONS_MIN, ScramCredential, ScramMechanism
-from barnabas.zk.delegation_tokens import TokenInformation
-from barnabas.zk.znodes import (
+from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.znodes import (
     DelegationTokenChangeNotificationSequenceZNode,
     DelegationTokenChangeNotificationZNode,
 )

@@ -15,8 +15,8 @@ from typing import Final, ParamSpec, TypeVar
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import ApiKey
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import ControllerMoved
+from barnabas.zk.kafka.zk_client import ControllerMoved
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 P = ParamSpec("P")
 T = TypeVar("T")

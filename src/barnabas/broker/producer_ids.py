@@ -14,9 +14,9 @@ from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.controller.producer_ids import new_producer_id_block
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import ProducerIdsBlock
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import ProducerIdsBlock
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 

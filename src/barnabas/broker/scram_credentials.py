@@ -16,8 +16,8 @@ from barnabas.security.sasl.scram_credential import (
     ScramCredential,
     ScramMechanism,
 )
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import USERS, desanitize, sanitize
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import USERS, desanitize, sanitize
 
 MECHANISMS: Final = {int(each): each for each in ScramMechanism}
 

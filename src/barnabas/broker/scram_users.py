@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.security.sasl.scram import TokenCredential
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
-from barnabas.zk.znodes import USERS, desanitize
+from barnabas.zk.kafka.znodes import USERS, desanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

@@ -53,11 +53,11 @@ from barnabas.security.acls import AclAuthorizer
 from barnabas.security.authorizer import Authorizer
 from barnabas.wire import scan
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
-from barnabas.zk.client_config import client_of
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
-from barnabas.zk.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode, ZNodeError
+from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
+from barnabas.zk.kafka.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode, ZNodeError
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 

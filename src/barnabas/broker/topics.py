@@ -27,9 +27,9 @@ from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.runtime import Condition
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
-from barnabas.zk.errors import NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.kafka_zk_client import ControllerMoved
-from barnabas.zk.znodes import TOPICS, ReplicaAssignment
+from barnabas.zk.kafka.zk_client import ControllerMoved
+from barnabas.zk.kafka.znodes import TOPICS, ReplicaAssignment
+from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

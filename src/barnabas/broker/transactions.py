@@ -23,7 +23,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

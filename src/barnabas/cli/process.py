@@ -25,8 +25,8 @@ from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from barnabas.runtime import Runtime
-    from barnabas.zk.server import CoordinatorServer
-    from barnabas.zk.server_config import CoordinatorConfig
+    from barnabas.zk.server.config import CoordinatorConfig
+    from barnabas.zk.server.server import CoordinatorServer
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -231,7 +231,7 @@ def coordinator(
 
     def story() -> Story:
         from barnabas.runtime.real import real_runtime
-        from barnabas.zk.server_config import coordinator_config
+        from barnabas.zk.server.config import coordinator_config
 
         config = coordinator_config(properties)
 
@@ -264,7 +264,7 @@ async def _coordinator(
     config: CoordinatorConfig | None = None,
 ) -> CoordinatorServer:
     """A coordinator that listens. When its disk fails later on, `stop` gets the exception."""
-    from barnabas.zk.server import CoordinatorServer
+    from barnabas.zk.server.server import CoordinatorServer
 
     place = _made(directory)
 
@@ -294,7 +294,7 @@ def _made(directory: str) -> str:
 
 def _own_address(connect: str) -> tuple[str, int]:
     """Where a coordinator in this process listens: it is the one and only server that `connect` names."""
-    from barnabas.zk.connect_string import parse_connect
+    from barnabas.zk.client.connect_string import parse_connect
 
     hosts, _ = parse_connect(connect)
     if len(hosts) != 1:

@@ -21,12 +21,13 @@ from barnabas.cli.zookeeper import (
     where,
     with_zookeeper,
 )
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.data import ACL, ANY_VERSION, OPEN_ACL_UNSAFE, Stat
-from barnabas.zk.errors import NodeExists, NoNode, NotEmpty
-from barnabas.zk.image import joined, read_tree
-from barnabas.zk.ops import Create, Delete, GetACL, GetData
-from barnabas.zk.transfer import acl_text, parse_acl
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.inspection.image import read_tree
+from barnabas.zk.inspection.transfer import acl_text, parse_acl
+from barnabas.zk.protocol.data import ACL, ANY_VERSION, OPEN_ACL_UNSAFE, Stat
+from barnabas.zk.protocol.errors import NodeExists, NoNode, NotEmpty
+from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData
+from barnabas.zk.protocol.paths import joined
 
 app = Group("The znodes of a cluster: read, write, watch, move and check them.")
 

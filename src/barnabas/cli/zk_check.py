@@ -11,11 +11,11 @@ from barnabas.cli.command import Option
 from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import Exit, Format, print_json
 from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
-from barnabas.zk.check import Finding, check, lasting
-from barnabas.zk.check.cluster import ClusterRecord
-from barnabas.zk.check.finding import counted
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.image import read_image
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.inspection.check import Finding, check, lasting
+from barnabas.zk.inspection.check.cluster import ClusterRecord
+from barnabas.zk.inspection.check.finding import counted
+from barnabas.zk.inspection.image import read_image
 
 SETTLE_S: Final = 2.0
 

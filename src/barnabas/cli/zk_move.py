@@ -15,10 +15,9 @@ from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Format, complain, print_json
 from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.errors import ConnectionLoss, SessionExpired
-from barnabas.zk.image import SYSTEM_ROOT, ReadZNode, read_tree
-from barnabas.zk.transfer import (
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.inspection.image import SYSTEM_ROOT, ReadZNode, read_tree
+from barnabas.zk.inspection.transfer import (
     ExportedZNode,
     Imported,
     TransferError,
@@ -28,6 +27,7 @@ from barnabas.zk.transfer import (
     last_line,
     parse_export,
 )
+from barnabas.zk.protocol.errors import ConnectionLoss, SessionExpired
 
 
 def export(

@@ -18,8 +18,9 @@ from barnabas.cli.zookeeper import (
     where,
     with_zookeeper,
 )
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.image import ReadZNode, joined, read_tree
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.inspection.image import ReadZNode, read_tree
+from barnabas.zk.protocol.paths import joined
 
 SUMMARY_LENGTH: Final = 100
 

@@ -23,10 +23,10 @@ from barnabas.cli.zookeeper import (
     with_zookeeper,
 )
 from barnabas.runtime import Condition
-from barnabas.zk.client import ConnectionState, StateChangeHandler, ZooKeeperClient
-from barnabas.zk.data import EventType, Stat
-from barnabas.zk.errors import NoAuth, NoNode, SessionExpired, Unimplemented
-from barnabas.zk.frames import WatchEvent
+from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
+from barnabas.zk.protocol.data import EventType, Stat
+from barnabas.zk.protocol.errors import NoAuth, NoNode, SessionExpired, Unimplemented
+from barnabas.zk.protocol.frames import WatchEvent
 
 EVENTS_MAX: Final = 100_000
 """Events that may wait to be printed."""

@@ -14,13 +14,13 @@ from barnabas.cli.options import directory_of
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.acl import Identity, digest_of
-from barnabas.zk.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient, ZooKeeperTimeout
-from barnabas.zk.data import Stat
-from barnabas.zk.errors import ErrorCode, NoNode, ZooKeeperError
-from barnabas.zk.server import CoordinatorServer
-from barnabas.zk.tree import is_valid_path
-from barnabas.zk.znodes import ClusterIdZNode
+from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient, ZooKeeperTimeout
+from barnabas.zk.kafka.znodes import ClusterIdZNode
+from barnabas.zk.protocol.acl import Identity, digest_of
+from barnabas.zk.protocol.data import Stat
+from barnabas.zk.protocol.errors import ErrorCode, NoNode, ZooKeeperError
+from barnabas.zk.protocol.paths import is_valid_path
+from barnabas.zk.server.server import CoordinatorServer
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from barnabas.model.metadata_version import LATEST, MetadataVersion
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from barnabas.controller.states import (
 )
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition, Uuid
-from barnabas.zk.znodes import (
+from barnabas.zk.kafka.znodes import (
     INITIAL_CONTROLLER_EPOCH,
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
     LeaderIsrAndControllerEpoch,

@@ -53,10 +53,10 @@ from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from barnabas.zk.client import StateChangeHandler, ZNodeChangeHandler
-from barnabas.zk.errors import SessionExpired
-from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
-from barnabas.zk.znodes import ControllerZNode
+from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler
+from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka.znodes import ControllerZNode
+from barnabas.zk.protocol.errors import SessionExpired
 
 RETRY_AFTER_FAILURE_MS: Final = 1_000
 """After an error that nobody foresaw, how long this broker leaves the election to the others."""

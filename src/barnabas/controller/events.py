@@ -16,7 +16,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
-from barnabas.zk.znodes import ProducerIdsBlock, ReplicaAssignment
+from barnabas.zk.kafka.znodes import ProducerIdsBlock, ReplicaAssignment
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from barnabas.controller.reign import Reign
 from barnabas.controller.token_expiry import token_secret
 from barnabas.model.ids import TopicPartition
 from barnabas.model.metadata_version import MetadataVersion
-from barnabas.zk.znodes import Features, FeatureZNode, TopicIdReplicaAssignment
+from barnabas.zk.kafka.znodes import Features, FeatureZNode, TopicIdReplicaAssignment
 
 AUTO_REBALANCE_FIRST_DELAY_MS: Final = 5_000
 

@@ -35,9 +35,9 @@ from barnabas.model.errors import ConfigError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.model.metadata_version import LATEST, MetadataVersion
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import TOPICS, LeaderIsrAndControllerEpoch
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import TOPICS, LeaderIsrAndControllerEpoch
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 

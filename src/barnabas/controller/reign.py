@@ -25,9 +25,9 @@ from barnabas.model.config import Config
 from barnabas.model.ids import TopicPartition
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.runtime import Runtime, Tasks
-from barnabas.zk.client import ZNodeChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import (
+from barnabas.zk.client.client import ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import (
     BrokerIdsZNode,
     BrokerIdZNode,
     DeleteTopicsZNode,

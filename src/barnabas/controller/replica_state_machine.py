@@ -20,9 +20,9 @@ from barnabas.controller.state_change_log import StateChangeLog, described
 from barnabas.controller.states import VALID_PREVIOUS_REPLICA_STATES, PartitionAndReplica, ReplicaState
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 

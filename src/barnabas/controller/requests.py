@@ -17,7 +17,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from barnabas.wire.messages.update_features import UpdateFeaturesResponse
-from barnabas.zk.znodes import ReplicaAssignment
+from barnabas.zk.kafka.znodes import ReplicaAssignment
 
 
 def partitions_to_elect(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:

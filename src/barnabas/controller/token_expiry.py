@@ -11,8 +11,8 @@ import logging
 from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.config import Config
-from barnabas.zk.errors import SessionExpired, ZooKeeperError
-from barnabas.zk.znodes import DelegationTokensZNode, ZNodeError
+from barnabas.zk.kafka.znodes import DelegationTokensZNode, ZNodeError
+from barnabas.zk.protocol.errors import SessionExpired, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from barnabas.controller.replica_state_machine import ReplicaStateMachine
 from barnabas.controller.states import PartitionAndReplica, PartitionState, ReplicaState
 from barnabas.model.config import Config
 from barnabas.model.ids import TopicPartition
-from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from barnabas.controller.failover import read_topics, take_in_topics
 from barnabas.controller.reign import Reign
 from barnabas.controller.states import PartitionState, ReplicaState
 from barnabas.model.ids import TopicPartition
-from barnabas.zk.znodes import TopicPartitionsZNode
+from barnabas.zk.kafka.znodes import TopicPartitionsZNode
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, Answered
 from barnabas.runtime import Clock, Tasks
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, TopicPartitionStateZNode
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, TopicPartitionStateZNode
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 

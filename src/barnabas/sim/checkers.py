@@ -23,7 +23,7 @@ from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History, Workload
 from barnabas.sim.world import World, broker_name
-from barnabas.zk.errors import NoNode
+from barnabas.zk.protocol.errors import NoNode
 
 Place = tuple[str, int]
 """A partition and an offset in it."""

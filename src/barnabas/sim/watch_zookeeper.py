@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.world import ZOOKEEPER, World, broker_name
-from barnabas.zk.ops import Check, Create, Delete, Multi, SetData
-from barnabas.zk.session_ops import CloseSession
+from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
+from barnabas.zk.protocol.session_ops import CloseSession
 
 _TOPICS: Final = "/brokers/topics/"
 _IDS: Final = "/brokers/ids/"

@@ -25,9 +25,9 @@ from barnabas.sim.plan import Action
 from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.trace import Happening
 from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, World
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.errors import ZooKeeperError
-from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 COMMIT_EVERY_S: Final = 0.7
 

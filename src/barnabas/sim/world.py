@@ -21,7 +21,7 @@ from barnabas.sim.network import Link, SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.trace import Happening, Trace, Violation
 from barnabas.sim.zookeeper import Ensemble
-from barnabas.zk.errors import NoNode, ZooKeeperError
+from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
 
 T = TypeVar("T")
 

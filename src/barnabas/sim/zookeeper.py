@@ -16,15 +16,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.runtime.doors import Listener, Network, Runtime
-from barnabas.zk.acl import Identity
-from barnabas.zk.data import AUTH_XID, NOTIFICATION_XID, OpCode
-from barnabas.zk.errors import ErrorCode
-from barnabas.zk.frames import decode_request_header, encode_reply
-from barnabas.zk.ops import Operation
-from barnabas.zk.server import Connection, CoordinatorServer
-from barnabas.zk.sessions import Session
-from barnabas.zk.tree import DataTree
-from barnabas.zk.watches import Watches
+from barnabas.zk.protocol.acl import Identity
+from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, OpCode
+from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.frames import decode_request_header, encode_reply
+from barnabas.zk.protocol.ops import Operation
+from barnabas.zk.server.server import Connection, CoordinatorServer
+from barnabas.zk.server.sessions import Session
+from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.watches import Watches
 
 MS: Final = 1_000_000
 _READS: Final = frozenset(

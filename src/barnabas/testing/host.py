@@ -25,11 +25,11 @@ from barnabas.testing.history import History
 from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
 from barnabas.testing.loop import Background, Clock, Process
 from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
-from barnabas.zk.data import Stat
-from barnabas.zk.errors import NoNode, ZooKeeperError
-from barnabas.zk.server import CoordinatorServer
-from barnabas.zk.server_config import CoordinatorConfig
-from barnabas.zk.znodes import BrokerIdZNode
+from barnabas.zk.kafka.znodes import BrokerIdZNode
+from barnabas.zk.protocol.data import Stat
+from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.server import CoordinatorServer
 
 ZOOKEEPER: Final = "zookeeper"
 SESSION_TIMEOUT_MS: Final = 500

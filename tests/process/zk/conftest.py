@@ -12,8 +12,8 @@ from certificates import Authority, Certificate
 from zk_plays import Play, Run, connected
 
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.server import CoordinatorServer
-from barnabas.zk.server_config import CoordinatorConfig
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.server import CoordinatorServer
 
 SASL_USERS = {"bob": "secret", "eve": "other"}
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.apache)]

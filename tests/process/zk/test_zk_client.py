@@ -15,7 +15,7 @@ from barnabas.model.errors import ConfigError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client import (
+from barnabas.zk.client.client import (
     ConnectionState,
     StateChangeHandler,
     ZNodeChangeHandler,
@@ -24,10 +24,10 @@ from barnabas.zk.client import (
     ZooKeeperTimeout,
     parse_connect,
 )
-from barnabas.zk.errors import BadVersion, NodeExists, NoNode, NotEmpty, SessionExpired
-from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
-from barnabas.zk.ops import Check, Create, Delete, GetData, SetData
-from barnabas.zk.znodes import BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka.znodes import BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, NotEmpty, SessionExpired
+from barnabas.zk.protocol.ops import Check, Create, Delete, GetData, SetData
 
 BROKER = BrokerInfo(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
 

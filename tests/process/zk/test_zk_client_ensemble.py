@@ -10,12 +10,12 @@ import apache
 import pytest
 from zk_plays import connected, until
 
-from barnabas.zk.client import ConnectionState, ZooKeeperClient
-from barnabas.zk.data import EventType
-from barnabas.zk.errors import ConnectionLoss
-from barnabas.zk.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.ops import SetData
+from barnabas.zk.client.client import ConnectionState, ZooKeeperClient
+from barnabas.zk.client.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.protocol.data import EventType
+from barnabas.zk.protocol.errors import ConnectionLoss
+from barnabas.zk.protocol.ops import SetData
 
 pytestmark = pytest.mark.apache
 

@@ -14,12 +14,12 @@ from zk_plays import Run, connected, cut
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.connection import ClientConnection, Request
-from barnabas.zk.errors import NodeExists
-from barnabas.zk.kafka_zk_client import ControllerMoved, KafkaZkClient
-from barnabas.zk.ops import SetData
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.client.connection import ClientConnection, Request
+from barnabas.zk.kafka.zk_client import ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch
+from barnabas.zk.protocol.errors import NodeExists
+from barnabas.zk.protocol.ops import SetData
 
 PARTITION = TopicPartition("t", 0)
 

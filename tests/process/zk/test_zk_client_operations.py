@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from zk_plays import Run, connected, cut, expire, until
 
-from barnabas.zk.acl import digest_of
-from barnabas.zk.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, Permission
-from barnabas.zk.errors import (
+from barnabas.zk.client.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.protocol.acl import digest_of
+from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, Permission
+from barnabas.zk.protocol.errors import (
     InvalidACL,
     NoAuth,
     NodeExists,
@@ -20,9 +21,8 @@ from barnabas.zk.errors import (
     Unimplemented,
     ZooKeeperError,
 )
-from barnabas.zk.frames import WatchEvent
-from barnabas.zk.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.ops import Create, Exists, GetChildrenWithoutStat, GetData
+from barnabas.zk.protocol.frames import WatchEvent
+from barnabas.zk.protocol.ops import Create, Exists, GetChildrenWithoutStat, GetData
 
 
 def test_znodes_of_every_kind_are_made(run: Run) -> None:

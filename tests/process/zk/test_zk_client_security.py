@@ -14,7 +14,7 @@ from barnabas.model.config import broker_config
 from barnabas.runtime.real import real_runtime
 from barnabas.security.tls.settings import TlsSettings
 from barnabas.security.tls.stores import Store
-from barnabas.zk.client import (
+from barnabas.zk.client.client import (
     ClientSecurity,
     ConnectionState,
     StateChangeHandler,
@@ -22,10 +22,10 @@ from barnabas.zk.client import (
     ZooKeeperClient,
     ZooKeeperTimeout,
 )
-from barnabas.zk.client_config import client_of
-from barnabas.zk.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, Permission
-from barnabas.zk.errors import AuthFailed, NoAuth
-from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, Permission
+from barnabas.zk.protocol.errors import AuthFailed, NoAuth
 
 
 def _tls(authority: Authority, name: str | None = None) -> ClientSecurity:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.errors import SessionExpired
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.protocol.errors import SessionExpired
 
 Play = Callable[[str], Awaitable[None]]
 Run = Callable[[Play], None]

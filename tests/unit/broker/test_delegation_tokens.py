@@ -20,10 +20,10 @@ from barnabas.runtime.real import real_runtime
 from barnabas.security.principal import Principal
 from barnabas.security.sasl.scram import Scram, client_tokens
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
-from barnabas.zk.client_config import client_of
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.server import CoordinatorServer
-from barnabas.zk.znodes import USERS, ControllerZNode
+from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import USERS, ControllerZNode
+from barnabas.zk.server.server import CoordinatorServer
 
 ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "carol"))
 DAY_MS = 86_400_000

@@ -26,10 +26,10 @@ from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterP
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.errors import SessionExpired
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.znodes import DeleteTopicsTopicZNode, TopicZNode
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import DeleteTopicsTopicZNode, TopicZNode
+from barnabas.zk.protocol.errors import SessionExpired
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
@@ -306,7 +306,7 @@ async def world(directory: Path, address: str | None = None) -> AsyncIterator[Wo
         finally:
             await made.close()
         return
-    from barnabas.zk.server import CoordinatorServer
+    from barnabas.zk.server.server import CoordinatorServer
 
     server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(directory), fsync=False)
     await server.start()

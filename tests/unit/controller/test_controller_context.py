@@ -16,7 +16,7 @@ from barnabas.controller.states import (
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
 

@@ -17,7 +17,7 @@ from barnabas.runtime.real import RealClock
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERSHIP = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, 5, (1, 2), LeaderRecoveryState.RECOVERING, 8), 3)

@@ -29,9 +29,9 @@ from barnabas.wire.messages.list_partition_reassignments import ListPartitionRea
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.errors import SessionExpired
-from barnabas.zk.kafka_zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient, UpdateLeaderAndIsrResult
-from barnabas.zk.znodes import ReplicaAssignment, TopicZNode
+from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient, UpdateLeaderAndIsrResult
+from barnabas.zk.kafka.znodes import ReplicaAssignment, TopicZNode
+from barnabas.zk.protocol.errors import SessionExpired
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
 Play = Callable[[World], Awaitable[None]]

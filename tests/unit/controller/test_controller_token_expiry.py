@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from controller_world import World, world
 
-from barnabas.zk.data import ACL, Permission
-from barnabas.zk.delegation_tokens import TokenInformation
-from barnabas.zk.znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
+from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
+from barnabas.zk.protocol.data import ACL, Permission
 
 Play = Callable[[World], Awaitable[None]]
 

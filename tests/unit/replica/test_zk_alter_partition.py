@@ -16,10 +16,10 @@ from barnabas.replica import zk_alter_partition
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client import ZNodeChildChangeHandler, ZooKeeperClient
-from barnabas.zk.kafka_zk_client import KafkaZkClient
-from barnabas.zk.server import CoordinatorServer
-from barnabas.zk.znodes import IsrChangeNotificationZNode, LeaderIsrAndControllerEpoch
+from barnabas.zk.client.client import ZNodeChildChangeHandler, ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import IsrChangeNotificationZNode, LeaderIsrAndControllerEpoch
+from barnabas.zk.server.server import CoordinatorServer
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STATE = LeaderAndIsr(1, 4, (1, 2, 3))

@@ -91,7 +91,7 @@ def test_shares_are_all_together_and_a_commit_names_one() -> None:
 
 
 def test_a_replay_tells_whether_the_bug_is_still_caught() -> None:
-    anchor, checked = "zk.kafka_requests:KafkaRequests._checked_requests", BUG.edits[0].old
+    anchor, checked = "zk.kafka.requests:KafkaRequests._checked_requests", BUG.edits[0].old
     harmless = mutant("B01", "", "", "GC", "C1", replace(anchor, checked, "pass"))
     record = {"play": "zombie-controller", "commit": "c0ffee"}
     assert replayed(BUG, record) == (True, "caught by play zombie-controller")

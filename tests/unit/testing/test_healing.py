@@ -21,7 +21,7 @@ from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
-from barnabas.zk.handlers import StateChangeHandler
+from barnabas.zk.client.handlers import StateChangeHandler
 
 ROUNDS = int(os.environ.get("BARNABAS_HEALS", "5"))
 TOPIC = int(ResourceType.TOPIC)

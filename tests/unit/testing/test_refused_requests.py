@@ -18,8 +18,8 @@ from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.kafka_zk_client import KafkaZkClient
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 CreatePartitionsTopic = CreatePartitionsRequest.CreatePartitionsTopic
 Topic = CreateTopicsRequest.CreatableTopic

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.zk.check import RULES, Finding, check, lasting
-from barnabas.zk.data import Stat
-from barnabas.zk.image import ReadZNode, TreeImage
-from barnabas.zk.znodes import PERSISTENT_ZK_PATHS
+from barnabas.zk.inspection.check import RULES, Finding, check, lasting
+from barnabas.zk.inspection.image import ReadZNode, TreeImage
+from barnabas.zk.kafka.znodes import PERSISTENT_ZK_PATHS
+from barnabas.zk.protocol.data import Stat
 
 NOW_MS = 1_800_000_000_000
 MINUTE_MS = 60_000

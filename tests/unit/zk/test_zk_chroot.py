@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.zk.chroot import absolute, below, outcome, relative
-from barnabas.zk.data import Stat
-from barnabas.zk.errors import ErrorCode, NoNode, error_of
-from barnabas.zk.frames import REPLY_HEADER_SIZE
-from barnabas.zk.ops import Create, Delete, Exists, GetChildren, Multi
+from barnabas.zk.client.chroot import absolute, below, outcome, relative
+from barnabas.zk.protocol.data import Stat
+from barnabas.zk.protocol.errors import ErrorCode, NoNode, error_of
+from barnabas.zk.protocol.frames import REPLY_HEADER_SIZE
+from barnabas.zk.protocol.ops import Create, Delete, Exists, GetChildren, Multi
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 

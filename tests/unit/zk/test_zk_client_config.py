@@ -11,7 +11,7 @@ from certificates import Authority
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client_config import client_of, security_of
+from barnabas.zk.client.config import client_of, security_of
 
 
 def test_a_plain_configuration_makes_a_plain_client() -> None:

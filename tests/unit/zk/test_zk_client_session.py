@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas.model.errors import ConfigError
-from barnabas.zk.connect_string import parse_connect
-from barnabas.zk.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, WatcherType
-from barnabas.zk.delegation_tokens import TokenInformation
-from barnabas.zk.kafka_requests import default_acls
-from barnabas.zk.ops import Exists, GetChildren, GetData
-from barnabas.zk.session import SET_WATCHES_BYTES_MAX, ClientSession
-from barnabas.zk.session_ops import AddWatch, RemoveWatches, SetWatches
-from barnabas.zk.znodes import ZNodeError
+from barnabas.zk.client.connect_string import parse_connect
+from barnabas.zk.client.session import SET_WATCHES_BYTES_MAX, ClientSession
+from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.requests import default_acls
+from barnabas.zk.kafka.znodes import ZNodeError
+from barnabas.zk.protocol.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, WatcherType
+from barnabas.zk.protocol.ops import Exists, GetChildren, GetData
+from barnabas.zk.protocol.session_ops import AddWatch, RemoveWatches, SetWatches
 
 
 def watching() -> ClientSession:

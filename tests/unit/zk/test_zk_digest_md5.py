@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.zk import digest_md5
-from barnabas.zk.digest_md5 import DigestMd5Client, DigestMd5Server, SaslError, directives
+from barnabas.zk.protocol import digest_md5
+from barnabas.zk.protocol.digest_md5 import DigestMd5Client, DigestMd5Server, SaslError, directives
 
 
 def test_a_user_and_a_server_convince_each_other() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from barnabas.zk.sessions import Sessions
+from barnabas.zk.server.sessions import Sessions
 
 PASSWORD = b"p" * 16
 

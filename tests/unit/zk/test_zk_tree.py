@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.zk.acl import digest_of
-from barnabas.zk.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, EventType, WatcherType
-from barnabas.zk.errors import (
+from barnabas.zk.protocol.acl import digest_of
+from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, EventType, WatcherType
+from barnabas.zk.protocol.errors import (
     BadArguments,
     BadVersion,
     ErrorCode,
@@ -19,9 +19,10 @@ from barnabas.zk.errors import (
     Unimplemented,
     ZooKeeperError,
 )
-from barnabas.zk.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
-from barnabas.zk.session_ops import CloseSession, SetWatches
-from barnabas.zk.tree import CONTAINER_OWNER, DataTree, is_valid_path
+from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.paths import is_valid_path
+from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
+from barnabas.zk.server.tree import DataTree
 
 SESSION = 7
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.runtime.real import RealDisk
-from barnabas.zk.data import ACL, OpCode
-from barnabas.zk.ops import Create
-from barnabas.zk.sessions import Sessions
-from barnabas.zk.snapshot import encode_snapshot, restore_snapshot
-from barnabas.zk.tree import DataTree
-from barnabas.zk.wal import CorruptState, Transaction, WriteAheadLog
+from barnabas.zk.protocol.data import ACL, OpCode
+from barnabas.zk.protocol.ops import Create
+from barnabas.zk.server.sessions import Sessions
+from barnabas.zk.server.snapshot import encode_snapshot, restore_snapshot
+from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.wal import CorruptState, Transaction, WriteAheadLog
 
 
 def read(directory: Path, *, fsync: bool = False) -> tuple[WriteAheadLog, int, bytes | None, list[Transaction]]:

@@ -10,7 +10,7 @@ import pytest
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
-from barnabas.zk.znodes import (
+from barnabas.zk.kafka.znodes import (
     PERSISTENT_ZK_PATHS,
     AclChangeZNode,
     AclEntry,

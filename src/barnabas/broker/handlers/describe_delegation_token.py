@@ -14,7 +14,7 @@ from barnabas.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from barnabas.zk.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.delegation_tokens import TokenInformation
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

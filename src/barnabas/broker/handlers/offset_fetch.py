@@ -13,7 +13,7 @@ from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

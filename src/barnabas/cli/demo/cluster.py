@@ -17,8 +17,8 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import KafkaError
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client import ZooKeeperClient
-from barnabas.zk.errors import ZooKeeperError
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 _COMMAND: Final = [sys.executable, "-m", "barnabas"]
 

@@ -1,0 +1,88 @@
+"""A broker's ``zookeeper.*`` configuration as a client.
+
+Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: ``barnabas.zookeeper.sasl.username`` and
+``.password`` (DIGEST-MD5), and ``barnabas.zookeeper.auth`` for further identities (``digest:user:password``). The key
+``zookeeper.clientCnxnSocket`` is accepted and means nothing: the one socket there is speaks TLS when told to.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+from barnabas.runtime import Runtime
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.client.connection import ClientSecurity
+
+
+def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | None = None) -> ZooKeeperClient:
+    """A client that is not started yet; `connect` instead of ``zookeeper.connect``. Raises `ConfigError`."""
+    session_timeout_ms = config.number("zookeeper.session.timeout.ms")
+    security = security_of(config)
+    if config.flag("zookeeper.set.acl") and not _proves_identity(config, security):
+        raise ConfigError(
+            "zookeeper.set.acl=true needs an identity that ZooKeeper can check: set barnabas.zookeeper.sasl.username "
+            "and .password, or barnabas.zookeeper.auth, or zookeeper.ssl.client.enable=true with "
+            "zookeeper.ssl.keystore.location."
+        )
+    return ZooKeeperClient(
+        runtime,
+        config.text("zookeeper.connect") if connect is None else connect,
+        session_timeout_ms=session_timeout_ms,
+        connection_timeout_ms=config.optional_number("zookeeper.connection.timeout.ms") or session_timeout_ms,
+        max_in_flight=config.number("zookeeper.max.in.flight.requests"),
+        name=name,
+        security=security,
+    )
+
+
+def _proves_identity(config: Config, security: ClientSecurity) -> bool:
+    certificate = security.tls is not None and config.text("zookeeper.ssl.keystore.location")
+    return bool(security.sasl or security.auth or certificate)
+
+
+def security_of(config: Config) -> ClientSecurity:
+    """How this broker reaches ZooKeeper and who it says it is. Raises `ConfigError`."""
+    user, password = config.text("barnabas.zookeeper.sasl.username"), config.text("barnabas.zookeeper.sasl.password")
+    if bool(user) != bool(password):
+        missing = "password" if user else "username"
+        raise ConfigError(f"barnabas.zookeeper.sasl.{missing} is not set: SASL needs a user and its password.")
+    identities = []
+    for identity in filter(None, map(str.strip, config.text("barnabas.zookeeper.auth").split(","))):
+        scheme, colon, auth = identity.partition(":")
+        if not colon or (scheme == "digest" and ":" not in auth):
+            raise ConfigError("barnabas.zookeeper.auth takes scheme:identity[,..], such as digest:user:password.")
+        identities.append((scheme, auth.encode()))
+    return ClientSecurity(
+        tls=_tls(config) if config.flag("zookeeper.ssl.client.enable") else None,
+        sasl=(user, password) if user else None,
+        auth=tuple(identities),
+    )
+
+
+def _tls(config: Config) -> ssl.SSLContext:
+    from barnabas.security.tls.settings import tls_settings  # here, so that a process starts sooner
+
+    if config.flag("zookeeper.ssl.ocsp.enable"):
+        raise ConfigError(
+            "zookeeper.ssl.ocsp.enable=true: OCSP is not spoken. Use zookeeper.ssl.crl.enable=true, with the "
+            "revocation lists in the trust store."
+        )
+    prefix = "zookeeper."
+    names = (
+        "ssl.cipher.suites",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+    values = {name: config.joined(prefix + name) for name in names}
+    protocols = config.joined(f"{prefix}ssl.enabled.protocols") or config.text(f"{prefix}ssl.protocol")
+    if protocols != "TLS":  # Java's word for whatever there is
+        values["ssl.enabled.protocols"] = protocols
+    algorithm = config.text(f"{prefix}ssl.endpoint.identification.algorithm")
+    values["ssl.endpoint.identification.algorithm"] = "https" if algorithm.upper() == "HTTPS" else ""
+    return tls_settings(values, prefix=prefix).client_context(check_revocation=config.flag(f"{prefix}ssl.crl.enable"))

@@ -1,0 +1,377 @@
+"""One TCP connection to one server: the handshake, who we are, the watches, then packets matched to requests in order.
+
+::
+
+    GREETING   --- the server took the session up --->  SASL (only with a user to prove)  --- proved --->  READY
+        any    --- bytes that make no sense, silence, the server's or our own wish --->  closed
+
+Behind the greeting, and before any request, identities are sent (``auth``) and the session's watches are set again.
+Requests go out in the order of their submission and are answered in that order; what was sent and not answered when
+the connection ends is given back to the owner, who says what that means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from barnabas.runtime import Clock
+from barnabas.zk.client.chroot import below
+from barnabas.zk.client.session import ClientSession
+from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, PING_XID, SET_WATCHES_XID
+from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.frames import (
+    REPLY_HEADER_SIZE,
+    ConnectRequest,
+    ConnectResponse,
+    WatchEvent,
+    decode_reply_header,
+    encode_request,
+    framed,
+)
+from barnabas.zk.protocol.jute import JuteError
+from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, Operation
+from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
+
+if TYPE_CHECKING:
+    from barnabas.zk.protocol.digest_md5 import DigestMd5Client  # imported where it is needed: a process starts sooner
+
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Longest packet taken from a server: children of a znode may be many more bytes than ``jute.maxbuffer``."""
+_SASL_REFUSED: Final = (ErrorCode.AUTH_FAILED, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """How a client reaches servers and who it says it is.
+
+    `sasl` is a user and its password (DIGEST-MD5); `auth` are further identities, such as ``("digest", b"user:word")``.
+    A certificate (scheme x509) is part of `tls`.
+    """
+
+    tls: ssl.SSLContext | None = None
+    sasl: tuple[str, str] | None = field(default=None, repr=False)
+    auth: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+
+
+class Request:
+    """One operation on its way: queued, then sent, then answered."""
+
+    __slots__ = ("chroot", "future", "op", "path", "sent_ms", "watch")
+
+    def __init__(self, op: Operation[Any], chroot: str, future: asyncio.Future[Any]) -> None:
+        self.op = op
+        self.path: str | None = getattr(op, "path", None)
+        self.chroot = chroot
+        self.future = future
+        self.sent_ms = 0
+        self.watch = False
+
+
+class ConnectionOwner(Protocol):
+    """Whom a connection tells what happens on it."""
+
+    def connected(self, connection: ClientConnection) -> None:
+        """The session is taken up and its watches are set; requests may be sent."""
+
+    def expired(self, session: ClientSession) -> None:
+        """The server says that the session is over."""
+
+    def auth_failed(self, session: ClientSession, why: str) -> None:
+        """The server does not believe who we are; it closes the connection."""
+
+    def answered(self, connection: ClientConnection, request: Request, code: int, packet: bytes) -> None: ...
+
+    def drained(self, connection: ClientConnection) -> None:
+        """Everything that had arrived was taken in; there may be room for more requests."""
+
+    def fired(self, session: ClientSession, event: WatchEvent) -> None: ...
+
+    def disconnected(self, connection: ClientConnection, lost: list[Request]) -> None:
+        """The connection is over; nobody knows whether `lost` was done."""
+
+    def watches_node(self, path: str) -> bool:
+        """Whether a read of this znode is to set its watch, asked as late as can be. `path` is the owner's own."""
+
+    def watches_children(self, path: str) -> bool:
+        """The same of its children."""
+
+
+class Phase(Enum):
+    GREETING = "GREETING"
+    SASL = "SASL"
+    READY = "READY"
+
+
+class ClientConnection(asyncio.Protocol):
+    """See the module's text. `ready` and `closed` are done when that is so (`ready` also when it will never be)."""
+
+    def __init__(
+        self,
+        owner: ConnectionOwner,
+        session: ClientSession,
+        clock: Clock,
+        security: ClientSecurity,
+        auth: Iterable[tuple[str, bytes]],
+        sasl_nonce: str,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.session = session
+        self.transport: asyncio.Transport | None = None
+        self.phase = Phase.GREETING
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.in_flight: deque[tuple[int, Request]] = deque()
+        self.opened_ms = clock.monotonic_ms()
+        self.last_received_ms = self.opened_ms
+        self.last_sent_ms = self.opened_ms
+        self.why = "the server closed the connection"
+        self._owner = owner
+        self._clock = clock
+        self._auth = deque(auth)
+        self._auth_sent: deque[tuple[str, asyncio.Future[bool] | None]] = deque()
+        self._sasl = None if security.sasl is None else _digest_md5(*security.sasl, sasl_nonce)
+        self._sasl_xid = 0
+        self._next_xid = 1
+        self._buffer = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether requests may be sent."""
+        return self.phase is Phase.READY and not self.closed.done()
+
+    # --- asyncio.Protocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are not asyncio's subclasses
+        session = self.session
+        self._write(framed(ConnectRequest(session.timeout, session.id, session.password, session.last_zxid).encode()))
+        self._tick()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_received_ms = self._clock.monotonic_ms()
+        buffer = self._buffer
+        buffer += data
+        position = 0
+        size = len(buffer)
+        while size - position >= 4 and not self.closed.done():
+            length = int.from_bytes(buffer[position : position + 4], "big", signed=True)
+            if not 0 <= length <= FRAME_BYTES_MAX:
+                self.drop(f"the server sent a packet of {length} bytes")
+                return
+            end = position + 4 + length
+            if end > size:
+                break
+            try:
+                self._packet(bytes(buffer[position + 4 : end]))
+            except JuteError as error:
+                self.drop(f"the server sent what cannot be read: {error}")
+                return
+            position = end
+        del buffer[:position]
+        if self.usable:
+            self._owner.drained(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            self.why = str(exc) or type(exc).__name__
+        elif self.phase is Phase.GREETING and not self.closed.done():
+            self.why = (
+                f"the server closed the connection without taking the session up: perhaps it has not seen "
+                f"zxid 0x{self.session.last_zxid:x} yet, takes no more connections, or wants TLS"
+            )
+        self._end()
+
+    # --- packets ---
+
+    def _write(self, frame: bytes) -> None:
+        assert self.transport is not None
+        self.last_sent_ms = self._clock.monotonic_ms()
+        self.transport.write(frame)
+
+    def _packet(self, packet: bytes) -> None:
+        if self.phase is Phase.GREETING:
+            self._greeting(packet)
+            return
+        xid, zxid, code = decode_reply_header(packet)
+        if xid == NOTIFICATION_XID:
+            # Its zxid is not what was seen: other events of the same transaction may still be on their way.
+            event, _ = WatchEvent.decode(packet, REPLY_HEADER_SIZE)
+            self._owner.fired(self.session, event)
+            return
+        if zxid > 0:
+            self.session.last_zxid = zxid
+        if xid in (PING_XID, SET_WATCHES_XID):
+            return
+        if xid == AUTH_XID:
+            self._auth_answered(code)
+            return
+        if self.phase is Phase.SASL and xid == self._sasl_xid:
+            self._sasl_answered(code, packet)
+            return
+        if not self.in_flight:
+            raise JuteError(f"an answer with xid {xid} to no request")
+        sent_xid, request = self.in_flight[0]
+        if sent_xid != xid:
+            raise JuteError(f"an answer with xid {xid} where {sent_xid} was due")
+        self._owner.answered(self, request, code, packet)
+        if self.in_flight and self.in_flight[0][1] is request:
+            self.in_flight.popleft()
+
+    def _greeting(self, packet: bytes) -> None:
+        greeting = ConnectResponse.decode(packet)
+        session = self.session
+        if greeting.expired:
+            self._owner.expired(session)
+            self.drop("the session has expired")
+            return
+        session.timeout, session.id, session.password = greeting.timeout_ms, greeting.session_id, greeting.password
+        if self._sasl is None:
+            self._introduced()
+        else:
+            self.phase = Phase.SASL
+            self._send_sasl(b"")
+
+    def _send_sasl(self, token: bytes) -> None:
+        self._sasl_xid = self._xid()
+        self._write(encode_request(self._sasl_xid, Sasl(token)))
+
+    def _sasl_answered(self, code: int, packet: bytes) -> None:
+        from barnabas.zk.protocol.digest_md5 import SaslError
+
+        assert self._sasl is not None
+        if code != 0:
+            why = "the server refused SASL user and password"
+            if code not in _SASL_REFUSED:
+                why = f"the server answered SASL with error {code}"
+            self._refused(why)
+            return
+        token, _ = Sasl(b"").decode_result(packet, REPLY_HEADER_SIZE)
+        if token is None:
+            self._refused("the server does not offer SASL (DIGEST-MD5)")
+            return
+        try:
+            response = self._sasl.respond(token)
+        except SaslError as error:
+            self._refused(f"SASL: {error}")
+            return
+        if response is not None:
+            self._send_sasl(response)
+        else:
+            self._introduced()
+
+    def _introduced(self) -> None:
+        """The server knows the session and the SASL user: identities, watches, and from now on requests."""
+        while self._auth:
+            self.authenticate(*self._auth.popleft(), None)
+        for set_watches in self.session.set_watches():
+            self._write(encode_request(SET_WATCHES_XID, set_watches))
+        self.phase = Phase.READY
+        if not self.ready.done():
+            self.ready.set_result(None)
+        self._owner.connected(self)
+
+    def authenticate(self, scheme: str, auth: bytes, accepted: asyncio.Future[bool] | None) -> None:
+        """Tells the server of a further identity; `accepted` will say whether it was, false also where nobody knows."""
+        self._auth_sent.append((scheme, accepted))
+        self._write(encode_request(AUTH_XID, Auth(scheme, auth)))
+
+    def _auth_answered(self, code: int) -> None:
+        scheme, accepted = self._auth_sent[0] if self._auth_sent else ("", None)
+        if code != 0:
+            self._refused(f"the server refused the identity of scheme {scheme}" if scheme else "the server refused us")
+            return
+        if not self._auth_sent:
+            raise JuteError("an answer to no auth")
+        self._auth_sent.popleft()
+        if accepted is not None and not accepted.done():
+            accepted.set_result(True)
+
+    def _refused(self, why: str) -> None:
+        self._owner.auth_failed(self.session, why)
+        self.drop(why)
+
+    # --- requests ---
+
+    def _xid(self) -> int:
+        xid = self._next_xid
+        self._next_xid = xid + 1 if xid < 0x7FFF_FFFF else 1
+        return xid
+
+    def send(self, requests: list[Request]) -> None:
+        """All of them in one write."""
+        frames = []
+        now_ms = self._clock.monotonic_ms()
+        for request in requests:
+            xid = self._xid()
+            request.sent_ms = now_ms
+            self.in_flight.append((xid, request))
+            frames.append(encode_request(xid, self._prepared(request)))
+        self._write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def _prepared(self, request: Request) -> Operation[Any]:
+        """The operation as it is sent: with absolute paths, and a watch where its owner wants one."""
+        operation = request.op
+        if isinstance(operation, GetData | Exists):
+            request.watch = self._owner.watches_node(operation.path)
+        elif isinstance(operation, GetChildren | GetChildrenWithoutStat):
+            request.watch = operation.watch and self._owner.watches_children(operation.path)
+        else:
+            return below(operation, request.chroot) if request.chroot else operation
+        if not request.chroot and operation.watch == request.watch:
+            return operation
+        read = below(operation, request.chroot)
+        read.watch = request.watch
+        return read
+
+    # --- liveness ---
+
+    def _tick(self) -> None:
+        """Pings an idle server, and gives up one that has been silent for two thirds of the session timeout."""
+        if self.closed.done():
+            return
+        now_ms = self._clock.monotonic_ms()
+        timeout_ms = self.session.timeout
+        silent_max_ms = timeout_ms * 2 // 3
+        if now_ms - self.last_received_ms >= silent_max_ms:
+            self.drop(f"the server was silent for {now_ms - self.last_received_ms} ms")
+            return
+        ping_ms = max(1, timeout_ms // 6)
+        if self.phase is Phase.READY and now_ms - self.last_sent_ms >= ping_ms:
+            self._write(encode_request(PING_XID, Ping()))
+        due_ms = min(self.last_received_ms + silent_max_ms, max(self.last_sent_ms, now_ms) + ping_ms)
+        self._timer = asyncio.get_running_loop().call_later(max(1, due_ms - now_ms) / 1000, self._tick)
+
+    def drop(self, why: str) -> None:
+        """Ends the connection at once; unsent bytes are lost."""
+        if not self.closed.done():
+            self.why = why
+        if self.transport is not None:
+            self.transport.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if self.closed.done():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self.closed.set_result(None)
+        if not self.ready.done():
+            self.ready.set_result(None)
+        lost, self.in_flight = self.in_flight, deque()
+        for _, accepted in self._auth_sent:
+            if accepted is not None and not accepted.done():
+                accepted.set_result(False)
+        self._owner.disconnected(self, [request for _, request in lost])
+
+
+def _digest_md5(user: str, password: str, nonce: str) -> DigestMd5Client:
+    from barnabas.zk.protocol.digest_md5 import DigestMd5Client
+
+    return DigestMd5Client(user, password, nonce)

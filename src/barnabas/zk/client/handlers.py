@@ -1,0 +1,47 @@
+"""Who is told of what happens at ZooKeeper: of one znode, of its children, of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from barnabas.zk.protocol.frames import WatchEvent
+
+Hook: TypeAlias = Callable[[], "Awaitable[None] | None"]
+PersistentWatcher: TypeAlias = Callable[[WatchEvent], None]
+
+
+def nothing() -> None:
+    """A handler for what does not matter to its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZNodeChangeHandler:
+    """Told when the znode at `path` is made, deleted or rewritten."""
+
+    path: str
+    handle_creation: Callable[[], None] = nothing
+    handle_deletion: Callable[[], None] = nothing
+    handle_data_change: Callable[[], None] = nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ZNodeChildChangeHandler:
+    """Told when a child of `path` comes or goes."""
+
+    path: str
+    handle_child_change: Callable[[], None] = nothing
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangeHandler:
+    """Told of a session that is over: before a new one is made, and after; and when the servers refuse who we are.
+
+    Hooks may be coroutine functions; each is awaited before the next one is called.
+    """
+
+    name: str
+    before_initializing_session: Hook = nothing
+    after_initializing_session: Hook = nothing
+    on_auth_failure: Hook = nothing

@@ -1,0 +1,1 @@
+"""Whole trees looked at from outside: read, checked, moved to another ZooKeeper."""

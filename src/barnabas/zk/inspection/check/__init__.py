@@ -1,0 +1,57 @@
+"""What is wrong with a cluster, by the znodes it keeps. Pure: an image of the tree in, findings out.
+
+Each rule is a function that takes what `cluster.read_cluster` made of the tree and yields `Finding`s, in sentences with
+what mends them. Rules know Apache Kafka's clusters up to 3.9 as well as our own; they write nothing. A rule about a
+state that a healthy cluster passes through (a partition that has no leader for an instant) holds for that instant as
+well: who asks a living cluster reads it twice and believes what is `lasting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from barnabas.zk.inspection.check import brokers, entities, leftovers, topics
+from barnabas.zk.inspection.check.cluster import ClusterRecord, read_cluster
+from barnabas.zk.inspection.check.finding import Finding
+from barnabas.zk.inspection.image import TreeImage
+
+__all__ = ["RULES", "Finding", "check", "lasting"]
+
+Rule: TypeAlias = Callable[[ClusterRecord], Iterator[Finding]]
+
+RULES: Final[tuple[Rule, ...]] = (
+    brokers.missing_paths,
+    brokers.registrations,
+    brokers.controller,
+    brokers.controller_epoch,
+    brokers.features,
+    leftovers.migration,
+    topics.half_made,
+    topics.stray_states,
+    topics.topic_ids,
+    topics.assignments,
+    topics.leaders,
+    topics.reassignments,
+    topics.preferred_election,
+    topics.deletions,
+    entities.configs,
+    entities.acls,
+    entities.tokens,
+    leftovers.notifications,
+)
+
+
+def check(image: TreeImage, now_ms: int) -> tuple[ClusterRecord, list[Finding]]:
+    """The cluster in `image`, and what is wrong with it at `now_ms` (wall clock), in the order of the rules."""
+    cluster = read_cluster(image, now_ms)
+    nothing = list(brokers.no_cluster(cluster))
+    if nothing:
+        return cluster, nothing
+    return cluster, [*cluster.unreadable, *(finding for rule in RULES for finding in rule(cluster))]
+
+
+def lasting(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+    """Those of `after` whose rule found the same znode `before` as well."""
+    known = {(finding.rule, finding.path) for finding in before}
+    return [finding for finding in after if (finding.rule, finding.path) in known]

@@ -1,0 +1,167 @@
+"""The cluster that a tree describes, as far as its znodes can be read; those that cannot be are findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from barnabas.model.cluster import BrokerInfo
+from barnabas.model.ids import TopicPartition
+from barnabas.zk.inspection.check.finding import Finding
+from barnabas.zk.inspection.image import ReadZNode, TreeImage
+from barnabas.zk.kafka.znodes import (
+    BrokerIdsZNode,
+    BrokerIdZNode,
+    ControllerEpochZNode,
+    ControllerRegistration,
+    ControllerZNode,
+    DeleteTopicsZNode,
+    LeaderIsrAndControllerEpoch,
+    TopicIdReplicaAssignment,
+    TopicPartitionStateZNode,
+    TopicsZNode,
+    TopicZNode,
+    ZNodeError,
+    parsed_json,
+)
+from barnabas.zk.protocol.data import Stat
+from barnabas.zk.protocol.paths import joined
+
+T = TypeVar("T")
+
+UNREADABLE: Final = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredBroker:
+    """A broker's registration. `fields` is its JSON; `info` is made from it."""
+
+    info: BrokerInfo
+    stat: Stat
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic's assignment and the states of its partitions, by partition number; `stat` is of the topic's znode."""
+
+    name: str
+    stat: Stat
+    assignment: TopicIdReplicaAssignment
+    states: Mapping[int, LeaderIsrAndControllerEpoch]
+    state_paths: Mapping[int, str]
+    """Partitions that have a state, readable or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """What was read from a tree at `now_ms`, wall clock."""
+
+    image: TreeImage
+    now_ms: int
+    brokers: Mapping[int, RegisteredBroker]
+    controller: ControllerRegistration | None
+    controller_epoch: int | None
+    topics: Mapping[str, TopicRecord]
+    deleting: tuple[str, ...]
+    unreadable: tuple[Finding, ...] = field(default=())
+
+    @property
+    def has_controller(self) -> bool:
+        """Somebody is there to do what stands in the tree to be done."""
+        return self.controller is not None and self.controller.broker_id in self.brokers
+
+    def age_ms(self, since_ms: int) -> int:
+        return self.now_ms - since_ms
+
+    def dead(self, brokers: tuple[int, ...]) -> tuple[int, ...]:
+        """Those that are not registered."""
+        return tuple(broker for broker in brokers if broker not in self.brokers)
+
+
+def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
+    unreadable: list[Finding] = []
+
+    def parsed(znode: ReadZNode, decode: Callable[[], T]) -> T | None:
+        try:
+            return decode()
+        except (ZNodeError, ValueError) as error:
+            unreadable.append(unreadable_finding(znode.path, error))
+            return None
+
+    brokers: dict[int, RegisteredBroker] = {}
+    for znode in image.below(BrokerIdsZNode.path):
+        name = znode.path.rpartition("/")[2]
+        if not (name.isascii() and name.isdigit()):
+            unreadable.append(
+                Finding(
+                    "broker-id",
+                    znode.path,
+                    f"{znode.path} is no broker's id, which is a whole number from 0 on.",
+                    f"Find out who made it and remove it: `barnabas zk delete {znode.path}`.",
+                )
+            )
+            continue
+        number, data, stat = int(name), znode.data, znode.stat
+        info = parsed(znode, lambda: BrokerIdZNode.decode(number, data, stat.czxid))  # noqa: B023
+        if info is not None:
+            brokers[number] = RegisteredBroker(info, stat, parsed_json(znode.path, data))
+
+    controller = None
+    znode_of_controller = image.znodes.get(ControllerZNode.path)
+    if znode_of_controller is not None:
+        found = znode_of_controller
+        controller = parsed(found, lambda: ControllerZNode.decode(found.data, found.stat.version))
+    controller_epoch = None
+    znode_of_epoch = image.znodes.get(ControllerEpochZNode.path)
+    if znode_of_epoch is not None:
+        epoch = znode_of_epoch
+        controller_epoch = parsed(epoch, lambda: ControllerEpochZNode.decode(epoch.data))
+
+    topics: dict[str, TopicRecord] = {}
+    for znode in image.below(TopicsZNode.path):
+        name, topic_data = znode.path.rpartition("/")[2], znode.data
+        assignment = parsed(znode, lambda: TopicZNode.decode(name, topic_data))  # noqa: B023
+        if assignment is None:
+            continue
+        states: dict[int, LeaderIsrAndControllerEpoch] = {}
+        state_paths: dict[int, str] = {}
+        for partition_znode in image.below(f"{znode.path}/partitions"):
+            number_text = partition_znode.path.rpartition("/")[2]
+            state = image.znodes.get(joined(partition_znode.path, "state"))
+            if state is None or not number_text.isdigit():
+                continue
+            partition, state_znode = TopicPartition(name, int(number_text)), state
+            state_paths[partition.partition] = state.path
+            decoded = parsed(
+                state,
+                lambda: TopicPartitionStateZNode.decode(partition, state_znode.data, state_znode.stat.version),  # noqa: B023
+            )
+            if decoded is not None:
+                states[partition.partition] = decoded
+        topics[name] = TopicRecord(name, znode.stat, assignment, states, dict(sorted(state_paths.items())))
+    return ClusterRecord(
+        image,
+        now_ms,
+        dict(sorted(brokers.items())),
+        controller,
+        controller_epoch,
+        topics,
+        image.children(DeleteTopicsZNode.path),
+        tuple(unreadable),
+    )
+
+
+def unreadable_finding(path: str, error: Exception) -> Finding:
+    """Bytes that Kafka does not write there."""
+    text = str(error)
+    if len(text) > 300:
+        text = text[:300] + ".."
+    return Finding(
+        UNREADABLE,
+        path,
+        f"{text}.",
+        f"No broker can read it: look at it (`barnabas zk get {path}`), and put back what belongs there "
+        f"(`barnabas zk set {path} ..`) from a backup or from a znode of the same kind.",
+    )

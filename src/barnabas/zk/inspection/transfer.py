@@ -1,0 +1,420 @@
+"""A tree moved from one ZooKeeper to another: the lines of an export, and the story of an import.
+
+What a move keeps. Data and ACLs as they are, and each znode's counters as far as the protocol lets a client bring them
+up: its version by setting its data as often, and the number of children ever made below it by making and deleting one
+as often. Both mean something. Kafka numbers generated broker ids by the version of ``/brokers/seqid``, so a version
+that begins again gives ids out twice; and brokers that saw ``config_change_0000000041`` overlook every change that a
+counter which begins again would number lower. zxids, times and sessions are the server's own: they cannot be kept, and
+after a move every broker registers anew, with a new epoch. For the same reason ephemeral znodes stay behind: their
+owners' sessions do not exist at the other server, and whoever lives makes its own again.
+
+An import can be broken off at any time and run again: whatever is there with the same data and ACLs is gone on with,
+for every step is a compare-and-set and data is never set to anything but its own. A znode that is there with other data
+or ACLs is overwritten only where that is asked for, and looked for before anything is written.
+
+A znode whose ACLs would keep the import itself out is made for the import's own identity first (a digest that whoever
+has the file can work out, and nobody else), and gets its ACLs at the end.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.inspection.image import BATCH_MAX, ReadZNode, creations_of
+from barnabas.zk.protocol.acl import Identity, digest_of, permits
+from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, OPEN_ACL_UNSAFE, ACLs, Permission
+from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
+from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.paths import is_valid_path, joined
+
+FORMAT: Final = "barnabas znodes"
+FORMAT_VERSION: Final = 1
+MULTI_BYTES_MAX: Final = 256 * 1024
+"""A quarter of what a server takes in one request."""
+MULTI_OPERATIONS_MAX: Final = 1000
+OUTSTANDING_MAX: Final = 64
+CONFLICTS_SHOWN: Final = 5
+PROBE: Final = "/barnabas-import"
+"""Made and deleted within one multi, so that nobody ever sees it."""
+
+_TTL_MARK: Final = 0xFF << 56
+_LETTERS: Final = {
+    Permission.CREATE: "c",
+    Permission.DELETE: "d",
+    Permission.READ: "r",
+    Permission.WRITE: "w",
+    Permission.ADMIN: "a",
+}
+
+
+class TransferError(ValueError):
+    """A file that is no export, or a tree that cannot take one in; the text is a sentence."""
+
+
+def permission_letters(permissions: int) -> str:
+    """``cdrwa``, as ZooKeeper's shell writes permissions."""
+    return "".join(letter for bit, letter in _LETTERS.items() if permissions & bit)
+
+
+def acl_text(acl: ACL) -> str:
+    """``scheme:id:permissions``."""
+    return f"{acl.scheme}:{acl.id}:{permission_letters(acl.permissions)}"
+
+
+def parse_acl(text: str) -> ACL:
+    """Inverse of `acl_text`; the id may have colons of its own. Raises ``ValueError``."""
+    scheme, colon, rest = text.partition(":")
+    identity, second, letters = rest.rpartition(":")
+    bits = {letter: bit for bit, letter in _LETTERS.items()}
+    if not colon or not second or not letters or any(letter not in bits for letter in letters):
+        raise ValueError(f"{text!r} is no scheme:id:permissions such as world:anyone:cdrwa")
+    return ACL(sum(bits[letter] for letter in set(letters)), scheme, identity)
+
+
+class ExportedZNode(NamedTuple):
+    """One znode of an export, its path below the root that was exported.
+
+    `creations` is how many children were ever made below it. `ephemeral` znodes are written for whoever reads the file,
+    and never imported.
+    """
+
+    path: str
+    data: bytes | None
+    acls: ACLs = OPEN_ACL_UNSAFE
+    version: int = 0
+    aversion: int = 0
+    creations: int = 0
+    ephemeral: bool = False
+    container: bool = False
+    ttl_ms: int | None = None
+
+    def line(self) -> str:
+        fields: dict[str, Any] = {"path": self.path}
+        try:
+            fields["data"] = None if self.data is None else self.data.decode()
+        except UnicodeDecodeError:
+            fields["base64"] = base64.b64encode(self.data or b"").decode()
+        fields["version"] = self.version
+        if self.aversion:
+            fields["aversion"] = self.aversion
+        if self.creations:
+            fields["creations"] = self.creations
+        if self.acls != OPEN_ACL_UNSAFE:
+            fields["acl"] = [acl_text(acl) for acl in self.acls]
+        if self.ephemeral:
+            fields["ephemeral"] = True
+        if self.container:
+            fields["container"] = True
+        if self.ttl_ms is not None:
+            fields["ttl_ms"] = self.ttl_ms
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> ExportedZNode:
+        """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what `line` does not write."""
+        path = fields["path"]
+        if not isinstance(path, str) or not is_valid_path(path):
+            raise ValueError(f"{path!r} is no path")
+        data: bytes | None
+        if "base64" in fields:
+            data = base64.b64decode(fields["base64"], validate=True)
+        else:
+            text = fields["data"]
+            if text is not None and not isinstance(text, str):
+                raise ValueError(f"data is {text!r}")
+            data = None if text is None else text.encode()
+        acls = tuple(parse_acl(text) for text in fields["acl"]) if "acl" in fields else OPEN_ACL_UNSAFE
+        ttl_ms = fields.get("ttl_ms")
+        return cls(
+            path,
+            data,
+            acls,
+            int(fields["version"]),
+            int(fields.get("aversion", 0)),
+            int(fields.get("creations", 0)),
+            bool(fields.get("ephemeral")),
+            bool(fields.get("container")),
+            None if ttl_ms is None else int(ttl_ms),
+        )
+
+
+def exported(znode: ReadZNode) -> ExportedZNode:
+    """What an export says of a znode that was read with its ACLs. Raises `TransferError` where they were hidden."""
+    assert znode.acls is not None
+    for acl in znode.acls:
+        if acl.scheme == "digest" and acl.id.endswith(":x"):
+            raise TransferError(
+                f"The server hides the ACLs of {znode.path} from who may not change them: "
+                "give --auth digest:user:password."
+            )
+    owner = znode.stat.ephemeral_owner & (1 << 64) - 1
+    container = owner == CONTAINER_OWNER & (1 << 64) - 1
+    has_ttl = owner & _TTL_MARK == _TTL_MARK
+    return ExportedZNode(
+        znode.path,
+        znode.data,
+        znode.acls,
+        znode.stat.version,
+        znode.stat.aversion,
+        creations_of(znode.stat),
+        ephemeral=owner != 0 and not container and not has_ttl,
+        container=container,
+        ttl_ms=owner & 0xFF_FFFF_FFFF if has_ttl else None,
+    )
+
+
+def first_line(zookeeper: str) -> str:
+    return json.dumps({"format": FORMAT, "version": FORMAT_VERSION, "zookeeper": zookeeper})
+
+
+def last_line(znodes: int, ephemerals: int) -> str:
+    """Without it a file is no whole export."""
+    return json.dumps({"end": {"znodes": znodes, "ephemerals": ephemerals}})
+
+
+def parse_export(lines: Iterable[str | bytes]) -> Iterator[ExportedZNode]:
+    """The znodes of an export, one after the other. Raises `TransferError` naming the line, also when it is cut off."""
+    number = found = 0
+    ended = False
+    for line in lines:
+        number += 1
+        try:
+            fields = json.loads(line)
+            if number == 1:
+                if fields.get("format") != FORMAT:
+                    raise ValueError("it does not begin as an export does")
+                if fields.get("version") != FORMAT_VERSION:
+                    raise ValueError(f"version {fields.get('version')} of the format is not known here")
+                continue
+            if ended:
+                raise ValueError("there is something behind the end")
+            if "end" in fields:
+                ended = True
+                if fields["end"]["znodes"] + fields["end"]["ephemerals"] != found:
+                    raise ValueError(f"{found} znodes were read, and the end tells of others: {fields['end']}")
+                continue
+            znode = ExportedZNode.parse(fields)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TransferError(f"Line {number} is none of an export by `barnabas zk export`: {error}.") from None
+        found += 1
+        yield znode
+    if not ended:
+        raise TransferError(f"The export is cut off: after line {number} its end is missing. Export the tree again.")
+
+
+@dataclass
+class Imported:
+    """What an import did, in znodes; `sets` and `children` are the operations that only brought counters up."""
+
+    created: int = 0
+    unchanged: int = 0
+    overwritten: int = 0
+    left_out: int = 0
+    sets: int = 0
+    children: int = 0
+    higher: list[str] = field(default_factory=list)
+    """The first of those whose version was above the export's already, and stays there."""
+
+
+async def import_tree(
+    client: ZooKeeperClient,
+    read: Callable[[], Iterable[ExportedZNode]],
+    *,
+    secret: str,
+    identities: Sequence[Identity] = (),
+    force: bool = False,
+) -> Imported:
+    """Brings the znodes that `read` gives (several times over) into the tree of `client`, below its chroot.
+
+    `secret` is the password of the import's own identity, the same for the same export. `identities` are those that the
+    connection has already. Raises `TransferError` before anything is written when the file is damaged, when znodes are
+    there with other data or ACLs and `force` is not given, or when the server does not know an ACL's scheme.
+    """
+    acls: dict[ACLs, str] = {}
+    for znode in read():
+        if not znode.ephemeral:
+            acls.setdefault(znode.acls, znode.path)
+    own = f"barnabas-import:{secret}".encode()
+    lock = (ACL(Permission.ALL, "digest", digest_of(own)),)
+    if any(_keeps_out(each, identities) for each in acls):
+        await client.add_auth("digest", own)
+    story = _Import(client, lock, tuple(identities), force)
+    for batch in _batches(read()):
+        await story.compare(batch)
+    await story.judge(acls)
+    for batch in _batches(read()):
+        await story.write(batch)
+    for batch in _batches(read()):
+        await story.finish(batch)
+    return story.done
+
+
+def _keeps_out(acls: ACLs, identities: Sequence[Identity]) -> bool:
+    """Whether znodes with these ACLs could not be worked on by a connection with `identities`."""
+    return not all(permits(acls, bit, identities) for bit in _LETTERS)
+
+
+def _batches(znodes: Iterable[ExportedZNode]) -> Iterator[list[ExportedZNode]]:
+    wanted = iter(znodes)
+    while batch := list(islice(wanted, BATCH_MAX)):
+        yield batch
+
+
+class _Import:
+    def __init__(self, client: ZooKeeperClient, lock: ACLs, identities: tuple[Identity, ...], force: bool) -> None:
+        self.client = client
+        self.lock = lock
+        self.identities = identities
+        self.force = force
+        self.done = Imported()
+        self.conflicts: list[str] = []
+        self.conflict_count = 0
+
+    async def _there(self, batch: Sequence[ExportedZNode]) -> list[tuple[bytes | None, int, ACLs] | None]:
+        """Data, version and ACLs of each znode, None for those that are missing."""
+        operations: list[Operation[Any]] = []
+        for znode in batch:
+            operations += (GetData(znode.path), GetACL(znode.path))
+        answers = await self.client.handle_requests(operations)
+        found: list[tuple[bytes | None, int, ACLs] | None] = []
+        for data, acls in zip(answers[::2], answers[1::2], strict=True):
+            error = next((part for part in (data, acls) if isinstance(part, ZooKeeperError)), None)
+            if isinstance(error, NoNode):
+                found.append(None)
+            elif error is not None:
+                raise error
+            else:
+                found.append((data[0], data[1].version, acls[0]))
+        return found
+
+    async def compare(self, batch: Sequence[ExportedZNode]) -> None:
+        """Looks for what is there in another form."""
+        wanted = [znode for znode in batch if not znode.ephemeral]
+        for znode, there in zip(wanted, await self._there(wanted), strict=True):
+            if there is not None and znode.path != "/" and not self._same(znode, there):
+                self.conflict_count += 1
+                if len(self.conflicts) < CONFLICTS_SHOWN:
+                    self.conflicts.append(znode.path)
+
+    def _same(self, znode: ExportedZNode, there: tuple[bytes | None, int, ACLs]) -> bool:
+        data, _, acls = there
+        return (data or b"") == (znode.data or b"") and set(acls) in (set(znode.acls), set(self.lock))
+
+    async def judge(self, acls_of: Mapping[ACLs, str]) -> None:
+        """`acls_of`: every list of ACLs that comes up, with a path that has it."""
+        if self.conflict_count and not self.force:
+            more = self.conflict_count - len(self.conflicts)
+            raise TransferError(
+                f"{', '.join(self.conflicts)}{f' and {more} more' if more else ''} "
+                f"{'is' if self.conflict_count == 1 else 'are'} there already with other data or ACLs, so nothing was "
+                "written: import below a chroot of its own (--zookeeper host:port/chroot), or overwrite by --force."
+            )
+        await self.client.make_chroot()
+        for acls, path in acls_of.items():
+            if acls == OPEN_ACL_UNSAFE:
+                continue
+            probe = Multi([Create(PROBE, acl=acls), Delete(PROBE)])
+            try:
+                await self.client.submit(probe)
+            except ZooKeeperError as error:
+                told = ", ".join(map(acl_text, acls))
+                raise TransferError(
+                    f"The server does not take the ACLs of {path} ({told}: {error}), so nothing was written: turn on "
+                    "their scheme there, or take them out of the file."
+                ) from None
+
+    async def write(self, batch: Sequence[ExportedZNode]) -> None:
+        """Makes what is missing, overwrites what differs, and brings versions up."""
+        wanted = [znode for znode in batch if not znode.ephemeral]
+        self.done.left_out += len(batch) - len(wanted)
+        there = await self._there(wanted)
+        await self._send(
+            multi for znode, found in zip(wanted, there, strict=True) for multi in _multis(self._writes(znode, found))
+        )
+
+    def _writes(
+        self, znode: ExportedZNode, there: tuple[bytes | None, int, ACLs] | None
+    ) -> Iterator[Create | SetData | Delete]:
+        path, data = znode.path, znode.data
+        if there is None:
+            self.done.created += 1
+            version = 0
+            acls = self.lock if _keeps_out(znode.acls, self.identities) else znode.acls
+            yield Create(path, data, acl=acls, container=znode.container, ttl_ms=znode.ttl_ms)
+        else:
+            version = there[1]
+            if self._same(znode, there) or (path == "/" and not data):
+                self.done.unchanged += 1
+            else:
+                self.done.overwritten += 1
+                if (there[0] or b"") != (data or b""):
+                    yield SetData(path, data, version)
+                    version += 1
+            if version > znode.version and path != "/" and len(self.done.higher) < CONFLICTS_SHOWN:
+                self.done.higher.append(path)
+        self.done.sets += max(0, znode.version - version)
+        for before in range(version, znode.version):
+            yield SetData(path, data, before)
+
+    async def finish(self, batch: Sequence[ExportedZNode]) -> None:
+        """Brings the counters of children up, now that all of them are there; then gives the last ACLs."""
+        wanted = [znode for znode in batch if not znode.ephemeral]
+        answers = await self.client.handle_requests([GetACL(znode.path) for znode in wanted])
+        failed = next((answer for answer in answers if isinstance(answer, ZooKeeperError)), None)
+        if failed is not None:
+            raise failed
+        await self._send(
+            operation
+            for znode, (acls, stat) in zip(wanted, answers, strict=True)
+            for operation in self._last_writes(znode, acls, creations_of(stat), stat.aversion)
+        )
+
+    def _last_writes(self, znode: ExportedZNode, acls: ACLs, creations: int, aversion: int) -> Iterator[Operation[Any]]:
+        path = znode.path
+        missing = znode.creations - creations
+        if missing > 0:
+            self.done.children += missing
+            child = joined(path, PROBE[1:])
+            yield from _multis(
+                operation for _ in range(missing) for operation in (Create(child, acl=self.lock), Delete(child))
+            )
+        differs = set(acls) != set(znode.acls) and (path != "/" or znode.acls != OPEN_ACL_UNSAFE)
+        settings = max(int(differs), znode.aversion - aversion)
+        for _ in range(settings - 1):
+            yield SetACL(path, acls)  # as they are: the last ones may keep this connection out
+        if settings > 0:
+            yield SetACL(path, znode.acls)
+
+    async def _send(self, operations: Iterable[Operation[Any]]) -> None:
+        """Pipelined, some at a time; the first that fails is raised. What they answer is not kept."""
+        outstanding: deque[Any] = deque()
+        for operation in operations:
+            if len(outstanding) == OUTSTANDING_MAX:
+                await outstanding.popleft()
+            outstanding.append(self.client.submit(operation))
+        while outstanding:
+            await outstanding.popleft()
+
+
+def _multis(operations: Iterable[Create | SetData | Delete]) -> Iterator[Multi]:
+    """The operations in multis of a size that a server takes; a pair of create and delete is never parted."""
+    parts: list[Create | SetData | Delete] = []
+    length = 0
+    for operation in operations:
+        data = getattr(operation, "data", None)
+        size = 64 + len(operation.path) + len(data or b"")
+        full = length + size > MULTI_BYTES_MAX or len(parts) >= MULTI_OPERATIONS_MAX
+        if parts and full and not isinstance(operation, Delete):
+            yield Multi(parts)
+            parts, length = [], 0
+        parts.append(operation)
+        length += size
+    if parts:
+        yield Multi(parts)

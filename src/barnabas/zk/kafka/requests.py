@@ -1,0 +1,262 @@
+"""How Kafka asks ZooKeeper: pipelined, again after a lost connection, and guarded by the controller's epoch.
+
+What a lost connection left unanswered is asked again, and so must be, and is, something that may be done twice. A write
+that fails the second time because it had succeeded the first time is recognized by what it left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from barnabas.runtime import Runtime
+from barnabas.runtime.unreadable import Unreadable
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.znodes import (
+    MATCH_ANY_VERSION,
+    SENSITIVE_ROOT_PATHS,
+    UNKNOWN_VERSION,
+    ControllerEpochZNode,
+    ZNodeError,
+)
+from barnabas.zk.protocol.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, ACLs, Stat
+from barnabas.zk.protocol.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
+from barnabas.zk.protocol.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Operation, SetData
+
+K = TypeVar("K")
+V = TypeVar("V")
+Write: TypeAlias = Create | SetData | Delete
+
+
+class ControllerMoved(Exception):
+    """Another broker is controller now; what was being written was not written."""
+
+
+def default_acls(path: str, *, secure: bool) -> ACLs:
+    """The ACLs of a new znode (``ZkData.defaultAcls``): with ``zookeeper.set.acl`` only brokers write, and only they
+    read what holds secrets."""
+    if not secure:
+        return OPEN_ACL_UNSAFE
+    sensitive = any(path.startswith(root) for root in SENSITIVE_ROOT_PATHS)
+    return CREATOR_ALL_ACL if sensitive else CREATOR_ALL_ACL + READ_ACL_UNSAFE
+
+
+class KafkaRequests:
+    """The ground on which `KafkaZkClient`'s words stand. `secure`: new znodes get ACLs (``zookeeper.set.acl``)."""
+
+    def __init__(self, runtime: Runtime, client: ZooKeeperClient, *, secure: bool = False) -> None:
+        self._runtime = runtime
+        self.client = client
+        self.unreadable = Unreadable(runtime.clock)
+        self.secure = secure
+
+    def acl_of(self, path: str) -> ACLs:
+        """What a znode made at `path` is protected by."""
+        return default_acls(path, secure=self.secure)
+
+    def _create(self, path: str, data: bytes | None = None, *, sequential: bool = False) -> Create:
+        return Create(path, data, sequential=sequential, acl=self.acl_of(path))
+
+    async def _requests(self, ops: Sequence[Operation[Any]], *, in_order: bool = False) -> list[Any]:
+        """Results and errors in the order of `ops`; what a lost connection left open is asked again.
+
+        What was not sent yet when the connection went is sent before that. Where one of `ops` rests on another before
+        it (`in_order`), all behind the first that was left open is asked again too.
+        """
+        results: list[Any] = [None] * len(ops)
+        remaining = list(range(len(ops)))
+        sent_again: dict[int, None] = {}
+        while remaining:
+            answers = await self.client.handle_requests([ops[index] for index in remaining])
+            lost: list[int] = []
+            for index, answer in zip(remaining, answers, strict=True):
+                if isinstance(answer, ConnectionLoss) or (in_order and lost):
+                    lost.append(index)
+                else:
+                    results[index] = answer
+            if lost:
+                sent_again.update(dict.fromkeys(lost))
+                await self.client.wait_until_connected()
+            remaining = lost
+        for index in sent_again:
+            if isinstance(results[index], ZooKeeperError):
+                results[index] = await self._own_success(ops[index], results[index])
+        return results
+
+    async def _own_success(self, op: Operation[Any], error: ZooKeeperError) -> Any:
+        """`op` was sent twice, because its first answer was lost: perhaps it failed because it had succeeded before.
+
+        It did when the znode is now as one success of this very write leaves it; then the result of that. Else `error`
+        (``conditionalUpdatePath``'s checker, for every write).
+        """
+        write = op
+        if isinstance(op, Multi) and error.op_index is not None:
+            if len(op.operations) != 2 or error.op_index != 1 or not isinstance(op.operations[0], Check):
+                return error
+            write = op.operations[1]
+        done: Any = error
+        if isinstance(write, Delete) and isinstance(error, NoNode):
+            done = None
+        elif isinstance(write, Create) and isinstance(error, NodeExists) and not write.ephemeral | write.sequential:
+            data, stat = await self.get_data_and_stat(write.path)
+            if stat is not None and stat.version == 0 and data == write.data:
+                done = write.path
+        elif isinstance(write, SetData) and isinstance(error, BadVersion) and write.version >= 0:
+            data, stat = await self.get_data_and_stat(write.path)
+            if stat is not None and stat.version == write.version + 1 and data == write.data:
+                done = stat
+        if done is error or write is op:
+            return done
+        return [None, done]
+
+    async def _request(self, op: Operation[Any]) -> Any:
+        """The result of one operation. Raises its `ZooKeeperError`."""
+        (result,) = await self._requests([op])
+        if isinstance(result, ZooKeeperError):
+            raise result
+        return result
+
+    async def _checked_requests(
+        self, ops: Sequence[Write], expected_controller_epoch_zk_version: int, *, in_order: bool = False
+    ) -> list[Any]:
+        """As `_requests`, each guarded by the controller epoch's version. Raises `ControllerMoved`."""
+        if expected_controller_epoch_zk_version == MATCH_ANY_VERSION:
+            return await self._requests(ops, in_order=in_order)
+        assert expected_controller_epoch_zk_version >= 0
+        check = Check(ControllerEpochZNode.path, expected_controller_epoch_zk_version)
+        answers = await self._requests([Multi([check, op]) for op in ops], in_order=in_order)
+        return [self._unwrapped(answer, check) for answer in answers]
+
+    async def _checked_request(self, op: Write, expected_controller_epoch_zk_version: int) -> Any:
+        (result,) = await self._checked_requests([op], expected_controller_epoch_zk_version)
+        return result
+
+    @staticmethod
+    def _unwrapped(answer: Any, check: Check) -> Any:
+        """The guarded operation's own result or error. Raises `ControllerMoved` when the guard failed."""
+        if not isinstance(answer, ZooKeeperError):
+            return answer[1]
+        if answer.op_index == 0:
+            if isinstance(answer, BadVersion):
+                raise ControllerMoved(
+                    f"{check.path} no longer has version {check.version}: another broker became controller."
+                )
+            raise answer
+        return answer
+
+    async def create_recursive(self, path: str, data: bytes | None = None, throw_if_path_exists: bool = True) -> None:
+        """Makes a persistent znode and the parents it lacks. Raises `NodeExists` unless that is to be ignored."""
+        create = self._create(path, data)
+        (answer,) = await self._requests([create])
+        if isinstance(answer, NoNode):
+            parent = path.rpartition("/")[0]
+            assert parent, "a znode right below the root (or below an existing chroot) lacks no parent"
+            await self.create_recursive(parent, None, False)
+            (answer,) = await self._requests([create])
+        if isinstance(answer, NodeExists) and not throw_if_path_exists:
+            return
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+
+    async def delete_recursive(self, path: str, expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION) -> bool:
+        """Deletes a znode and all below it, the lowest first, each in its own checked write. False if none."""
+        level = [path]
+        found: list[str] = []
+        while level:
+            answers = await self._requests([GetChildren(each, True) for each in level])
+            below: list[str] = []
+            for each, children in zip(level, answers, strict=True):
+                if isinstance(children, NoNode):
+                    continue
+                if isinstance(children, ZooKeeperError):
+                    raise children
+                found.append(each)
+                below += [f"{each}/{child}" for child in children]
+            level = below
+        await self._delete_all(found[::-1], expected_controller_epoch_zk_version)
+        return bool(found)
+
+    async def _delete(self, path: str, expected_controller_epoch_zk_version: int) -> None:
+        answer = await self._checked_request(Delete(path), expected_controller_epoch_zk_version)
+        if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
+            raise answer
+
+    async def _delete_all(self, paths: Sequence[str], expected_controller_epoch_zk_version: int) -> None:
+        """Deletes all in one pipeline, in this order; what is gone already is no error."""
+        answers = await self._checked_requests(
+            [Delete(path) for path in paths], expected_controller_epoch_zk_version, in_order=True
+        )
+        for answer in answers:
+            if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
+                raise answer
+
+    async def delete_path(
+        self,
+        path: str,
+        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
+        recursive_delete: bool = True,
+    ) -> None:
+        if recursive_delete:
+            await self.delete_recursive(path, expected_controller_epoch_zk_version)
+        else:
+            await self._delete(path, expected_controller_epoch_zk_version)
+
+    async def path_exists(self, path: str) -> bool:
+        return await self._request(Exists(path)) is not None
+
+    async def get_children(self, path: str) -> list[str]:
+        """Sorted; empty where there is no such znode."""
+        (answer,) = await self._requests([GetChildren(path, True)])
+        if isinstance(answer, NoNode):
+            return []
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+        return sorted(answer)
+
+    async def get_data_and_stat(self, path: str) -> tuple[bytes | None, Stat | None]:
+        """(None, None) where there is no such znode."""
+        (answer,) = await self._requests([GetData(path)])
+        if isinstance(answer, NoNode):
+            return None, None
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+        data, stat = answer
+        return data, stat
+
+    async def get_data_and_version(self, path: str) -> tuple[bytes | None, int]:
+        data, stat = await self.get_data_and_stat(path)
+        return data, UNKNOWN_VERSION if stat is None else stat.version
+
+    async def conditional_update_path(self, path: str, data: bytes, expected_version: int) -> tuple[bool, int]:
+        """Compare-and-set: whether it was done, and the new version. A lost race and a missing znode are False."""
+        (answer,) = await self._requests([SetData(path, data, expected_version)])
+        if isinstance(answer, BadVersion | NoNode):
+            return False, UNKNOWN_VERSION
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+        return True, answer.version
+
+    def _decoded(
+        self, found: Mapping[K, tuple[bytes | None, Stat]], decode: Callable[[K, bytes | None, Stat], V]
+    ) -> dict[K, V]:
+        """What stands in many znodes of a kind; one that cannot be read is left out."""
+        decoded: dict[K, V] = {}
+        for key, (data, stat) in found.items():
+            try:
+                decoded[key] = decode(key, data, stat)
+            except ZNodeError as error:
+                self.unreadable.skip("znode", str(key), error)
+        return decoded
+
+    async def _read_all(self, paths: Mapping[K, str]) -> dict[K, tuple[bytes | None, Stat]]:
+        """Data and stat by key, read in one pipeline; what does not exist is left out."""
+        keys = list(paths)
+        answers = await self._requests([GetData(paths[key]) for key in keys])
+        found: dict[K, tuple[bytes | None, Stat]] = {}
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, NoNode):
+                continue
+            if isinstance(answer, ZooKeeperError):
+                raise answer
+            found[key] = answer
+        return found

@@ -1,0 +1,794 @@
+"""What Kafka reads from and writes to ZooKeeper, under the names of Kafka's ``KafkaZkClient``.
+
+Every method repeats what a lost connection left unanswered (`kafka_requests`). A write by the controller is a multi of
+two operations: a check that ``/controller_epoch`` still has the version this controller left there, and the write. A
+controller that was replaced without noticing thereby writes nothing more: it gets `ControllerMoved`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from barnabas.model.cluster import BrokerInfo
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.kafka.requests import ControllerMoved, Write
+from barnabas.zk.kafka.zk_security import KafkaZkSecurity
+from barnabas.zk.kafka.znodes import (
+    INITIAL_CONTROLLER_EPOCH,
+    INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
+    MATCH_ANY_VERSION,
+    PERSISTENT_ZK_PATHS,
+    TOPICS,
+    BrokerIdsZNode,
+    BrokerIdZNode,
+    BrokerSequenceIdZNode,
+    ClusterIdZNode,
+    ConfigEntityChangeNotificationSequenceZNode,
+    ConfigEntityChangeNotificationZNode,
+    ConfigEntityTypeZNode,
+    ConfigEntityZNode,
+    ConsumerOffsetZNode,
+    ControllerEpochZNode,
+    ControllerRegistration,
+    ControllerZNode,
+    DeleteTopicsTopicZNode,
+    DeleteTopicsZNode,
+    Features,
+    FeatureZNode,
+    IsrChangeNotificationSequenceZNode,
+    IsrChangeNotificationZNode,
+    LeaderIsrAndControllerEpoch,
+    LogDirEventNotificationSequenceZNode,
+    LogDirEventNotificationZNode,
+    PreferredReplicaElectionZNode,
+    ReassignPartitionsZNode,
+    ReplicaAssignment,
+    TopicIdReplicaAssignment,
+    TopicPartitionStateZNode,
+    TopicPartitionsZNode,
+    TopicPartitionZNode,
+    TopicsZNode,
+    TopicZNode,
+    ZNodeError,
+)
+from barnabas.zk.protocol.data import Stat
+from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
+from barnabas.zk.protocol.ops import Check, Create, Exists, GetChildren, GetData, Multi, SetData
+
+__all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait", "UpdateLeaderAndIsrResult"]
+
+logger = logging.getLogger(__name__)
+
+REGISTRATION_POLL_MS: Final = 100
+
+
+class BrokerIdInUse(Exception):
+    """``/brokers/ids/N`` belongs to another session that is still alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationWait:
+    """A broker's id is taken, most often by what a killed process of the same broker left behind.
+
+    `session_id` owns the registration, which names `endpoints`; it is waited for at most `remaining_ms` more.
+    """
+
+    session_id: int
+    endpoints: tuple[str, ...]
+    waited_ms: int
+    remaining_ms: int
+
+    @property
+    def owner(self) -> str:
+        """The other one, for people to read."""
+        where = f" of a broker at {', '.join(self.endpoints)}" if self.endpoints else ""
+        return f"session 0x{self.session_id & (1 << 64) - 1:x}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLeaderAndIsrResult:
+    """`finished` has the new state of a partition, or why it failed; `updates_to_retry` met another version."""
+
+    finished: dict[TopicPartition, LeaderAndIsr | ZooKeeperError]
+    updates_to_retry: list[TopicPartition]
+
+
+def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
+    """Where the broker listens that wrote a registration; nothing for one that cannot be read."""
+    try:
+        return tuple(f"{each.host}:{each.port}" for each in BrokerIdZNode.decode(broker_id, data).endpoints)
+    except ZNodeError:
+        return ()
+
+
+class KafkaZkClient(KafkaZkSecurity):
+    """Kafka's words on top of a `ZooKeeperClient`."""
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    @property
+    def session_id(self) -> int:
+        return self.client.session_id
+
+    # --- handlers ---------------------------------------------------------------------------------------------
+
+    def register_state_change_handler(self, handler: StateChangeHandler) -> None:
+        self.client.register_state_change_handler(handler)
+
+    def unregister_state_change_handler(self, name: str) -> None:
+        self.client.unregister_state_change_handler(name)
+
+    def register_znode_change_handler(self, handler: ZNodeChangeHandler) -> None:
+        self.client.register_node_change_handler(handler)
+
+    async def register_znode_change_handler_and_check_existence(self, handler: ZNodeChangeHandler) -> bool:
+        self.client.register_node_change_handler(handler)
+        return await self.path_exists(handler.path)
+
+    def unregister_znode_change_handler(self, path: str) -> None:
+        self.client.unregister_node_change_handler(path)
+
+    def register_znode_child_change_handler(self, handler: ZNodeChildChangeHandler) -> None:
+        self.client.register_node_child_change_handler(handler)
+
+    def unregister_znode_child_change_handler(self, path: str) -> None:
+        self.client.unregister_node_child_change_handler(path)
+
+    # --- the tree's trunk -------------------------------------------------------------------------------------
+
+    async def create_top_level_paths(self) -> None:
+        """Makes what every Kafka cluster has, in Kafka's order. All that exists already is found in one pipeline."""
+        answers = await self._requests([Exists(path) for path in PERSISTENT_ZK_PATHS])
+        for path, answer in zip(PERSISTENT_ZK_PATHS, answers, strict=True):
+            if isinstance(answer, ZooKeeperError):
+                raise answer
+            if answer is None:
+                await self.make_sure_persistent_path_exists(path)
+
+    async def create_chroot_path_if_not_set(self) -> None:
+        """Makes the chroot of ``zookeeper.connect`` itself, which no path below it can do."""
+        await self.client.make_chroot(self.acl_of(self.client.chroot))
+
+    async def make_sure_persistent_path_exists(self, path: str) -> None:
+        await self.create_recursive(path, None, False)
+
+    async def get_cluster_id(self) -> str | None:
+        data, stat = await self.get_data_and_stat(ClusterIdZNode.path)
+        return None if stat is None else ClusterIdZNode.decode(data)
+
+    async def create_or_get_cluster_id(self, proposed_cluster_id: str) -> str:
+        """The cluster's id: the proposed one when this broker is the first."""
+        known = await self.get_cluster_id()
+        if known is not None:
+            return known
+        await self.create_recursive(ClusterIdZNode.path, ClusterIdZNode.encode(proposed_cluster_id), False)
+        known = await self.get_cluster_id()
+        assert known is not None, f"{ClusterIdZNode.path} is never deleted"
+        return known
+
+    async def get_or_create_cluster_id(self) -> str:
+        return await self.create_or_get_cluster_id(str(self._runtime.entropy.uuid()))
+
+    async def generate_broker_sequence_id(self) -> int:
+        """The next unused broker id, for ``broker.id=-1``; the version of a znode that is rewritten each time."""
+        (answer,) = await self._requests([SetData(BrokerSequenceIdZNode.path, b"")])
+        if isinstance(answer, NoNode):
+            await self.make_sure_persistent_path_exists(BrokerSequenceIdZNode.path)
+            answer = await self._request(SetData(BrokerSequenceIdZNode.path, b""))
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+        return int(answer.version)
+
+    # --- brokers ----------------------------------------------------------------------------------------------
+
+    async def register_broker(
+        self,
+        broker: BrokerInfo,
+        *,
+        jmx_port: int = -1,
+        wait_ms: int = 0,
+        on_waiting: Callable[[RegistrationWait], None] | None = None,
+    ) -> int:
+        """Registers the broker and returns its epoch, the czxid of its znode.
+
+        When the znode is there and another session owns it, it is most often what a killed process of this same broker
+        left behind: waits up to `wait_ms` for that session to expire, and calls `on_waiting` about once a second.
+        Raises `BrokerIdInUse` after that.
+        """
+        path = BrokerIdZNode.path(broker.broker_id)
+        began_ms = self._runtime.clock.monotonic_ms()
+        told_ms = began_ms - 1_000
+        while True:
+            data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms(), jmx_port=jmx_port)
+            # Created empty and then set within one multi, because only a set answers with a stat, and so the czxid.
+            create = Create(path, None, ephemeral=True, acl=self.acl_of(path))
+            (answer,) = await self._requests([Multi([create, SetData(path, data, 0)])])
+            stat: Stat | None = None
+            if not isinstance(answer, ZooKeeperError):
+                stat = answer[1]
+            elif not isinstance(answer, NodeExists):
+                raise answer
+            else:
+                registered, found = await self.get_data_and_stat(path)
+                if found is None:
+                    continue
+                if found.ephemeral_owner == self.client.session_id:
+                    stat = found  # made by a multi of ours whose answer was lost
+                elif found.ephemeral_owner in self.client.own_sessions:
+                    # Left over from an expired session of our own (ZOOKEEPER-2985, KAFKA-7165).
+                    await self._delete(path, MATCH_ANY_VERSION)
+                    continue
+                else:
+                    now_ms = self._runtime.clock.monotonic_ms()
+                    waited_ms = now_ms - began_ms
+                    wait = RegistrationWait(
+                        found.ephemeral_owner, _endpoints(broker.broker_id, registered), waited_ms, wait_ms - waited_ms
+                    )
+                    if wait.remaining_ms <= 0:
+                        raise BrokerIdInUse(
+                            f"Broker id {broker.broker_id} is registered at {path} by {wait.owner}, which is still "
+                            f"alive after {waited_ms} ms. Stop the broker that has this broker.id, or choose another."
+                        )
+                    if on_waiting is not None and now_ms - told_ms >= 1_000:
+                        told_ms = now_ms
+                        on_waiting(wait)
+                    await asyncio.sleep(REGISTRATION_POLL_MS / 1000)
+                    continue
+            logger.info("registered broker %d at %s, broker epoch %d", broker.broker_id, path, stat.czxid)
+            return stat.czxid
+
+    async def update_broker_info(self, broker: BrokerInfo, *, jmx_port: int = -1) -> None:
+        """Rewrites the registration, for instance after listeners changed. The broker epoch stays."""
+        data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms(), jmx_port=jmx_port)
+        await self._request(SetData(BrokerIdZNode.path(broker.broker_id), data))
+
+    async def get_sorted_broker_list(self) -> list[int]:
+        names = await self.get_children(BrokerIdsZNode.path)
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10)
+
+    async def get_all_brokers_in_cluster(self, known: Iterable[BrokerInfo] = ()) -> list[BrokerInfo]:
+        """Every live broker with its epoch, in the order of ids; one that is `known` also where it says nonsense now.
+
+        A broker whose registration cannot be read is left out otherwise: nobody could connect to it.
+        """
+        epochs = {(broker.broker_id, broker.epoch): broker for broker in known}
+
+        def decode(broker_id: int, data: bytes | None, stat: Stat) -> BrokerInfo:
+            try:
+                return BrokerIdZNode.decode(broker_id, data, stat.czxid)
+            except ZNodeError:
+                if (broker_id, stat.czxid) not in epochs:
+                    raise
+                return epochs[broker_id, stat.czxid]
+
+        brokers = await self.get_sorted_broker_list()
+        found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id) for broker_id in brokers})
+        return list(self._decoded(found, decode).values())
+
+    async def get_all_broker_and_epochs_in_cluster(self) -> dict[int, tuple[BrokerInfo, int]]:
+        return {broker.broker_id: (broker, broker.epoch) for broker in await self.get_all_brokers_in_cluster()}
+
+    async def get_all_brokers_in_cluster_with_epochs(self) -> dict[int, tuple[BrokerInfo, int]]:
+        return await self.get_all_broker_and_epochs_in_cluster()
+
+    async def get_broker(self, broker_id: int) -> BrokerInfo | None:
+        """None where it is not registered, or nobody can read where it is."""
+        found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id)})
+        brokers = self._decoded(found, lambda _, data, stat: BrokerIdZNode.decode(broker_id, data, stat.czxid))
+        return brokers.get(broker_id)
+
+    # --- the controller ---------------------------------------------------------------------------------------
+
+    async def register_controller_and_increment_controller_epoch(
+        self, controller_id: int, timestamp_ms: int | None = None
+    ) -> tuple[int, int]:
+        """Becomes controller; returns the new epoch and its znode's version. Raises `ControllerMoved`."""
+        known = await self.get_controller_epoch()
+        if known is None:
+            epoch, epoch_zk_version = await self._create_controller_epoch()
+        else:
+            epoch, epoch_zk_version = known[0], known[1].version
+        new_epoch = epoch + 1
+        timestamp = self._runtime.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        (answer,) = await self._requests(
+            [
+                Multi(
+                    [
+                        Create(
+                            ControllerZNode.path,
+                            ControllerZNode.encode(controller_id, timestamp),
+                            ephemeral=True,
+                            acl=self.acl_of(ControllerZNode.path),
+                        ),
+                        SetData(ControllerEpochZNode.path, ControllerEpochZNode.encode(new_epoch), epoch_zk_version),
+                    ]
+                )
+            ]
+        )
+        if not isinstance(answer, ZooKeeperError):
+            return new_epoch, answer[1].version
+        if isinstance(answer, NodeExists | BadVersion):
+            return await self._check_controller_and_epoch(controller_id, new_epoch)
+        raise answer
+
+    async def _check_controller_and_epoch(self, controller_id: int, new_epoch: int) -> tuple[int, int]:
+        """Whether it was our own multi, its answer lost, that made ``/controller``. Raises `ControllerMoved`."""
+        data, stat = await self.get_data_and_stat(ControllerZNode.path)
+        if stat is None:
+            raise ControllerMoved(f"{ControllerZNode.path} went away during the election.")
+        if ControllerZNode.decode(data).broker_id == controller_id and stat.ephemeral_owner == self.client.session_id:
+            known = await self.get_controller_epoch()
+            assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
+            # Another election would have made the epoch larger, so with this epoch the version is ours too.
+            if known[0] == new_epoch:
+                return new_epoch, known[1].version
+        raise ControllerMoved("Another broker was elected controller.")
+
+    async def _create_controller_epoch(self) -> tuple[int, int]:
+        (answer,) = await self._requests(
+            [self._create(ControllerEpochZNode.path, ControllerEpochZNode.encode(INITIAL_CONTROLLER_EPOCH))]
+        )
+        if isinstance(answer, NodeExists):
+            known = await self.get_controller_epoch()
+            assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
+            return known[0], known[1].version
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+        return INITIAL_CONTROLLER_EPOCH, INITIAL_CONTROLLER_EPOCH_ZK_VERSION
+
+    async def get_controller_registration(self) -> ControllerRegistration | None:
+        """None where there is no controller, or nobody can read who it is."""
+        found = await self._read_all({ControllerZNode.path: ControllerZNode.path})
+        known = self._decoded(found, lambda _, data, stat: ControllerZNode.decode(data, stat.version))
+        return known.get(ControllerZNode.path)
+
+    async def get_controller_id(self) -> int | None:
+        registration = await self.get_controller_registration()
+        return None if registration is None else registration.broker_id
+
+    async def get_controller_epoch(self) -> tuple[int, Stat] | None:
+        data, stat = await self.get_data_and_stat(ControllerEpochZNode.path)
+        return None if stat is None else (ControllerEpochZNode.decode(data), stat)
+
+    async def delete_controller(self, expected_controller_epoch_zk_version: int) -> None:
+        """Gives up ``/controller``, so that another broker is elected."""
+        await self._delete(ControllerZNode.path, expected_controller_epoch_zk_version)
+
+    # --- partition states -------------------------------------------------------------------------------------
+
+    async def get_topic_partition_states_raw(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        """Per partition `(data, stat)` or the `ZooKeeperError`."""
+        keys = list(partitions)
+        answers = await self._requests([GetData(TopicPartitionStateZNode.path(key)) for key in keys])
+        return dict(zip(keys, answers, strict=True))
+
+    async def get_topic_partition_states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
+        """Partitions that have no state yet, or one that cannot be read, are left out."""
+        found = await self._read_all({key: TopicPartitionStateZNode.path(key) for key in partitions})
+        return self._decoded(found, lambda key, data, stat: TopicPartitionStateZNode.decode(key, data, stat.version))
+
+    async def get_topic_partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        return (await self.get_topic_partition_states([partition])).get(partition)
+
+    async def create_topic_partition_states_raw(
+        self,
+        states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
+        expected_controller_epoch_zk_version: int,
+    ) -> dict[TopicPartition, str | ZooKeeperError]:
+        """Makes ``partitions``, ``partitions/P`` and ``state`` of new partitions; per partition its path or error.
+
+        All of it is sent as one pipeline: a parent is always answered before its child is looked at.
+        """
+        version = expected_controller_epoch_zk_version
+        topics = list(dict.fromkeys(key.topic for key in states))
+        keys = list(states)
+        ops: list[Write] = [self._create(TopicPartitionsZNode.path(topic)) for topic in topics]
+        ops += [self._create(TopicPartitionZNode.path(key)) for key in keys]
+        ops += [
+            self._create(TopicPartitionStateZNode.path(key), TopicPartitionStateZNode.encode(states[key]))
+            for key in keys
+        ]
+        answers = await self._checked_requests(ops, version, in_order=True)
+        return dict(zip(keys, answers[len(topics) + len(keys) :], strict=True))
+
+    async def set_topic_partition_states_raw(
+        self,
+        states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
+        expected_controller_epoch_zk_version: int,
+    ) -> dict[TopicPartition, Stat | ZooKeeperError]:
+        """Rewrites states that still have the partition epoch they were read with; per partition its stat or error."""
+        keys = list(states)
+        answers = await self._checked_requests(
+            [
+                SetData(
+                    TopicPartitionStateZNode.path(key),
+                    TopicPartitionStateZNode.encode(states[key]),
+                    states[key].leader_and_isr.partition_epoch,
+                )
+                for key in keys
+            ],
+            expected_controller_epoch_zk_version,
+        )
+        return dict(zip(keys, answers, strict=True))
+
+    async def update_leader_and_isr(
+        self,
+        leader_and_isrs: Mapping[TopicPartition, LeaderAndIsr],
+        controller_epoch: int,
+        expected_controller_epoch_zk_version: int,
+    ) -> UpdateLeaderAndIsrResult:
+        """Writes new leaders and ISRs. Raises `ControllerMoved`; every other error is that of its partition."""
+        try:
+            answers = await self.set_topic_partition_states_raw(
+                {
+                    key: LeaderIsrAndControllerEpoch(leader_and_isr, controller_epoch)
+                    for key, leader_and_isr in leader_and_isrs.items()
+                },
+                expected_controller_epoch_zk_version,
+            )
+        except ZooKeeperError as error:
+            return UpdateLeaderAndIsrResult(dict.fromkeys(leader_and_isrs, error), [])
+        finished: dict[TopicPartition, LeaderAndIsr | ZooKeeperError] = {}
+        updates_to_retry: list[TopicPartition] = []
+        for key, answer in answers.items():
+            if isinstance(answer, BadVersion):
+                updates_to_retry.append(key)
+            elif isinstance(answer, ZooKeeperError):
+                finished[key] = answer
+            else:
+                finished[key] = leader_and_isrs[key].with_partition_epoch(answer.version)
+        return UpdateLeaderAndIsrResult(finished, updates_to_retry)
+
+    # --- topics -----------------------------------------------------------------------------------------------
+
+    async def get_all_topics_in_cluster(self, register_watch: bool = False) -> list[str]:
+        """Sorted."""
+        (answer,) = await self._requests([GetChildren(TopicsZNode.path, register_watch)])
+        if isinstance(answer, NoNode):
+            return []
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+        return sorted(answer)
+
+    async def topic_exists(self, topic: str) -> bool:
+        return await self.path_exists(TopicZNode.path(topic))
+
+    async def create_topic_assignment(
+        self,
+        topic: str,
+        topic_id: Uuid | None,
+        assignment: Mapping[TopicPartition, ReplicaAssignment | Sequence[int]],
+    ) -> None:
+        """Makes the topic. Raises `NodeExists` when there is one, unless a write whose answer was lost made it."""
+        full = {
+            key: value if isinstance(value, ReplicaAssignment) else ReplicaAssignment(tuple(value))
+            for key, value in assignment.items()
+        }
+        try:
+            await self.create_recursive(TopicZNode.path(topic), TopicZNode.encode(topic_id, full))
+        except NodeExists:
+            there = await self.get_topic_ids_for_topics([topic])
+            if topic_id is None or there.get(topic) != topic_id:
+                raise
+
+    async def set_topic_assignment(
+        self,
+        topic: str,
+        topic_id: Uuid | None,
+        assignment: Mapping[TopicPartition, ReplicaAssignment],
+        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
+    ) -> None:
+        answer = await self._checked_request(
+            SetData(TopicZNode.path(topic), TopicZNode.encode(topic_id, assignment)),
+            expected_controller_epoch_zk_version,
+        )
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+
+    async def change_topic_assignment(
+        self,
+        topic: str,
+        change: Callable[[Mapping[TopicPartition, ReplicaAssignment]], Mapping[TopicPartition, ReplicaAssignment]],
+        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
+    ) -> None:
+        """`change` makes the new assignment of the one that is there; once more, where another write came between."""
+        path = TopicZNode.path(topic)
+        while True:
+            data, stat = await self.get_data_and_stat(path)
+            if stat is None:
+                raise NoNode(path)
+            known = TopicZNode.decode(topic, data)
+            answer = await self._checked_request(
+                SetData(path, TopicZNode.encode(known.topic_id, change(known.assignment)), stat.version),
+                expected_controller_epoch_zk_version,
+            )
+            if isinstance(answer, BadVersion):
+                continue
+            if isinstance(answer, ZooKeeperError):
+                raise answer
+            return
+
+    async def set_topic_ids(
+        self, assignments: Iterable[TopicIdReplicaAssignment], expected_controller_epoch_zk_version: int
+    ) -> list[TopicIdReplicaAssignment]:
+        """Gives an id to topics that an old Kafka made without one."""
+        updated = []
+        for known in assignments:
+            assert known.topic_id is None, f"topic {known.topic} has an id already"
+            updated.append(TopicIdReplicaAssignment(known.topic, self._runtime.entropy.uuid(), known.assignment))
+        answers = await self._checked_requests(
+            [
+                SetData(TopicZNode.path(each.topic), TopicZNode.encode(each.topic_id, each.assignment))
+                for each in updated
+            ],
+            expected_controller_epoch_zk_version,
+        )
+        for answer in answers:
+            if isinstance(answer, ZooKeeperError):
+                raise answer
+        return updated
+
+    async def get_replica_assignment_and_topic_id_for_topics(
+        self, topics: Iterable[str]
+    ) -> dict[str, TopicIdReplicaAssignment]:
+        """A topic that is not there, or cannot be read, has an empty assignment and no id."""
+        paths = {topic: TopicZNode.path(topic) for topic in topics}
+        found = self._decoded(await self._read_all(paths), lambda topic, data, _: TopicZNode.decode(topic, data))
+        return {topic: found.get(topic) or TopicIdReplicaAssignment(topic, None, {}) for topic in paths}
+
+    async def get_full_replica_assignment_for_topics(
+        self, topics: Iterable[str]
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
+        return {key: value for topic in known.values() for key, value in topic.assignment.items()}
+
+    async def get_replica_assignment_for_topics(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
+        return {
+            key: value.replicas for key, value in (await self.get_full_replica_assignment_for_topics(topics)).items()
+        }
+
+    async def get_topic_ids_for_topics(self, topics: Iterable[str]) -> dict[str, Uuid]:
+        known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
+        return {topic: each.topic_id for topic, each in known.items() if each.topic_id is not None}
+
+    async def delete_topic_znode(self, topic: str, expected_controller_epoch_zk_version: int) -> None:
+        await self.delete_recursive(TopicZNode.path(topic), expected_controller_epoch_zk_version)
+
+    async def delete_topic_configs(self, topics: Iterable[str], expected_controller_epoch_zk_version: int) -> None:
+        await self._delete_all(
+            [ConfigEntityZNode.path(TOPICS, topic) for topic in topics], expected_controller_epoch_zk_version
+        )
+
+    # --- topic deletion ---------------------------------------------------------------------------------------
+
+    async def create_delete_topic_path(self, topic: str) -> None:
+        """Asks for a topic's deletion. Raises `NodeExists` when that was asked before."""
+        await self.create_recursive(DeleteTopicsTopicZNode.path(topic))
+
+    async def is_topic_marked_for_deletion(self, topic: str) -> bool:
+        return await self.path_exists(DeleteTopicsTopicZNode.path(topic))
+
+    async def get_topic_deletions(self) -> list[str]:
+        return await self.get_children(DeleteTopicsZNode.path)
+
+    async def delete_topic_deletions(self, topics: Iterable[str], expected_controller_epoch_zk_version: int) -> None:
+        await self._delete_all(
+            [DeleteTopicsTopicZNode.path(topic) for topic in topics], expected_controller_epoch_zk_version
+        )
+
+    # --- what old tools ask of the controller -----------------------------------------------------------------
+
+    async def get_partition_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
+        data, stat = await self.get_data_and_stat(ReassignPartitionsZNode.path)
+        if stat is None:
+            return {}
+        try:
+            return ReassignPartitionsZNode.decode(data)
+        except ZNodeError as error:
+            logger.warning("ignoring a reassignment: %s", error)
+            return {}
+
+    async def set_or_create_partition_reassignment(
+        self, reassignment: Mapping[TopicPartition, tuple[int, ...]], expected_controller_epoch_zk_version: int
+    ) -> None:
+        data = ReassignPartitionsZNode.encode(reassignment)
+        answer = await self._checked_request(
+            SetData(ReassignPartitionsZNode.path, data), expected_controller_epoch_zk_version
+        )
+        if isinstance(answer, NoNode):
+            answer = await self._checked_request(
+                self._create(ReassignPartitionsZNode.path, data), expected_controller_epoch_zk_version
+            )
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+
+    async def create_partition_reassignment(self, reassignment: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        await self.create_recursive(ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode(reassignment))
+
+    async def delete_partition_reassignment(self, expected_controller_epoch_zk_version: int) -> None:
+        await self.delete_path(ReassignPartitionsZNode.path, expected_controller_epoch_zk_version)
+
+    async def create_preferred_replica_election(self, partitions: Iterable[TopicPartition]) -> None:
+        await self.create_recursive(
+            PreferredReplicaElectionZNode.path, PreferredReplicaElectionZNode.encode(partitions)
+        )
+
+    async def get_preferred_replica_election(self) -> list[TopicPartition]:
+        data, stat = await self.get_data_and_stat(PreferredReplicaElectionZNode.path)
+        if stat is None:
+            return []
+        try:
+            return PreferredReplicaElectionZNode.decode(data)
+        except ZNodeError as error:
+            logger.warning("ignoring a preferred replica election: %s", error)
+            return []
+
+    async def delete_preferred_replica_election(self, expected_controller_epoch_zk_version: int) -> None:
+        await self._delete(PreferredReplicaElectionZNode.path, expected_controller_epoch_zk_version)
+
+    # --- notifications to the controller ----------------------------------------------------------------------
+
+    async def propagate_log_dir_event(self, broker_id: int) -> None:
+        """Tells the controller that a log directory of this broker failed."""
+        await self._request(
+            self._create(
+                LogDirEventNotificationSequenceZNode.path(),
+                LogDirEventNotificationSequenceZNode.encode(broker_id),
+                sequential=True,
+            )
+        )
+
+    async def get_all_log_dir_event_notifications(self) -> list[str]:
+        """Sequence numbers, as texts of ten digits."""
+        prefix = LogDirEventNotificationSequenceZNode.sequence_number_prefix
+        return [name.removeprefix(prefix) for name in await self.get_children(LogDirEventNotificationZNode.path)]
+
+    async def get_broker_ids_from_log_dir_events(self, sequence_numbers: Iterable[str]) -> list[int]:
+        found = await self._read_all({n: LogDirEventNotificationSequenceZNode.path(n) for n in sequence_numbers})
+        return list(
+            self._decoded(found, lambda _, data, __: LogDirEventNotificationSequenceZNode.decode(data)).values()
+        )
+
+    async def delete_log_dir_event_notifications(
+        self, expected_controller_epoch_zk_version: int, sequence_numbers: Iterable[str] | None = None
+    ) -> None:
+        """All of them where none is named."""
+        if sequence_numbers is None:
+            sequence_numbers = await self.get_all_log_dir_event_notifications()
+        await self._delete_all(
+            [LogDirEventNotificationSequenceZNode.path(number) for number in sequence_numbers],
+            expected_controller_epoch_zk_version,
+        )
+
+    async def propagate_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
+        await self._request(
+            self._create(
+                IsrChangeNotificationSequenceZNode.path(),
+                IsrChangeNotificationSequenceZNode.encode(partitions),
+                sequential=True,
+            )
+        )
+
+    async def get_all_isr_change_notifications(self) -> list[str]:
+        prefix = IsrChangeNotificationSequenceZNode.sequence_number_prefix
+        return [name.removeprefix(prefix) for name in await self.get_children(IsrChangeNotificationZNode.path)]
+
+    async def get_partitions_from_isr_change_notifications(
+        self, sequence_numbers: Iterable[str]
+    ) -> list[TopicPartition]:
+        found = await self._read_all({n: IsrChangeNotificationSequenceZNode.path(n) for n in sequence_numbers})
+        named = self._decoded(found, lambda _, data, __: IsrChangeNotificationSequenceZNode.decode(data))
+        return [partition for partitions in named.values() for partition in partitions]
+
+    async def delete_isr_change_notifications(
+        self, expected_controller_epoch_zk_version: int, sequence_numbers: Iterable[str] | None = None
+    ) -> None:
+        """All of them where none is named."""
+        if sequence_numbers is None:
+            sequence_numbers = await self.get_all_isr_change_notifications()
+        await self._delete_all(
+            [IsrChangeNotificationSequenceZNode.path(number) for number in sequence_numbers],
+            expected_controller_epoch_zk_version,
+        )
+
+    # --- configuration ----------------------------------------------------------------------------------------
+
+    async def get_entity_configs(self, entity_type: str, sanitized_entity_name: str) -> dict[str, str]:
+        """What was set for one entity; empty where nothing was."""
+        data, _ = await self.get_data_and_stat(ConfigEntityZNode.path(entity_type, sanitized_entity_name))
+        return ConfigEntityZNode.decode(data)
+
+    async def get_entities_configs(
+        self, entity_type: str, sanitized_entity_names: Iterable[str]
+    ) -> dict[str, dict[str, str]]:
+        paths = {name: ConfigEntityZNode.path(entity_type, name) for name in sanitized_entity_names}
+        found = await self._read_all(paths)
+        return {name: ConfigEntityZNode.decode(found[name][0]) if name in found else {} for name in paths}
+
+    async def get_all_entities_with_config(self, entity_type: str) -> list[str]:
+        return await self.get_children(ConfigEntityTypeZNode.path(entity_type))
+
+    async def set_or_create_entity_configs(
+        self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str]
+    ) -> None:
+        """Writes an entity's configuration, the last writer winning. Raises `ControllerMoved`.
+
+        Guarded by ``/controller``'s version as in Kafka, so that nothing is written past a KRaft controller that is
+        taking the cluster over.
+        """
+        registration = await self.get_controller_registration()
+        if registration is None:
+            raise ControllerMoved(f"There is no controller; {entity_type} {sanitized_entity_name} was not changed.")
+        if registration.kraft_epoch is not None and registration.kraft_epoch > 0:
+            raise ControllerMoved(f"A KRaft controller has taken over; {entity_type} are not changed in ZooKeeper.")
+        path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
+        data = ConfigEntityZNode.encode(config)
+        guarded = Multi([Check(ControllerZNode.path, registration.zk_version), SetData(path, data)])
+        (answer,) = await self._requests([guarded])
+        if isinstance(answer, NoNode) and answer.op_index == 1:
+            try:
+                await self.create_recursive(path, data)
+            except NodeExists:
+                (answer,) = await self._requests([guarded])
+            else:
+                return
+        if isinstance(answer, ZooKeeperError):
+            if answer.op_index == 0:
+                raise ControllerMoved(f"The controller changed; {entity_type} {sanitized_entity_name} was not changed.")
+            raise answer
+
+    async def create_config_change_notification(self, sanitized_entity_path: str) -> None:
+        """Tells every broker; the path is the entity's below ``/config``, such as ``topics/t1``."""
+        op = self._create(
+            ConfigEntityChangeNotificationSequenceZNode.create_path,
+            ConfigEntityChangeNotificationSequenceZNode.encode(sanitized_entity_path),
+            sequential=True,
+        )
+        (answer,) = await self._requests([op])
+        if isinstance(answer, NoNode):
+            await self.make_sure_persistent_path_exists(ConfigEntityChangeNotificationZNode.path)
+            answer = await self._request(op)
+        if isinstance(answer, ZooKeeperError):
+            raise answer
+
+    # --- offsets of old consumers -----------------------------------------------------------------------------
+
+    async def get_consumer_offset(self, group: str, topic_partition: TopicPartition) -> int | None:
+        data, _ = await self.get_data_and_stat(ConsumerOffsetZNode.path(group, topic_partition))
+        return ConsumerOffsetZNode.decode(data)
+
+    async def set_or_create_consumer_offset(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
+        path, data = ConsumerOffsetZNode.path(group, topic_partition), ConsumerOffsetZNode.encode(offset)
+        (answer,) = await self._requests([SetData(path, data)])
+        if isinstance(answer, NoNode):
+            await self.create_recursive(path, data)
+        elif isinstance(answer, ZooKeeperError):
+            raise answer
+
+    # --- features ---------------------------------------------------------------------------------------------
+
+    async def get_features(self) -> tuple[Features, int] | None:
+        """The finalized features and their epoch (the znode's version).
+
+        None before there was a controller, and where they cannot be read.
+        """
+        found = await self._read_all({FeatureZNode.path: FeatureZNode.path})
+        return self._decoded(found, lambda _, data, stat: (FeatureZNode.decode(data), stat.version)).get(
+            FeatureZNode.path
+        )
+
+    async def create_feature_znode(self, features: Features) -> None:
+        await self._request(self._create(FeatureZNode.path, FeatureZNode.encode(features)))
+
+    async def update_feature_znode(self, features: Features) -> int:
+        stat = await self._request(SetData(FeatureZNode.path, FeatureZNode.encode(features)))
+        return int(stat.version)

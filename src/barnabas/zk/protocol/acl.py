@@ -1,0 +1,121 @@
+"""Who may do what: ZooKeeper's ACL schemes world, auth, digest, ip, sasl, x509 and super. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from barnabas.zk.protocol.data import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
+from barnabas.zk.protocol.errors import InvalidACL, NoAuth
+
+Identity: TypeAlias = tuple[str, str]
+"""A scheme, and who it is under that scheme."""
+
+SUPER: Final[Identity] = ("super", "")
+_AUTHENTICATING: Final = ("digest", "sasl", "x509")
+"""Schemes whose identities stand in for the id of an ``auth`` ACL."""
+
+
+def digest_of(user_and_password: bytes) -> str:
+    """The id of the scheme ``digest``: ``user:base64(sha1(user:password))``."""
+    import base64
+    import hashlib
+
+    text = user_and_password.decode(errors="replace")
+    digest = base64.b64encode(hashlib.sha1(text.encode()).digest()).decode()
+    return f"{text.partition(':')[0]}:{digest}"
+
+
+def resolved(acl: ACLs, identities: Sequence[Identity], path: str) -> ACLs:
+    """The ACLs as they are kept: ``auth`` replaced by the client's own identities, doubles dropped."""
+    if acl is OPEN_ACL_UNSAFE:
+        return acl
+    kept: dict[ACL, None] = {}
+    for entry in acl:
+        permissions, scheme, identity = entry
+        if scheme == "world" and identity == "anyone":
+            kept[entry] = None
+        elif scheme == "auth":
+            own = [who for who in identities if who[0] in _AUTHENTICATING]
+            if not own:
+                raise InvalidACL(path)
+            for who in own:
+                kept[ACL(permissions, *who)] = None
+        elif _is_valid(scheme, identity):
+            kept[entry] = None
+        else:
+            raise InvalidACL(path)
+    if not kept:
+        raise InvalidACL(path)
+    found = tuple(kept)
+    return OPEN_ACL_UNSAFE if found == OPEN_ACL_UNSAFE else found
+
+
+def _is_valid(scheme: str, identity: str) -> bool:
+    match scheme:
+        case "digest":
+            return identity.rstrip(":").count(":") == 1  # Java's split drops what is empty at the end
+        case "ip":
+            return _network(identity) is not None
+        case "sasl" | "x509":
+            return identity != ""
+    return False
+
+
+def _network(identity: str) -> tuple[int, int] | None:
+    """``a.b.c.d`` or ``a.b.c.d/bits`` as (address, mask); None for anything else, IPv6 too, as in ZooKeeper."""
+    address, slash, length = identity.partition("/")
+    parts = address.split(".")
+    if len(parts) != 4 or not all(_is_number(part, 255) for part in parts):
+        return None
+    bits = 32
+    if slash:
+        if not _is_number(length, 32):
+            return None
+        bits = int(length)
+    mask = (1 << 32) - (1 << 32 - bits)
+    return int.from_bytes(bytes(map(int, parts)), "big") & mask, mask
+
+
+def _is_number(text: str, highest: int) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= highest
+
+
+def permits(acl: ACLs, permission: int, identities: Sequence[Identity]) -> bool:
+    """Whether one of the identities has one of the permissions."""
+    if acl is OPEN_ACL_UNSAFE or not acl:
+        return True
+    for scheme, _ in identities:
+        if scheme == "super":
+            return True
+    for permissions, scheme, identity in acl:
+        if not permissions & permission:
+            continue
+        if scheme == "world" and identity == "anyone":
+            return True
+        for who in identities:
+            if who[0] == scheme and _matches(scheme, who[1], identity):
+                return True
+    return False
+
+
+def check(acl: ACLs, permission: int, identities: Sequence[Identity], path: str) -> None:
+    """Raises `NoAuth` unless one of the identities has one of the permissions."""
+    if not permits(acl, permission, identities):
+        raise NoAuth(path)
+
+
+def _matches(scheme: str, own: str, wanted: str) -> bool:
+    if scheme != "ip":
+        return own == wanted
+    network, address = _network(wanted), _network(own)
+    return network is not None and address is not None and address[0] & network[1] == network[0]
+
+
+def masked(acl: ACLs, identities: Sequence[Identity]) -> ACLs:
+    """The ACLs as getACL shows them: the digests only to those who may change them (ADMIN)."""
+    if permits(acl, Permission.ADMIN, identities):
+        return acl
+    return tuple(
+        entry._replace(id=f"{entry.id.partition(':')[0]}:x") if entry.scheme == "digest" else entry for entry in acl
+    )

@@ -1,0 +1,1 @@
+"""The embedded coordinator: a ZooKeeper-compatible server with a write-ahead log."""

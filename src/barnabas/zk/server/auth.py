@@ -1,0 +1,53 @@
+"""Who a client is: what the coordinator makes of addresses, auth packets, SASL tokens and certificates. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.security.tls.names import subject_of
+from barnabas.zk.protocol.acl import SUPER, Identity, digest_of
+from barnabas.zk.protocol.session_ops import Auth
+from barnabas.zk.server.config import CoordinatorConfig
+
+if TYPE_CHECKING:
+    from barnabas.zk.protocol.digest_md5 import DigestMd5Server
+
+
+class Authentication:
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self._config = config
+
+    def at_connect(self, host: str, certificate: bytes | None) -> list[Identity]:
+        """The identities of a connection before it has said anything; its certificate is DER."""
+        identities: list[Identity] = [("ip", host)]
+        if certificate:
+            subject = subject_of(certificate)
+            identities.append(("x509", subject))
+            if self._config.x509_super_user and subject == self._config.x509_super_user:
+                identities.append(SUPER)
+        return identities
+
+    def packet(self, request: Auth, host: str) -> list[Identity] | None:
+        """The identities that an auth packet proves; None where it proves nothing."""
+        match request.scheme:
+            case "digest":
+                digest = digest_of(request.auth)
+                # A digest without a password says nothing: an empty configuration must not make it super.
+                is_super = bool(self._config.super_digest) and digest == self._config.super_digest
+                return [("digest", digest), *((SUPER,) if is_super else ())]
+            case "ip":
+                return [("ip", host)]
+        return None
+
+    @property
+    def offers_sasl(self) -> bool:
+        return bool(self._config.sasl_users)
+
+    def sasl(self, nonce: str) -> DigestMd5Server:
+        from barnabas.zk.protocol.digest_md5 import DigestMd5Server
+
+        return DigestMd5Server(self._config.sasl_users, nonce)
+
+    def sasl_user(self, user: str) -> list[Identity]:
+        is_super = bool(self._config.sasl_super_user) and user == self._config.sasl_super_user
+        return [("sasl", user), *((SUPER,) if is_super else ())]

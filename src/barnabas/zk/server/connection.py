@@ -1,0 +1,231 @@
+"""One client's connection: frames in, answers out, and how much of either may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, cast
+
+from barnabas.zk.protocol.acl import Identity
+from barnabas.zk.protocol.jute import INT, JuteError
+from barnabas.zk.server.four_letter_words import WORDS
+
+if TYPE_CHECKING:
+    from barnabas.zk.protocol.digest_md5 import DigestMd5Server
+    from barnabas.zk.server.server import CoordinatorServer
+    from barnabas.zk.server.sessions import Session
+
+OUT_BYTES_MAX: Final = 1024 * 1024
+"""Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
+UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What may wait for a client that does not read, before it is dropped: in the end its watch events."""
+
+
+class Latency:
+    """Milliseconds from a request's arrival to its answer."""
+
+    __slots__ = ("count", "last_ms", "max_ms", "min_ms", "total_ms")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.count = 0
+        self.total_ms = 0
+        self.min_ms = 0
+        self.max_ms = 0
+        self.last_ms = 0
+
+    def add(self, count: int, latency_ms: int) -> None:
+        if not count:
+            return
+        self.min_ms = latency_ms if not self.count else min(self.min_ms, latency_ms)
+        self.max_ms = max(self.max_ms, latency_ms)
+        self.last_ms = latency_ms
+        self.count += count
+        self.total_ms += count * latency_ms
+
+    @property
+    def average_ms(self) -> float:
+        return self.total_ms / self.count if self.count else 0.0
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection: takes frames apart, and collects what is to be sent to it."""
+
+    __slots__ = (
+        "_held",
+        "_out",
+        "_out_bytes",
+        "_rest",
+        "_server",
+        "_wanted",
+        "_writing_is_paused",
+        "closing",
+        "established_ms",
+        "host",
+        "identities",
+        "last_op_code",
+        "last_xid",
+        "latency",
+        "peer",
+        "received",
+        "sasl",
+        "secure",
+        "sent",
+        "session",
+        "timer",
+        "transport",
+    )
+
+    def __init__(self, server: CoordinatorServer, *, secure: bool = False) -> None:
+        self._server = server
+        self.secure = secure
+        self._held = False
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._rest = bytearray()
+        self._wanted = 0
+        """How many bytes `_rest` needs before there is anything to do with it."""
+        self._writing_is_paused = False
+        self.closing = False
+        self.established_ms = 0
+        self.host = "?"
+        self.identities: list[Identity] = []
+        self.last_op_code = 0
+        self.last_xid = 0
+        self.latency = Latency()
+        self.peer = "?"
+        self.received = 0
+        self.sasl: DigestMd5Server | None = None
+        self.sent = 0
+        self.session: Session[Connection] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.host = str(peer[0])
+            self.peer = f"{self.host}:{peer[1]}"
+        tls = transport.get_extra_info("ssl_object")
+        self._server.connected(self, None if tls is None else tls.getpeercert(True))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closing = True
+        self._server.disconnected(self)
+        self.transport = None
+
+    def pause_writing(self) -> None:
+        self._writing_is_paused = True
+        self._hold()
+
+    def resume_writing(self) -> None:
+        self._writing_is_paused = False
+        self._go_on()
+
+    def _hold(self) -> None:
+        """A slow reader gets no more answers, and so its requests wait as well."""
+        if not self._held and self.transport is not None and not self.closing:
+            self._held = True
+            self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        if not self._held or self._writing_is_paused or self.transport is None or self.closing:
+            return
+        self._held = False
+        self.transport.resume_reading()
+        rest, self._rest = bytes(self._rest), bytearray()
+        self._take(rest)
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return
+            data, self._rest = bytes(self._rest), bytearray()
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Carries out the whole requests in `data` and keeps the rest."""
+        position = 0
+        size = len(data)
+        server = self._server
+        now_ms = server.monotonic_ms()
+        self._wanted = 4
+        while size - position >= 4 and not self.closing:
+            if self._out_bytes > OUT_BYTES_MAX:
+                self._hold()
+            if self._held:
+                break
+            (length,) = INT.unpack_from(data, position)
+            start = position + 4
+            if not 0 <= length <= server.config.jute_max_buffer:
+                if self.session is None and data[position:start] in WORDS:
+                    server.four_letter_word(self, data[position:start].decode())
+                else:
+                    self.refuse(
+                        f"a frame of {length} bytes, where jute.maxbuffer allows {server.config.jute_max_buffer}"
+                    )
+                return
+            if start + length > size:
+                self._wanted = start + length - position
+                break
+            position = start + length
+            frame = data[start:position]
+            self.received += 1
+            try:
+                if self.session is None:
+                    server.handshake(self, frame, now_ms)
+                else:
+                    self.session.heard_ms = now_ms
+                    server.request(self, frame)
+            except JuteError as error:
+                self.refuse(str(error))
+        if position < size:
+            self._rest += memoryview(data)[position:]
+
+    def send(self, frame: bytes) -> None:
+        """Collects a frame for the end of this turn."""
+        if not self._out:
+            self._server.has_output(self)
+        self._out.append(frame)
+        self._out_bytes += len(frame)
+        self.sent += 1
+
+    def flush(self, latency_ms: int) -> None:
+        transport = self.transport
+        out, self._out = self._out, []
+        self._out_bytes = 0
+        self.latency.add(len(out), latency_ms)
+        if transport is None:
+            return
+        if out:
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if self.closing:
+            transport.close()
+        elif transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self.drop("it does not read what is sent to it")
+        elif self._held:
+            self._go_on()
+
+    def close_when_sent(self) -> None:
+        """Takes no more requests; closes after this turn's output."""
+        if not self.closing:
+            self.closing = True
+            self._server.has_output(self)
+
+    def refuse(self, reason: str) -> None:
+        """Takes nothing more from a client that speaks nonsense; what it asked for before is answered."""
+        self._server.note_closing(self, reason)
+        self.close_when_sent()
+
+    def drop(self, reason: str) -> None:
+        """Closes at once. The session, where there is one, lives on."""
+        self._server.note_closing(self, reason)
+        self.abort()
+
+    def abort(self) -> None:
+        self.closing = True
+        if self.transport is not None:
+            self.transport.abort()

@@ -1,0 +1,666 @@
+"""The embedded coordinator: one ZooKeeper server as its clients see it.
+
+Theory of operation. Everything runs on one event loop, and every request is carried out, in the order in which it came,
+at the moment its bytes arrive; so zxids have one order, and a session's answers have the order of its requests. What
+is to be sent is collected. At the end of the loop's turn the transactions of all connections are committed to the
+write-ahead log together, with one fsync, and only then anything is sent: no client ever hears of a write, its own or
+another's, that a power loss could still undo.
+
+A watch event is collected at the moment of the change, and so it reaches a client before any answer that shows it the
+new state. A failed commit is final: nothing of that turn is answered, all connections are dropped, and the server is
+down until its disk is looked after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Final, cast
+
+from barnabas.model.cluster import is_loopback
+from barnabas.runtime.descriptors import is_scarce
+from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
+from barnabas.runtime.sparing_log import VARYING, SparingLog
+from barnabas.zk.protocol.acl import permits
+from barnabas.zk.protocol.data import (
+    NOTIFICATION_XID,
+    OPEN_ACL_UNSAFE,
+    PING_XID,
+    AddWatchMode,
+    OpCode,
+    Permission,
+    WatcherType,
+)
+from barnabas.zk.protocol.errors import ErrorCode, MarshallingError, NoWatcher, ZooKeeperError
+from barnabas.zk.protocol.frames import (
+    ConnectRequest,
+    ConnectResponse,
+    WatchEvent,
+    decode_operation,
+    encode_reply,
+    framed,
+)
+from barnabas.zk.protocol.jute import INT, JuteError, encode_buffer
+from barnabas.zk.protocol.ops import (
+    DeleteContainer,
+    Exists,
+    GetACL,
+    GetAllChildrenNumber,
+    GetChildren,
+    GetChildrenWithoutStat,
+    GetData,
+    GetEphemerals,
+    MultiRead,
+    Operation,
+    Sync,
+)
+from barnabas.zk.protocol.paths import parent_of
+from barnabas.zk.protocol.session_ops import (
+    AddWatch,
+    Auth,
+    CheckWatches,
+    CloseSession,
+    RemoveWatches,
+    Sasl,
+    SetWatches,
+    WhoAmI,
+)
+from barnabas.zk.server.auth import Authentication
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.connection import Connection, Latency
+from barnabas.zk.server.four_letter_words import WORDS, answer
+from barnabas.zk.server.recovery import logged_record, recover
+from barnabas.zk.server.sessions import Session, Sessions
+from barnabas.zk.server.snapshot import encode_snapshot
+from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.wal import WriteAheadLog
+from barnabas.zk.server.watches import Fired
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_TIMEOUT_MS: Final = 10_000
+EXPIRY_CHECK_MIN_MS: Final = 50
+
+_HEADER: Final = Struct(">ii")
+_WRITES: Final = frozenset(
+    int(code)
+    for code in (
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE,
+        OpCode.SET_DATA,
+        OpCode.DELETE_CONTAINER,
+        OpCode.SET_ACL,
+        OpCode.MULTI,
+    )
+)
+_PING: Final = int(OpCode.PING)
+
+
+class CoordinatorServer:
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        host: str,
+        port: int,
+        data_dir: str,
+        fsync: bool = True,
+        config: CoordinatorConfig | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """`on_failure` is told once when the disk has failed and the server with it."""
+        self.runtime = runtime
+        self.host = host
+        self.port = port
+        self.data_dir = data_dir
+        self.fsync = fsync
+        self.config = config = config or CoordinatorConfig()
+        self.secure_port = config.secure_port
+        words = config.allowed_words
+        self.allowed_words = sorted(WORDS) if "*" in words else [word.encode() for word in words]
+        self.tree: DataTree[Connection] = DataTree()
+        self.sessions: Sessions[Connection] = Sessions(
+            timeout_min_ms=config.session_timeout_min_ms, timeout_max_ms=config.session_timeout_longest_ms
+        )
+        self.connections: dict[Connection, None] = {}
+        self.failure: BaseException | None = None
+        self.packets_received = 0
+        self.packets_sent = 0
+        self.latency = Latency()
+        self.authentication = Authentication(config)
+        self.monotonic_ms = runtime.clock.monotonic_ms
+        self._on_failure = on_failure
+        self._log_of_closings = SparingLog(logger, logging.INFO)
+        self._wal = WriteAheadLog(runtime.disk, data_dir, fsync=fsync, snapshots_kept=config.snapshots_kept)
+        self._listener: Listener | None = None
+        self._secure_listener: Listener | None = None
+        self._turn_began_ms = 0
+        self._started_ms = self.monotonic_ms()
+        self._lock: Lock | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._outgoing: list[Connection] = []
+        self._flush_is_due = False
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._expiry_due_ms = 0
+        self._passing_checked_ms = 0
+        self._passing_is_watched = False
+        self._reads: dict[type, Callable[[Connection, Any], Any]] = {
+            Exists: self._exists,
+            GetData: self._get_data,
+            GetChildren: self._get_children,
+            GetChildrenWithoutStat: self._get_children_without_stat,
+            GetACL: lambda connection, op: self.tree.get_acl(op.path, connection.identities),
+            GetAllChildrenNumber: lambda connection, op: self.tree.count_below(op.path, connection.identities),
+            GetEphemerals: self._get_ephemerals,
+            Sync: lambda connection, op: op.path,
+            WhoAmI: lambda connection, op: [(scheme, who.partition(":")[0]) for scheme, who in connection.identities],
+            MultiRead: self._multi_read,
+            SetWatches: self._set_watches,
+            AddWatch: self._add_watch,
+            RemoveWatches: self._remove_watches,
+            CheckWatches: self._check_watches,
+        }
+
+    # -- Life ----------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recovers the state and listens. Raises ``OSError`` (port in use, directory not writable or in use)."""
+        self._loop = asyncio.get_running_loop()
+        disk = self.runtime.disk
+        made = _missing_directories(disk, self.data_dir)
+        disk.makedirs(self.data_dir)
+        for directory in made:
+            # The name of a new directory is as easily lost as a file's.
+            disk.fsync_dir(parent_of(directory))
+        try:
+            self._lock = disk.lock(f"{self.data_dir}/.lock")
+        except BlockingIOError:
+            raise OSError(
+                errno.EBUSY, "another coordinator is using this directory; stop it or choose another one", self.data_dir
+            ) from None
+        try:
+            recover(self._wal, self.tree, self.sessions, self.monotonic_ms())
+            self.tree.extended_types = self.config.extended_types
+            if not self.fsync:
+                logger.warning("fsync is off: a power loss may cost the last acknowledged writes")
+            await self._listen()
+        except BaseException:
+            self._stop_listening()
+            self._wal.close()
+            self._lock.release()
+            self._lock = None
+            raise
+        self._passing_checked_ms = self.monotonic_ms()
+        self._watch_the_clock()
+        if not (is_loopback(self.host) or self.config.sasl_required):
+            logger.warning(
+                "%s:%d can be reached over the network, and nothing protects it: whoever does may write any znode that "
+                "has no ACL, such as /controller",
+                self.host,
+                self.port,
+            )
+        logger.info(
+            "the coordinator listens on %s:%d, %d znodes and %d sessions at zxid %#x",
+            self.host,
+            self.port,
+            len(self.tree.nodes),
+            len(self.sessions),
+            self.tree.last_zxid,
+        )
+
+    async def _listen(self) -> None:
+        listen = self.runtime.network.listen
+        self._listener = await listen(lambda: Connection(self), self.host, self.port)
+        self.port = self._listener.port
+        if self.config.key_store:
+            from barnabas.security.tls.settings import TlsSettings
+            from barnabas.security.tls.stores import Store
+
+            config = self.config
+            context = TlsSettings(
+                Store(config.key_store, "ssl.keyStore.location", password=config.key_store_password),
+                Store(config.trust_store, "ssl.trustStore.location", password=config.trust_store_password)
+                if config.trust_store
+                else None,
+                client_auth={"want": "requested", "need": "required"}.get(config.client_auth, "none"),
+            ).server_context()
+            self._secure_listener = await listen(
+                lambda: Connection(self, secure=True), self.host, self.secure_port, tls=context
+            )
+            self.secure_port = self._secure_listener.port
+
+    def _stop_listening(self) -> None:
+        for listener in (self._listener, self._secure_listener):
+            if listener is not None:
+                listener.close()
+        self._listener = self._secure_listener = None
+
+    async def close(self) -> None:
+        """Commits, answers what is done, and keeps a snapshot; the sessions live on in it."""
+        if self._listener is None:
+            return
+        self._stop_listening()
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        self._flush()
+        for connection in list(self.connections):
+            connection.closing = True
+            if connection.transport is not None:
+                connection.transport.close()
+        if self.failure is None and self._wal.appended_since_snapshot:
+            try:
+                self._save_snapshot()
+            except OSError as error:
+                # The log has everything that was answered; the next start reads more of it, that is all.
+                logger.warning("the coordinator ends without a snapshot: %s", error)
+        self._wal.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _fail(self, error: OSError) -> None:
+        """The disk did not take a transaction: whether it is there is unknown, so nothing may be answered any more."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        logger.critical("the coordinator stops: its log in %s cannot be written: %s", self.data_dir, error)
+        self._stop_listening()
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        for connection in list(self.connections):
+            connection.abort()
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+    # -- The turn ------------------------------------------------------------------------------------------------------
+
+    def has_output(self, connection: Connection) -> None:
+        self._outgoing.append(connection)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._turn_began_ms = self.monotonic_ms()
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        if self.failure is not None:
+            return
+        try:
+            self._wal.commit()
+        except OSError as error:
+            self._fail(error)
+            return
+        outgoing, self._outgoing = self._outgoing, []
+        latency_ms = self.monotonic_ms() - self._turn_began_ms
+        answered = 0
+        for connection in outgoing:
+            before = connection.latency.count
+            connection.flush(latency_ms)
+            answered += connection.latency.count - before
+        self.latency.add(answered, latency_ms)
+        if (self.tree.containers or self.tree.ttls) and not self._passing_is_watched:
+            self._watch_the_clock()
+        config = self.config
+        if (
+            self._wal.appended_since_snapshot >= max(config.transactions_between_snapshots, len(self.tree.nodes))
+            or self._wal.log_bytes >= config.log_bytes_between_snapshots + 2 * self.tree.data_bytes
+        ):
+            try:
+                self._save_snapshot()
+            except OSError as error:
+                self._fail(error)
+
+    def _log(self, zxid: int, wall_clock_ms: int, session_id: int, op_code: int, record: bytes) -> None:
+        """A transaction was done: it is committed at the end of this turn, whoever is to be answered."""
+        self._wal.append(zxid, wall_clock_ms, session_id, op_code, record)
+        self._flush_soon()
+
+    def _save_snapshot(self) -> None:
+        self._wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
+
+    def _tell(self, fired: Sequence[Fired[Connection]], zxid: int) -> None:
+        """Sends the watch events of transaction `zxid`; -1 for those that a returning client had missed."""
+        told: WatchEvent | None = None
+        frame = b""
+        for connection, event, acl in fired:
+            if event is not told:
+                frame = encode_reply(NOTIFICATION_XID, zxid, 0, event.encode())
+                told = event
+            if not connection.closing and permits(acl, Permission.READ, connection.identities):
+                connection.send(frame)
+
+    # -- Connections and sessions --------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection, certificate: bytes | None) -> None:
+        connection.identities += self.authentication.at_connect(connection.host, certificate)
+        if self._listener is None or self.failure is not None:
+            connection.abort()
+            return
+        limit = self.config.max_client_connections
+        if limit and sum(1 for other in self.connections if other.host == connection.host) >= limit:
+            connection.drop(f"{connection.host} has {limit} connections already")
+            return
+        if connection.transport is not None and is_scarce(connection.transport):
+            connection.drop("file descriptors run short (raise `ulimit -n`)")
+            return
+        self.connections[connection] = None
+        connection.established_ms = self.runtime.clock.now_ms()
+        connection.timer = self._loop.call_later(HANDSHAKE_TIMEOUT_MS / 1000, connection.drop, "it said nothing")
+
+    def note_closing(self, connection: Connection, reason: str) -> None:
+        """Says why the server ends a connection: once a minute for each kind of reason, whoever repeats it."""
+        self._log_of_closings.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
+
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
+        self.packets_received += connection.received
+        self.packets_sent += connection.sent
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        self.tree.watches.forget(connection)
+        session = connection.session
+        if session is not None and session.connection is connection:
+            session.connection = None
+
+    def handshake(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+        request = ConnectRequest.decode(frame)
+        if request.last_zxid_seen > self.tree.last_zxid:
+            connection.drop(
+                f"it has seen zxid {request.last_zxid_seen:#x} and this server is at {self.tree.last_zxid:#x}: "
+                "it belongs to another ensemble, or this one lost its data"
+            )
+            return
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        # Who can live with a read-only server is told that this is none; the oldest clients do not know the field.
+        read_only = None if request.read_only is None else False
+        session: Session[Connection] | None
+        if request.session_id == 0:
+            session = self._open_session(request, now_ms)
+        else:
+            session = self.sessions.reopen(request.session_id, request.password, request.timeout_ms, now_ms)
+        if session is None:
+            response = ConnectResponse(0, 0, bytes(16), read_only)
+            connection.send(framed(response.encode()))
+            connection.close_when_sent()
+            return
+        before = session.connection
+        if before is not None:
+            # The client has a new connection, so the old one is dead, whether or not this side knows it.
+            before.drop(f"session {session.id:#x} goes on over {connection.peer}")
+            self.tree.watches.forget(before)
+            before.session = None
+        session.connection = connection
+        connection.session = session
+        if self._expiry_timer is None or session.expires_ms < self._expiry_due_ms:
+            self._watch_the_clock()
+        response = ConnectResponse(session.timeout_ms, session.id, session.password, read_only)
+        connection.send(framed(response.encode()))
+
+    def _open_session(self, request: ConnectRequest, now_ms: int) -> Session[Connection]:
+        wall_clock_ms = self.runtime.clock.now_ms()
+        session = self.sessions.open(
+            self.sessions.next_id(wall_clock_ms),
+            self.runtime.entropy.token(16),
+            self.sessions.negotiate(request.timeout_ms),
+            now_ms,
+        )
+        zxid = self.tree.last_zxid + 1
+        self.tree.last_zxid = zxid
+        record = INT.pack(session.timeout_ms) + encode_buffer(session.password)
+        self._log(zxid, wall_clock_ms, session.id, OpCode.CREATE_SESSION, record)
+        return session
+
+    def _end_session(self, session: Session[Connection]) -> int:
+        """The session is over: its ephemerals go, under one zxid."""
+        self.sessions.close(session.id)
+        zxid = self.tree.last_zxid + 1
+        wall_clock_ms = self.runtime.clock.now_ms()
+        _, fired = self.tree.write(CloseSession(), session.id, (), zxid, wall_clock_ms)
+        self._log(zxid, wall_clock_ms, session.id, OpCode.CLOSE_SESSION, b"")
+        if session.connection is not None:
+            self.tree.watches.forget(session.connection)
+        self._tell(fired, zxid)
+        return zxid
+
+    def _watch_the_clock(self) -> None:
+        """Sets the timer for the next session that would expire."""
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        due_ms = self.sessions.next_expiry_ms()
+        self._passing_is_watched = bool(self.tree.containers or self.tree.ttls)
+        if self._passing_is_watched:
+            next_check_ms = self._passing_checked_ms + self.config.container_check_ms
+            due_ms = next_check_ms if due_ms is None else min(due_ms, next_check_ms)
+        if due_ms is None:
+            return
+        now_ms = self.monotonic_ms()
+        self._expiry_due_ms = max(due_ms, now_ms + EXPIRY_CHECK_MIN_MS)
+        self._expiry_timer = self._loop.call_later((self._expiry_due_ms - now_ms) / 1000, self._expire_sessions)
+
+    def _expire_sessions(self) -> None:
+        self._expiry_timer = None
+        now_ms = self.monotonic_ms()
+        late_ms = now_ms - self._expiry_due_ms
+        if late_ms > self.config.tick_ms // 4:
+            # This process stood still, and the clients' pings wait unread: it would expire who is alive.
+            logger.warning("the coordinator stood still for %d ms; sessions get that time back", late_ms)
+            self.sessions.forgive(late_ms)
+        for session in self.sessions.expired(now_ms):
+            logger.info("session %#x expires after %d ms of silence", session.id, now_ms - session.heard_ms)
+            self._end_session(session)
+            if session.connection is not None:
+                session.connection.drop(f"session {session.id:#x} has expired")
+        if now_ms - self._passing_checked_ms >= self.config.container_check_ms:
+            self._passing_checked_ms = now_ms
+            for path in self.tree.outlived(self.runtime.clock.now_ms()):
+                self._delete_outlived(path)
+        self._watch_the_clock()
+
+    def _delete_outlived(self, path: str) -> None:
+        operation = DeleteContainer(path)
+        zxid = self.tree.last_zxid + 1
+        wall_clock_ms = self.runtime.clock.now_ms()
+        _, fired = self.tree.write(operation, 0, (), zxid, wall_clock_ms)
+        self._log(zxid, wall_clock_ms, 0, OpCode.DELETE_CONTAINER, operation.encode())
+        self._tell(fired, zxid)
+
+    # -- Requests ------------------------------------------------------------------------------------------------------
+
+    def request(self, connection: Connection, frame: bytes) -> None:
+        if len(frame) < 8:
+            raise JuteError(f"a request of {len(frame)} bytes")
+        xid, op_code = _HEADER.unpack_from(frame)
+        connection.last_xid, connection.last_op_code = xid, op_code
+        if op_code == _PING:
+            connection.send(encode_reply(PING_XID, self.tree.last_zxid, 0))
+            return
+        if self.config.sasl_required and not self._is_allowed_in(connection, op_code):
+            connection.send(encode_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
+            connection.close_when_sent()
+            return
+        try:
+            operation = decode_operation(op_code, frame, 8)
+        except JuteError as error:
+            logger.info("a request of %s with op code %d is damaged: %s", connection.peer, op_code, error)
+            connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.MARSHALLING_ERROR))
+            return
+        try:
+            if op_code in _WRITES:
+                self._write(connection, xid, op_code, cast("Operation[Any]", operation), frame)
+            elif op_code == OpCode.RECONFIG:
+                raise ZooKeeperError(ErrorCode.RECONFIG_DISABLED)
+            elif operation is None:
+                # As ZooKeeper does, which says so and hangs up.
+                logger.info("%s sent the unknown op code %d", connection.peer, op_code)
+                connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.UNIMPLEMENTED))
+                connection.close_when_sent()
+            elif type(operation) is Auth:
+                self._authenticate(connection, xid, operation)
+            elif type(operation) is Sasl:
+                self._sasl(connection, xid, operation)
+            elif type(operation) is CloseSession:
+                assert connection.session is not None
+                zxid = self._end_session(connection.session)
+                connection.send(encode_reply(xid, zxid, 0))
+                connection.close_when_sent()
+            else:
+                result = self._reads[type(operation)](connection, operation)
+                connection.send(encode_reply(xid, self.tree.last_zxid, 0, operation.encode_result(result)))
+        except ZooKeeperError as error:
+            connection.send(encode_reply(xid, self.tree.last_zxid, error.code))
+
+    def _write(self, connection: Connection, xid: int, op_code: int, operation: Operation[Any], frame: bytes) -> None:
+        session = connection.session
+        assert session is not None
+        tree = self.tree
+        zxid = tree.last_zxid + 1
+        wall_clock_ms = self.runtime.clock.now_ms()
+        identities = connection.identities
+        result, fired = tree.write(operation, session.id, identities, zxid, wall_clock_ms)
+        if tree.last_zxid == zxid:
+            self._log(zxid, wall_clock_ms, session.id, op_code, logged_record(operation, identities, frame[8:]))
+            if fired:
+                self._tell(fired, zxid)
+        connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
+
+    def _authenticate(self, connection: Connection, xid: int, request: Auth) -> None:
+        """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
+        identities = self.authentication.packet(request, connection.host)
+        if identities is None:
+            logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
+            connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
+            connection.close_when_sent()
+            return
+        connection.identities += [each for each in identities if each not in connection.identities]
+        connection.send(encode_reply(xid, 0, 0))
+
+    def _sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
+        """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
+        token: bytes | None = None
+        if self.authentication.offers_sasl:
+            from barnabas.zk.protocol.digest_md5 import SaslError
+
+            try:
+                if connection.sasl is None or not request.token:
+                    connection.sasl = self.authentication.sasl(self.runtime.entropy.token(16).hex())
+                    token = connection.sasl.challenge()
+                else:
+                    user, token = connection.sasl.verify(request.token)
+                    connection.sasl = None
+                    identities = self.authentication.sasl_user(user)
+                    connection.identities += [each for each in identities if each not in connection.identities]
+            except SaslError as error:
+                logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
+                required = self.config.sasl_required
+                code = ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ErrorCode.AUTH_FAILED
+                connection.send(encode_reply(xid, 0, code))
+                connection.close_when_sent()
+                return
+        connection.send(encode_reply(xid, 0, 0, request.encode_result(token)))
+
+    def _is_allowed_in(self, connection: Connection, op_code: int) -> bool:
+        """Whether a server that requires SASL does this for who has not proved anything yet."""
+        return (
+            not self.config.sasl_required
+            or op_code in (_PING, OpCode.CLOSE_SESSION, OpCode.AUTH, OpCode.SASL)
+            or any(scheme == "sasl" for scheme, _ in connection.identities)
+        )
+
+    def _exists(self, connection: Connection, request: Exists) -> Any:
+        return self.tree.exists(request.path, connection.identities, connection if request.watch else None)
+
+    def _get_data(self, connection: Connection, request: GetData) -> Any:
+        return self.tree.get_data(request.path, connection.identities, connection if request.watch else None)
+
+    def _get_children(self, connection: Connection, request: GetChildren) -> Any:
+        return self.tree.get_children(request.path, connection.identities, connection if request.watch else None)
+
+    def _get_children_without_stat(self, connection: Connection, request: GetChildrenWithoutStat) -> Any:
+        watcher = connection if request.watch else None
+        return self.tree.get_children(request.path, connection.identities, watcher)[0]
+
+    def _get_ephemerals(self, connection: Connection, request: GetEphemerals) -> list[str]:
+        assert connection.session is not None
+        # As in ZooKeeper, a prefix of blanks is none.
+        return self.tree.ephemerals_of(connection.session.id, request.path if request.path.strip() else "/")
+
+    def _multi_read(self, connection: Connection, request: MultiRead) -> list[Any]:
+        """As in ZooKeeper, a read among several sets no watch, whatever its flag says."""
+        results: list[Any] = []
+        for operation in request.operations:
+            try:
+                if type(operation) is GetData:
+                    results.append(self.tree.get_data(operation.path, connection.identities))
+                else:
+                    results.append(self.tree.get_children(operation.path, connection.identities)[0])
+            except ZooKeeperError as error:
+                results.append(error.with_traceback(None))
+        return results
+
+    def _set_watches(self, connection: Connection, request: SetWatches) -> None:
+        self._tell([(connection, event, OPEN_ACL_UNSAFE) for event in self.tree.set_watches(request, connection)], -1)
+
+    def _add_watch(self, connection: Connection, request: AddWatch) -> None:
+        if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):
+            raise MarshallingError(request.path)
+        recursive = request.mode == AddWatchMode.PERSISTENT_RECURSIVE
+        self.tree.watches.watch_persistently(request.path, connection, recursive=recursive)
+
+    def _remove_watches(self, connection: Connection, request: RemoveWatches) -> None:
+        _known_kind(request)
+        if not self.tree.watches.remove(request.path, connection, request.watcher_type):
+            raise NoWatcher(request.path)
+
+    def _check_watches(self, connection: Connection, request: CheckWatches) -> None:
+        _known_kind(request)
+        if not self.tree.watches.contains(request.path, connection, request.watcher_type):
+            raise NoWatcher(request.path)
+
+    # -- Four-letter words ---------------------------------------------------------------------------------------------
+
+    def four_letter_word(self, connection: Connection, word: str) -> None:
+        if word.encode() in self.allowed_words:
+            text = answer(self, word)
+        else:
+            text = f"{word} is not executed because it is not in the whitelist.\n"
+        connection.send(text.encode())
+        connection.close_when_sent()
+
+    def uptime_ms(self) -> int:
+        return self.monotonic_ms() - self._started_ms
+
+    @property
+    def log_bytes(self) -> int:
+        return self._wal.log_bytes
+
+
+__all__ = ["Connection", "CoordinatorServer"]
+
+
+def _known_kind(request: RemoveWatches | CheckWatches) -> None:
+    if not WatcherType.CHILDREN <= request.watcher_type <= WatcherType.PERSISTENT_RECURSIVE:
+        raise MarshallingError(request.path)
+
+
+def _missing_directories(disk: Disk, path: str) -> list[str]:
+    """`path` and its parents as far as they are not there, outermost first."""
+    missing = []
+    while path != "/" and not disk.is_dir(path):
+        missing.append(path)
+        path = parent_of(path)
+    return missing[::-1]

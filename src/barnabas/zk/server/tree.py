@@ -1,0 +1,510 @@
+"""The data tree: every znode, its Stat, its ACLs, and the sessions' ephemeral znodes. Pure: no clock, no I/O.
+
+`write` does one operation under a zxid and a time that the caller gives, and tells which watches it fired. It either
+does the whole operation or raises a `ZooKeeperError` and leaves the tree as it was. Recovery calls the same `write`
+with the operations it finds in the log, so that what was done live is done again in the same way.
+
+Versions count as ZooKeeper's do. A znode keeps the number of children ever created below it (`creations`): it is the
+number of the next sequential child, and the Stat's cversion, which counts deletions as well, is twice that number
+less the number of children there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from barnabas.zk.protocol import acl as acls
+from barnabas.zk.protocol.acl import Identity
+from barnabas.zk.protocol.data import (
+    ANY_VERSION,
+    CONTAINER_OWNER,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    TTL_MS_MAX,
+    TTL_OWNER,
+    ACLs,
+    EventType,
+    KeeperState,
+    Permission,
+    Stat,
+    is_session,
+    ttl_of,
+)
+from barnabas.zk.protocol.errors import (
+    BadArguments,
+    BadVersion,
+    ErrorCode,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    RuntimeInconsistency,
+    Unimplemented,
+    ZooKeeperError,
+)
+from barnabas.zk.protocol.frames import WatchEvent
+from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.paths import is_valid_path, parent_of
+from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
+from barnabas.zk.server.watches import Fired, Watches
+
+W = TypeVar("W", bound=Hashable)
+
+_UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
+
+Undo: TypeAlias = Callable[[], None]
+Change: TypeAlias = "tuple[Callable[[str, ACLs, ACLs, list[Fired[W]]], None], str, ACLs, ACLs]"
+"""What to do with the watches when the whole operation has succeeded: with the ACLs of the znode and of its parent."""
+
+
+class Znode:
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "creations",
+        "ctime",
+        "czxid",
+        "data",
+        "ephemeral_owner",
+        "mtime",
+        "mzxid",
+        "pzxid",
+        "version",
+    )
+
+    def __init__(self, data: bytes | None, acl: ACLs, ephemeral_owner: int, zxid: int, now_ms: int) -> None:
+        self.data = data
+        self.acl = acl
+        self.ephemeral_owner = ephemeral_owner
+        self.czxid = self.mzxid = self.pzxid = zxid
+        self.ctime = self.mtime = now_ms
+        self.version = 0
+        self.aversion = 0
+        self.creations = 0
+        self.children: dict[str, None] = {}
+
+    def stat(self) -> Stat:
+        children = len(self.children)
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            self.creations * 2 - children,
+            self.aversion,
+            self.ephemeral_owner if is_session(self.ephemeral_owner) else 0,
+            0 if self.data is None else len(self.data),
+            children,
+            self.pzxid,
+        )
+
+
+def _checked(current: int, expected: int, path: str) -> int:
+    """The version after the one there is."""
+    if expected not in (ANY_VERSION, current):
+        raise BadVersion(path)
+    return current + 1 if current < 0x7FFFFFFF else -0x80000000
+
+
+class DataTree(Generic[W]):
+    def __init__(self) -> None:
+        self.nodes: dict[str, Znode] = {}
+        self.ephemerals: dict[int, dict[str, None]] = {}
+        self.containers: dict[str, None] = {}
+        self.ttls: dict[str, None] = {}
+        """Znodes with a time to live."""
+        self.extended_types = True
+        """Whether such znodes may be made (``extendedTypesEnabled``); what a log or snapshot has of them is kept."""
+        self.watches: Watches[W] = Watches()
+        self.last_zxid = 0
+        self.data_bytes = 0
+        for path in _UNDELETABLE:
+            acl = READ_ACL_UNSAFE if path == "/zookeeper/config" else OPEN_ACL_UNSAFE
+            self.nodes[path] = Znode(b"", acl, 0, 0, 0)
+            self.data_bytes += len(path)
+            if path == "/zookeeper/config":
+                self.nodes[path].aversion = -1  # as ZooKeeper's, whose ACL is set under this version
+            if path != "/":
+                self.nodes[parent_of(path)].children[path.rpartition("/")[2]] = None
+        self._writes: dict[type, Callable[[Any, int, Sequence[Identity], int, int, list[Any]], tuple[Any, Undo]]] = {
+            Create: self._create,
+            Delete: self._delete,
+            DeleteContainer: self._delete_container,
+            SetData: self._set_data,
+            Check: self._check,
+            SetACL: self._set_acl,
+        }
+
+    # -- Reads ---------------------------------------------------------------------------------------------------------
+
+    def node(self, path: str) -> Znode:
+        node = self.nodes.get(path or "/")  # as in ZooKeeper, to a read the empty path is the root
+        if node is None:
+            raise NoNode(path)
+        return node
+
+    def readable(self, path: str, identities: Sequence[Identity], permission: int = Permission.READ) -> Znode:
+        node = self.node(path)
+        if node.acl is not OPEN_ACL_UNSAFE:
+            acls.check(node.acl, permission, identities, path)
+        return node
+
+    def exists(self, path: str, identities: Sequence[Identity] = (), watcher: W | None = None) -> Stat:
+        """The watch is set whether or not the znode exists; who may not read it does not learn even that."""
+        if "\0" in path:
+            raise BadArguments(path)
+        node = self.nodes.get(path or "/")
+        if node is not None:
+            acls.check(node.acl, Permission.READ, identities, path)
+        if watcher is not None:
+            self.watches.watch_data(path, watcher)
+        return self.node(path).stat()
+
+    def get_data(
+        self, path: str, identities: Sequence[Identity] = (), watcher: W | None = None
+    ) -> tuple[bytes | None, Stat]:
+        node = self.readable(path, identities)
+        if watcher is not None:
+            self.watches.watch_data(path, watcher)
+        return node.data, node.stat()
+
+    def get_children(
+        self, path: str, identities: Sequence[Identity] = (), watcher: W | None = None
+    ) -> tuple[list[str], Stat]:
+        node = self.readable(path, identities)
+        if watcher is not None:
+            self.watches.watch_children(path, watcher)
+        return list(node.children), node.stat()
+
+    def get_acl(self, path: str, identities: Sequence[Identity] = ()) -> tuple[ACLs, Stat]:
+        node = self.readable(path, identities, Permission.READ | Permission.ADMIN)
+        return acls.masked(node.acl, identities), node.stat()
+
+    def count_below(self, path: str, identities: Sequence[Identity] = ()) -> int:
+        self.readable(path, identities)
+        if path == "/":
+            return len(self.nodes) - 1
+        prefix = path + "/"
+        return sum(1 for other in self.nodes if other.startswith(prefix))
+
+    def ephemerals_of(self, session_id: int, prefix: str = "/") -> list[str]:
+        return [path for path in self.ephemerals.get(session_id, ()) if path.startswith(prefix)]
+
+    def set_watches(self, request: SetWatches, watcher: W) -> list[WatchEvent]:
+        """Sets the watches of a client that is back; returns what it missed since `relative_zxid`."""
+        missed: list[WatchEvent] = []
+        state = int(KeeperState.SYNC_CONNECTED)
+        for path in request.data_watches:
+            node = self.nodes.get(path or "/")
+            if node is None:
+                missed.append(WatchEvent(EventType.NODE_DELETED, state, path))
+            elif node.mzxid > request.relative_zxid:
+                missed.append(WatchEvent(EventType.NODE_DATA_CHANGED, state, path))
+            else:
+                self.watches.watch_data(path, watcher)
+        for path in request.exist_watches:
+            if (path or "/") in self.nodes:
+                missed.append(WatchEvent(EventType.NODE_CREATED, state, path))
+            else:
+                self.watches.watch_data(path, watcher)
+        for path in request.child_watches:
+            node = self.nodes.get(path or "/")
+            if node is None:
+                missed.append(WatchEvent(EventType.NODE_DELETED, state, path))
+            elif node.pzxid > request.relative_zxid:
+                missed.append(WatchEvent(EventType.NODE_CHILDREN_CHANGED, state, path))
+            else:
+                self.watches.watch_children(path, watcher)
+        for path in request.persistent_watches or ():
+            self.watches.watch_persistently(path, watcher, recursive=False)
+        for path in request.persistent_recursive_watches or ():
+            self.watches.watch_persistently(path, watcher, recursive=True)
+        return missed
+
+    # -- Writes --------------------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        operation: Operation[Any],
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+    ) -> tuple[Any, list[Fired[W]]]:
+        """Does `operation` as transaction `zxid`: its result, and the watches it fired, in order.
+
+        A `Multi` that failed is no exception but a list of errors; nothing was done then and `last_zxid` has not moved.
+        """
+        assert zxid > self.last_zxid, f"zxid {zxid} after {self.last_zxid}"
+        changes: list[Change[W]] = []
+        result: Any
+        if type(operation) is Multi:
+            result = self._multi(operation, session_id, identities, zxid, now_ms, changes)
+            if result and isinstance(result[-1], ZooKeeperError):
+                return result, []
+        elif type(operation) is CloseSession:
+            result = None
+            self._close_session(session_id, zxid, changes)
+        else:
+            result, _ = self._writes[type(operation)](operation, session_id, identities, zxid, now_ms, changes)
+        self.last_zxid = zxid
+        fired: list[Fired[W]] = []
+        for tell, path, acl, parent_acl in changes:
+            tell(path, acl, parent_acl, fired)
+        return result, fired
+
+    def _multi(
+        self,
+        multi: Multi,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> list[Any]:
+        results: list[Any] = []
+        undo: list[Undo] = []
+        try:
+            for operation in multi.operations:
+                result, back = self._writes[type(operation)](operation, session_id, identities, zxid, now_ms, changes)
+                results.append(result)
+                undo.append(back)
+        except ZooKeeperError as error:
+            for back in reversed(undo):
+                back()
+            done = len(results)
+            untried = len(multi.operations) - done - 1
+            return [
+                *(ZooKeeperError(ErrorCode.OK, operation.path) for operation in multi.operations[:done]),
+                error,
+                *(
+                    RuntimeInconsistency(operation.path)
+                    for operation in multi.operations[done + 1 : done + 1 + untried]
+                ),
+            ]
+        return results
+
+    def _create(
+        self,
+        operation: Create,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[str | tuple[str, Stat], Undo]:
+        path = operation.path
+        if operation.ttl_ms is not None:
+            if operation.ttl_ms >= 0 and not self.extended_types:
+                raise Unimplemented(path)
+            if not 0 < operation.ttl_ms <= TTL_MS_MAX:
+                raise BadArguments(path)
+        slash = path.rfind("/")
+        if slash == -1 or "\0" in path:
+            raise BadArguments(path)
+        acl = acls.resolved(operation.acl, identities, path)
+        parent_path = path[:slash] or "/"
+        parent = self.node(parent_path)
+        if parent.acl is not OPEN_ACL_UNSAFE:
+            acls.check(parent.acl, Permission.CREATE, identities, path)
+        if operation.sequential:
+            path = f"{path}{parent.creations:010d}"
+        if not is_valid_path(path):
+            raise BadArguments(path)
+        if path in self.nodes:
+            raise NodeExists(path)
+        if is_session(parent.ephemeral_owner):
+            raise NoChildrenForEphemerals(path)
+        owner = session_id if operation.ephemeral else CONTAINER_OWNER if operation.container else 0
+        if operation.ttl_ms is not None:
+            owner = TTL_OWNER + operation.ttl_ms
+        before = parent.creations, parent.pzxid
+        node = Znode(operation.data, acl, owner, zxid, now_ms)
+        self.nodes[path] = node
+        name = path[slash + 1 :]
+        parent.children[name] = None
+        parent.creations += 1
+        parent.pzxid = zxid
+        self._account(path, node, 1)
+        changes.append((self.watches.created, path, acl, parent.acl))
+
+        def undo() -> None:
+            self._account(path, node, -1)
+            parent.creations, parent.pzxid = before
+            del parent.children[name]
+            del self.nodes[path]
+
+        return ((path, node.stat()) if operation.answers_with_stat else path), undo
+
+    def _account(self, path: str, node: Znode, sign: int) -> None:
+        """Keeps who owns what when a znode comes (`sign` 1) or goes (-1)."""
+        self.data_bytes += sign * (len(path) + len(node.data or b""))
+        owner = node.ephemeral_owner
+        if owner == 0:
+            return
+        if not is_session(owner):
+            passing = self.containers if owner == CONTAINER_OWNER else self.ttls
+            if sign > 0:
+                passing[path] = None
+            else:
+                del passing[path]
+        elif sign > 0:
+            self.ephemerals.setdefault(owner, {})[path] = None
+        else:
+            paths = self.ephemerals[owner]
+            del paths[path]
+            if not paths:
+                del self.ephemerals[owner]
+
+    def _delete(
+        self,
+        operation: Delete,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[None, Undo]:
+        path = operation.path
+        if "/" not in path or "\0" in path or path in _UNDELETABLE:
+            raise BadArguments(path)
+        parent = self.node(parent_of(path))
+        if parent.acl is not OPEN_ACL_UNSAFE:
+            acls.check(parent.acl, Permission.DELETE, identities, path)
+        node = self.node(path)
+        _checked(node.version, operation.version, path)
+        if node.children:
+            raise NotEmpty(path)
+        return None, self._take_away(path, node, parent, zxid, changes)
+
+    def _delete_container(
+        self,
+        operation: DeleteContainer,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[None, Undo]:
+        path = operation.path
+        if "/" not in path or "\0" in path or path in _UNDELETABLE:
+            raise BadArguments(path)
+        node = self.node(path)
+        if node.children:
+            raise NotEmpty(path)
+        if is_session(node.ephemeral_owner):
+            raise BadVersion(path)
+        return None, self._take_away(path, node, self.node(parent_of(path)), zxid, changes)
+
+    def _take_away(self, path: str, node: Znode, parent: Znode, zxid: int, changes: list[Any]) -> Undo:
+        name = path[path.rindex("/") + 1 :]
+        pzxid = parent.pzxid
+        self._account(path, node, -1)
+        del self.nodes[path]
+        del parent.children[name]
+        parent.pzxid = zxid
+        changes.append((self.watches.deleted, path, node.acl, parent.acl))
+
+        def undo() -> None:
+            parent.pzxid = pzxid
+            parent.children[name] = None
+            self.nodes[path] = node
+            self._account(path, node, 1)
+
+        return undo
+
+    def _set_data(
+        self,
+        operation: SetData,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[Stat, Undo]:
+        path = operation.path
+        node = self.nodes.get(path)
+        if node is None:
+            raise (NoNode if is_valid_path(path) else BadArguments)(path)
+        if node.acl is not OPEN_ACL_UNSAFE:
+            acls.check(node.acl, Permission.WRITE, identities, path)
+        version = _checked(node.version, operation.version, path)
+        before = node.data, node.version, node.mzxid, node.mtime
+        data = operation.data
+        self.data_bytes += len(data or b"") - len(node.data or b"")
+        node.data = data
+        node.version = version
+        node.mzxid = zxid
+        node.mtime = now_ms
+        changes.append((self.watches.data_changed, path, node.acl, node.acl))
+
+        def undo() -> None:
+            self.data_bytes += len(before[0] or b"") - len(data or b"")
+            node.data, node.version, node.mzxid, node.mtime = before
+
+        return node.stat(), undo
+
+    def _check(
+        self,
+        operation: Check,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[None, Undo]:
+        path = operation.path
+        node = self.nodes.get(path)
+        if node is None:
+            raise (NoNode if is_valid_path(path) else BadArguments)(path)
+        if node.acl is not OPEN_ACL_UNSAFE:
+            acls.check(node.acl, Permission.READ, identities, path)
+        _checked(node.version, operation.version, path)
+        return None, _nothing_to_undo
+
+    def _set_acl(
+        self,
+        operation: SetACL,
+        session_id: int,
+        identities: Sequence[Identity],
+        zxid: int,
+        now_ms: int,
+        changes: list[Any],
+    ) -> tuple[Stat, Undo]:
+        path = operation.path
+        if not is_valid_path(path):
+            raise BadArguments(path)
+        acl = acls.resolved(operation.acl, identities, path)
+        node = self.node(path)
+        acls.check(node.acl, Permission.ADMIN, identities, path)
+        aversion = _checked(node.aversion, operation.version, path)
+        before = node.acl, node.aversion
+        node.acl = acl
+        node.aversion = aversion
+
+        def undo() -> None:
+            node.acl, node.aversion = before
+
+        return node.stat(), undo
+
+    def _close_session(self, session_id: int, zxid: int, changes: list[Any]) -> None:
+        for path in list(self.ephemerals.get(session_id, ())):
+            self._take_away(path, self.nodes[path], self.nodes[parent_of(path)], zxid, changes)
+
+    def outlived(self, now_ms: int) -> list[str]:
+        """What ZooKeeper deletes by and by: containers that had a child and have none any more, and znodes without
+        children that were not changed for their time to live."""
+        found = [path for path in self.containers if (node := self.nodes[path]).creations and not node.children]
+        for path in self.ttls:
+            node = self.nodes[path]
+            ttl_ms = ttl_of(node.ephemeral_owner)
+            if ttl_ms is not None and not node.children and now_ms - node.mtime > ttl_ms:
+                found.append(path)
+        return found
+
+
+def _nothing_to_undo() -> None:
+    """A check changes nothing."""

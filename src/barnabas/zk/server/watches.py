@@ -1,0 +1,161 @@
+"""Who watches which znode. Pure: a change returns the events to send, in order, and to whom.
+
+A watch of a read is one-shot and about the data (getData, exists) or the children (getChildren). A persistent watch
+stays and is about both; a recursive one is about the data of a whole tree and never about its children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from barnabas.zk.protocol.data import ACLs, EventType, KeeperState, WatcherType
+from barnabas.zk.protocol.frames import WatchEvent
+from barnabas.zk.protocol.paths import ancestors, parent_of
+
+W = TypeVar("W", bound=Hashable)
+_Table: TypeAlias = "dict[str, dict[W, None]]"
+Fired: TypeAlias = "tuple[W, WatchEvent, ACLs]"
+"""Whom to tell, what, and the ACLs of the znode: who may not read it is not told, but its watch is spent."""
+
+_CREATED: Final = int(EventType.NODE_CREATED)
+_DELETED: Final = int(EventType.NODE_DELETED)
+_DATA_CHANGED: Final = int(EventType.NODE_DATA_CHANGED)
+_CHILDREN_CHANGED: Final = int(EventType.NODE_CHILDREN_CHANGED)
+_CONNECTED: Final = int(KeeperState.SYNC_CONNECTED)
+
+
+def _add(table: _Table[W], path: str, watcher: W) -> None:
+    watchers = table.get(path)
+    if watchers is None:
+        table[path] = {watcher: None}
+    else:
+        watchers[watcher] = None
+
+
+def _remove(table: _Table[W], path: str, watcher: W) -> bool:
+    watchers = table.get(path)
+    if watchers is None or watcher not in watchers:
+        return False
+    del watchers[watcher]
+    if not watchers:
+        del table[path]
+    return True
+
+
+class Watches(Generic[W]):
+    """The watches of all connections; a `W` stands for one connection."""
+
+    def __init__(self) -> None:
+        self.data: _Table[W] = {}
+        self.children: _Table[W] = {}
+        self.persistent: _Table[W] = {}
+        self.recursive: _Table[W] = {}
+        self._paths: dict[W, dict[str, None]] = {}
+        """Where a watcher may have watches: a path stays until the watcher goes, its one-shot watch may have fired."""
+
+    def __len__(self) -> int:
+        return sum(
+            len(watchers)
+            for table in (self.data, self.children, self.persistent, self.recursive)
+            for watchers in table.values()
+        )
+
+    def _note(self, path: str, watcher: W) -> None:
+        paths = self._paths.get(watcher)
+        if paths is None:
+            self._paths[watcher] = {path: None}
+        else:
+            paths[path] = None
+
+    def watch_data(self, path: str, watcher: W) -> None:
+        _add(self.data, path, watcher)
+        self._note(path, watcher)
+
+    def watch_children(self, path: str, watcher: W) -> None:
+        _add(self.children, path, watcher)
+        self._note(path, watcher)
+
+    def watch_persistently(self, path: str, watcher: W, *, recursive: bool) -> None:
+        _add(self.recursive if recursive else self.persistent, path, watcher)
+        self._note(path, watcher)
+
+    def paths_of(self, watcher: W) -> list[str]:
+        """The znodes that `watcher` watches now, in whatever way."""
+        tables = (self.data, self.children, self.persistent, self.recursive)
+        return [
+            path for path in self._paths.get(watcher, ()) if any(watcher in table.get(path, ()) for table in tables)
+        ]
+
+    def data_paths_of(self, watcher: W) -> list[str]:
+        """What the four-letter word ``wchc`` tells: the znodes whose data is watched."""
+        return [path for path in self._paths.get(watcher, ()) if watcher in self.data.get(path, ())]
+
+    def watchers(self) -> list[W]:
+        return list(self._paths)
+
+    def forget(self, watcher: W) -> None:
+        """The connection is gone, and its watches with it."""
+        for path in self._paths.pop(watcher, ()):
+            for table in (self.data, self.children, self.persistent, self.recursive):
+                _remove(table, path, watcher)
+
+    def _tables(self, kind: int) -> tuple[_Table[W], ...]:
+        match kind:
+            case WatcherType.CHILDREN:
+                return (self.children,)
+            case WatcherType.DATA:
+                return (self.data,)
+            case WatcherType.ANY:
+                return (self.data, self.children, self.persistent, self.recursive)
+            case WatcherType.PERSISTENT:
+                return (self.persistent,)
+            case WatcherType.PERSISTENT_RECURSIVE:
+                return (self.recursive,)
+        return ()
+
+    def contains(self, path: str, watcher: W, kind: int) -> bool:
+        return any(watcher in table.get(path, ()) for table in self._tables(kind))
+
+    def remove(self, path: str, watcher: W, kind: int) -> bool:
+        """Takes away the watches of this kind; False when there was none."""
+        removed = False
+        for table in self._tables(kind):
+            removed = _remove(table, path, watcher) or removed
+        return removed
+
+    def created(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
+        self._data_event(_CREATED, path, acl, fired)
+        self._children_event(parent_of(path), parent_acl, fired)
+
+    def data_changed(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
+        self._data_event(_DATA_CHANGED, path, acl, fired)
+
+    def deleted(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
+        told = self._data_event(_DELETED, path, acl, fired)
+        watchers = self.children.pop(path, None)
+        if watchers:
+            event = WatchEvent(_DELETED, _CONNECTED, path)
+            fired.extend((watcher, event, acl) for watcher in watchers if watcher not in told)
+        self._children_event(parent_of(path), parent_acl, fired)
+
+    def _data_event(self, kind: int, path: str, acl: ACLs, fired: list[Fired[W]]) -> dict[W, None]:
+        watchers = self.data.pop(path, None) or {}
+        if self.persistent:
+            watchers.update(self.persistent.get(path, {}))
+        if self.recursive:
+            watchers.update(self.recursive.get(path, {}))
+            for ancestor in ancestors(path):
+                watchers.update(self.recursive.get(ancestor, {}))
+        if watchers:
+            event = WatchEvent(kind, _CONNECTED, path)
+            fired.extend((watcher, event, acl) for watcher in watchers)
+        return watchers
+
+    def _children_event(self, path: str, acl: ACLs, fired: list[Fired[W]]) -> None:
+        watchers = self.children.pop(path, None) or {}
+        if self.persistent:
+            watchers.update(self.persistent.get(path, {}))
+        if watchers:
+            event = WatchEvent(_CHILDREN_CHANGED, _CONNECTED, path)
+            fired.extend((watcher, event, acl) for watcher in watchers)
