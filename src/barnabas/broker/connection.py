@@ -61,6 +61,8 @@ MAX_UNANSWERED: Final = 64
 JOINED_BYTES: Final = 32 * 1024
 """Answers up to this size leave as one buffer; the parts of larger ones are not copied together."""
 
+TLS_RECORDS: Final = range(0x160300, 0x160305)
+"""How a size begins that is none, but the first record of a TLS handshake."""
 _FETCH: Final = int(ApiKey.FETCH)
 _NOT_TIMED: Final = TIMED_EACH - 1
 _SIZE: Final = Struct(">i").unpack_from
@@ -371,7 +373,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
             size = _SIZE(_shared, position)[0]
             if not 0 <= size <= self.max_request_bytes:
                 refusal = (
-                    f"it announced a request of {size} bytes; socket.request.max.bytes is {self.max_request_bytes}"
+                    f"it announced a request of {size} bytes; {self.max_request_bytes} may be"
+                    if size >> 8 not in TLS_RECORDS
+                    else "it speaks TLS, and this listener does not"
                 )
                 break
             start = position + 4

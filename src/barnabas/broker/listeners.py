@@ -31,6 +31,15 @@ class Listeners:
     def security_protocol(self, listener: str) -> str:
         return next(each.security_protocol for each in self.bound if each.listener == listener)
 
+    @property
+    def of_controller(self) -> str:
+        """Where brokers and the controller speak to each other of its business."""
+        return self.control_plane or self.inter_broker
+
+    def for_brokers(self) -> tuple[Endpoint, ...]:
+        """This broker's own listeners that are meant for brokers."""
+        return tuple(e for e in self.bound if e.listener in (self.inter_broker, self.control_plane))
+
     def advertise_bound(self, ports: dict[str, int]) -> Listeners:
         """Puts the port that a listener really got (`ports`, by name) where 0 was asked for."""
         return replace(
@@ -75,7 +84,10 @@ def listeners_of(config: Config, host_name: str) -> Listeners:
     control_plane = config.text("control.plane.listener.name") or None
     if control_plane is not None and control_plane not in {e.listener for e in bound}:
         raise ConfigError(f"control.plane.listener.name is {control_plane}, which is not one of listeners.")
-    return Listeners(bound, advertised, _inter_broker(config, advertised), control_plane)
+    inter_broker = _inter_broker(config, advertised)
+    if control_plane == inter_broker:
+        raise ConfigError(f"control.plane.listener.name and the inter-broker listener are both {inter_broker}.")
+    return Listeners(bound, advertised, inter_broker, control_plane)
 
 
 def _inter_broker(config: Config, advertised: tuple[Endpoint, ...]) -> str:

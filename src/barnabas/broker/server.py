@@ -16,11 +16,13 @@ from typing import Any, Final
 from barnabas.broker.acl_store import AclStore, authorizer_of
 from barnabas.broker.config_changes import ConfigChanges
 from barnabas.broker.configs import BrokerConfigLayers
-from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.connection import ConnectionLimits
 from barnabas.broker.connections import Connections
 from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.delegation_tokens import DelegationTokens
+from barnabas.broker.inter_broker import InterBrokerAccess
+from barnabas.broker.listener_gate import ListenerGate
 from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.offsets_log import ReplicatedLog
@@ -104,6 +106,8 @@ class Broker:
             lambda: self.config,
             protected_listener=None if alone else self.listeners.inter_broker,
         )
+        self.gates: dict[str, ListenerGate] = {}
+        self._access: InterBrokerAccess | None = None
         self._sockets: list[Listener] = []
         self._stopping = False
         self._client: ZooKeeperClient | None = None
@@ -223,6 +227,8 @@ class Broker:
         if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
             await self.scram_users.startup()
         await self.delegation_tokens.startup()
+        self.gates = {each.listener: ListenerGate(self, each, self.config) for each in self.listeners.bound}
+        self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers())
         await self._load_logs()
         await self._listen()
         self._controller_channel = ControllerChannel(
@@ -375,7 +381,7 @@ class Broker:
             name = endpoint.listener
             try:
                 socket = await self.runtime.network.listen(
-                    lambda name=name: BrokerConnection(self, self.router, name, self.authorizer, limits),  # type: ignore[misc]
+                    lambda gate=self.gates[name]: gate.accept(limits),  # type: ignore[misc]
                     endpoint.host,
                     endpoint.port,
                 )
@@ -388,7 +394,7 @@ class Broker:
             ports[name] = socket.port
         self.listeners = self.listeners.advertise_bound(ports)
         for endpoint in self.listeners.bound:
-            if not is_loopback(endpoint.host):
+            if not is_loopback(endpoint.host) and self.acls is None and not self.gates[endpoint.listener].authenticates:
                 logger.warning(
                     "[broker %d] %s can be reached over the network, and nothing protects it: whoever does may read, "
                     "write and delete everything",
@@ -468,12 +474,13 @@ class Broker:
 
     def connect_to(self, endpoint: Endpoint, client_id: str) -> Connection:
         """A connection to another broker, not yet connected: the one way in which brokers are reached."""
-        return Connection(self.runtime, endpoint.host, endpoint.port, client_id)
+        assert self._access is not None
+        return self._access.connection(endpoint, client_id)
 
     def _controller_endpoint(self) -> Endpoint | None:
         image = self.metadata.image
         controller = image.brokers.get(image.controller_id)
-        return None if controller is None else controller.endpoint(self.listeners.inter_broker)
+        return None if controller is None else controller.endpoint(self.listeners.of_controller)
 
     def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
         """Takes up what the controller says of the cluster; an older controller's words are refused."""

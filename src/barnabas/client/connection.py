@@ -18,6 +18,7 @@ from barnabas.client.asking import ConnectionLost, NeverSent, RequestTimedOut
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.client.handshake import authenticate, versions_of
 from barnabas.client.sasl import SaslLogin
+from barnabas.model.errors import KafkaError
 from barnabas.runtime import Bytes, Condition, Runtime
 from barnabas.wire.errors import WireError
 
@@ -46,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
         on_closed: Callable[[Connection], None] | None = None,
         frame_max: int = FRAME_BYTES_MAX,
     ) -> None:
@@ -55,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._tls = tls
+        self._login = login
         self.on_closed = on_closed
         self._exchange = Exchange(client_id, frame_max=frame_max)
         self._futures: dict[int, tuple[asyncio.Future[Any], float, _Conversation | None]] = {}
@@ -97,12 +100,20 @@ class Connection(asyncio.BufferedProtocol):
         return self._exchange.best_version(request)
 
     async def connect(self) -> None:
-        """Raises ``OSError`` (a ``ConnectionError`` or ``TimeoutError``) when the broker cannot be reached."""
+        """Raises ``OSError`` (a ``ConnectionError`` or ``TimeoutError``) when the broker cannot be reached, or refuses
+        the login that the connection was made with."""
         assert self._transport is None, "a connection connects once"
         self._loop = asyncio.get_running_loop()
         await self._runtime.network.connect(
             lambda: self, self.host, self.port, timeout_ms=self._connect_timeout_ms, tls=self._tls
         )
+        if self._login is not None:
+            try:
+                await self.negotiate(self._login)
+            except (KafkaError, WireError) as error:
+                failure = ConnectionError(str(error))
+                self.abort(failure)
+                raise failure from None
 
     async def negotiate(self, login: SaslLogin | None = None) -> dict[int, tuple[int, int]]:
         """Asks for the broker's ApiVersions, and says who the client is; from now on `send` without a version takes the

@@ -179,6 +179,13 @@ _OWN_BROKER_KEYS: Final = (
         "The file that gets every state change of the controller, a line each; empty: they go to the broker's log.",
     ),
     _own(
+        "barnabas.authentication.timeout.ms",
+        "int",
+        "30000",
+        "How long a connection has to shake hands and to say who it is, on listeners with TLS or SASL.",
+        "[1,...]",
+    ),
+    _own(
         "barnabas.zookeeper.sasl.username",
         "string",
         "",
@@ -282,6 +289,12 @@ class Config:
 
     def with_overrides(self, values: Mapping[str, str]) -> Config:
         return Config(self._definitions, {**self.overrides, **values})
+
+
+def _is_listeners_own(name: str, definitions: Mapping[str, Definition]) -> bool:
+    """``listener.name.<listener>.[<mechanism>.]<key>``."""
+    match = re.fullmatch(r"listener\.name\.[^.]+\.((?:[^.]+\.)?(.+))", name)
+    return match is not None and (match[1] in definitions or match[2] in definitions)
 
 
 def broker_config(values: Mapping[str, str]) -> Config:

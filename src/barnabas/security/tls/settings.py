@@ -24,6 +24,14 @@ _SUITES_OF_TLS_1_3: Final = frozenset(
     ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 )
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+CHANGING_STORES: Final = frozenset(
+    (
+        "ssl.key.password",
+        *(f"ssl.keystore.{each}" for each in ("certificate.chain", "key", "location", "password", "type")),
+        *(f"ssl.truststore.{each}" for each in ("certificates", "location", "password", "type")),
+    )
+)
+"""What a broker's listener may change while it runs (``SslConfigs.RECONFIGURABLE_CONFIGS``)."""
 PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
 """Those that Kafka enables by default."""
 _PLUGINS: Final = {

@@ -1,0 +1,192 @@
+"""Connections of listeners that do not serve everybody: what is allowed before TLS and SASL are done, and for how long.
+
+Until then a connection may announce requests of ``sasl.server.max.receive.size`` bytes at most (512 KiB), one is read
+at a time, and the whole has to be over within ``barnabas.authentication.timeout.ms``. Whoever fails is told so and
+closed ``connection.failed.authentication.delay.ms`` later, which is what guessing costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, Session
+from barnabas.runtime.doors import Bytes
+from barnabas.runtime.story import drive
+from barnabas.security.principal import Principal
+from barnabas.security.tls.names import subject_of
+from barnabas.security.tls.principal_mapping import NoMatchingRule
+from barnabas.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from barnabas.broker.listener_gate import ListenerGate
+    from barnabas.runtime.story import Story
+
+logger = logging.getLogger(__name__)
+
+REAUTHENTICATES_AFTER_MS: Final = 1_000
+"""A connection that authenticates again sooner is not listened to (``MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
+
+
+class GuardedConnection(BrokerConnection):
+    """A connection that has not proved who it is, and has until a deadline to do so."""
+
+    __slots__ = ("_deadline", "_gate")
+
+    def __init__(self, gate: ListenerGate, limits: ConnectionLimits) -> None:
+        super().__init__(gate.broker, gate.broker.router, gate.name, gate.broker.authorizer, limits)
+        self._gate = gate
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._set_deadline()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._drop_deadline()
+        super().connection_lost(error)
+
+    def secured(self, certificate: bytes | None) -> None:
+        """TLS is there. On a listener without SASL the certificate says who is speaking."""
+        self._drop_deadline()
+        if certificate is not None:
+            try:
+                self.principal = Principal("User", self._gate.principal_mapper.name_of(subject_of(certificate)))
+            except (NoMatchingRule, ValueError) as error:
+                self._abort(str(error))
+
+    def insecure(self, reason: str) -> None:
+        self._drop_deadline()
+        self._broker.connections.complain(self, reason)
+
+    def _set_deadline(self) -> None:
+        timeout_ms = self._gate.authentication_timeout_ms
+        self._deadline = asyncio.get_running_loop().call_later(
+            timeout_ms / 1000, self._abort, f"it did not authenticate within {timeout_ms} ms"
+        )
+
+    def _drop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class SaslConnection(GuardedConnection):
+    """A connection that proves by SASL who it is, over TLS or without, and again when its session ends (KIP-368)."""
+
+    __slots__ = ("_authenticator", "_began_ms", "_behind", "_failing", "_granted_bytes", "_session", "_story")
+
+    def __init__(self, gate: ListenerGate, limits: ConnectionLimits) -> None:
+        super().__init__(gate, limits)
+        self._granted_bytes = limits.max_request_bytes
+        self._authenticator: SaslServerAuthenticator | None = None
+        """There while nobody knows who is speaking, or whether it is still the same."""
+        self._story: Story[Reply] | None = None
+        self._behind: deque[bytearray] = deque()
+        """What had arrived behind a token that is being looked at."""
+        self._session: Session | None = None
+        self._began_ms = 0
+        self._failing: asyncio.TimerHandle | None = None
+        self._begin_authentication()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._failing is not None:
+            self._failing.cancel()
+        if self._story is not None:
+            self._story.abandon()
+        super().connection_lost(error)
+
+    def secured(self, certificate: bytes | None) -> None:
+        """What a certificate says does not count here: SASL names the principal."""
+
+    def _begin_authentication(self) -> None:
+        gate = self._gate
+        self._authenticator = SaslServerAuthenticator(
+            gate.mechanisms, gate.max_reauth_ms, gate.broker.runtime.clock, self._session
+        )
+        self.max_request_bytes = min(gate.max_token_bytes, self._granted_bytes)
+
+    def _run(self, frame: bytearray) -> None:
+        session = self._session
+        if (
+            self._authenticator is None
+            and session is not None
+            and (session.expires_ms is None or not self._is_held_up(session.expires_ms, frame))
+        ):
+            super()._run(frame)
+            return
+        if self._authenticator is None:
+            return
+        if self._story is not None:
+            self._behind.append(frame)
+        elif self._failing is None:
+            self._exchange(frame, self._authenticator)
+
+    def _is_held_up(self, expires_ms: int, frame: bytearray) -> bool:
+        """Whether `frame` is not served: it begins the session anew, or comes behind its end."""
+        now_ms = self._gate.broker.runtime.clock.monotonic_ms()
+        if frame[:2] == ApiKey.SASL_HANDSHAKE.to_bytes(2, "big"):
+            if now_ms - self._began_ms < REAUTHENTICATES_AFTER_MS:
+                return False  # answered as any SaslHandshake that comes too late
+            self._began_ms = now_ms
+            self._begin_authentication()
+            self._set_deadline()
+            return True
+        if now_ms > expires_ms:
+            self._fail([], "its session has ended, and it did not authenticate again")
+            return True
+        return False
+
+    def _exchange(self, frame: bytearray, authenticator: SaslServerAuthenticator) -> None:
+        self._story = drive(authenticator.take(frame), partial(self._taken, frame, authenticator))
+        if self._story is not None:
+            self.hold()  # nothing more is read meanwhile
+
+    def _taken(
+        self, frame: bytearray, authenticator: SaslServerAuthenticator, reply: Reply | None, error: BaseException | None
+    ) -> None:
+        waited, self._story = self._story is not None, None
+        if self._closed:
+            return
+        if reply is None:
+            logger.error("[broker %d] authentication of %s failed", self._broker.broker_id, self.peer, exc_info=error)
+            self.close()
+        elif reply.is_api_versions:
+            self._run_decoded(frame)
+        elif reply.failure:
+            self._fail_later(reply.answer, reply.failure)
+            return
+        else:
+            if authenticator.session is not None:
+                self._let_in(authenticator.session)
+            self._send(reply.answer)
+        if waited:
+            self.release()
+            while self._behind and self._story is None and not self._closed:
+                self._arrived(self._behind.popleft(), held=False)
+
+    def _let_in(self, session: Session) -> None:
+        self._drop_deadline()
+        self._session = session
+        self._authenticator = None
+        self.principal = session.authenticated.principal
+        self.token_authenticated = session.authenticated.token_authenticated
+        self.max_request_bytes = self._granted_bytes
+
+    def _fail_later(self, answer: list[Bytes], reason: str) -> None:
+        """After a delay, in which nothing is read, so that guessing costs time."""
+        self.hold()
+        self._failing = asyncio.get_running_loop().call_later(
+            self._gate.failed_authentication_delay_ms / 1000, self._fail, answer, reason
+        )
+
+    def _fail(self, answer: list[Bytes], reason: str) -> None:
+        if self._closed:
+            return
+        self._broker.connections.complain(self, reason)
+        self._write(answer)
+        self.close()

@@ -1,0 +1,243 @@
+"""A server's side of TLS between a TCP transport and a protocol, both of which stay what they are.
+
+Bytes that arrive are decrypted straight into the protocol's own buffers (``asyncio.BufferedProtocol``): a large
+request is copied no oftener than without TLS. What is written is encrypted as the socket takes it: an answer whose
+reader is slow is held once, in plain, and what is never read is never encrypted. (Decision 15 has the alternatives.)
+
+The protocol is connected when TCP is, so that it may count the connection and end it. It hears by `secured` that the
+handshake is done, and by `insecure` that it failed and why; no byte reaches it before, none may be written before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final, Protocol, cast
+
+from barnabas.runtime.doors import Bytes
+
+ARRIVED_BYTES: Final = 64 * 1024
+ENCRYPTED_AT_ONCE: Final = 256 * 1024
+"""So much is encrypted before the socket is asked whether it takes more."""
+_HANDSHAKE_RECORD: Final = 0x16
+
+_arrived: Final = bytearray(ARRIVED_BYTES)
+_arrived_view: Final = memoryview(_arrived)
+
+
+class SecuredProtocol(Protocol):
+    """An ``asyncio.BufferedProtocol`` that knows of TLS."""
+
+    def secured(self, certificate: bytes | None) -> None:
+        """Handshake done; the peer's certificate, verified and in DER, where it showed one."""
+        ...
+
+    def insecure(self, reason: str) -> None:
+        """The handshake failed, or a record that is none came; the connection ends."""
+        ...
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def get_buffer(self, sizehint: int) -> memoryview: ...
+    def buffer_updated(self, nbytes: int) -> None: ...
+    def eof_received(self) -> bool | None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+
+
+class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
+    """The transport of `protocol`, and the protocol of a TCP transport."""
+
+    def __init__(self, protocol: SecuredProtocol, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._raw: asyncio.Transport | None = None
+        self._secured = False
+        self._reading_paused = False
+        self._writing_paused = False
+        self._plain: deque[memoryview] = deque()
+        self._plain_bytes = 0
+        self._closing = False
+
+    # The protocol of the TCP transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._raw = cast(asyncio.Transport, transport)
+        self._protocol.connection_made(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._plain.clear()
+        self._protocol.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _arrived_view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closing:
+            return
+        if not self._secured and not self._incoming.pending and _arrived[0] != _HANDSHAKE_RECORD:
+            self._fail("it does not speak TLS, and this listener speaks nothing else")
+            return
+        self._incoming.write(_arrived_view[:nbytes])
+        if self._secured or self._shake_hands():
+            self._decrypt()
+
+    def eof_received(self) -> bool:
+        self._protocol.eof_received()
+        return False
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._encrypt()
+        if not self._writing_paused:
+            self._protocol.resume_writing()
+
+    def _shake_hands(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send()
+            return False
+        except ssl.SSLError as error:
+            self._send()  # the alert that tells the other side
+            self._fail(_reason(error))
+            return False
+        self._send()
+        self._secured = True
+        self._protocol.secured(self._tls.getpeercert(True))
+        return not self._closing
+
+    def _decrypt(self) -> None:
+        protocol, read = self._protocol, self._tls.read
+        try:
+            while not (self._reading_paused or self._closing):
+                buffer = protocol.get_buffer(-1)
+                count = read(len(buffer), cast(Any, buffer))
+                if not count:
+                    break
+                protocol.buffer_updated(cast(int, count))
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self.close()  # it has said that it ends
+        except ssl.SSLError as error:
+            self._fail(_reason(error))
+        if self._outgoing.pending:  # an alert, or a key update
+            self._send()
+
+    def _fail(self, reason: str) -> None:
+        if not self._closing:
+            self._protocol.insecure(reason)
+            self._closing = True
+            self._plain.clear()
+            assert self._raw is not None
+            self._raw.close()
+
+    def _encrypt(self) -> None:
+        plain = self._plain
+        while plain and not self._writing_paused:
+            room = ENCRYPTED_AT_ONCE
+            while plain and room > 0:
+                view = plain[0]
+                count = self._tls.write(view[:room])
+                room -= count
+                self._plain_bytes -= count
+                if count == len(view):
+                    plain.popleft()
+                else:
+                    plain[0] = view[count:]
+            self._send()
+        if self._closing and not plain:
+            self._say_goodbye()
+
+    def _send(self) -> None:
+        if self._outgoing.pending:
+            assert self._raw is not None
+            self._raw.write(self._outgoing.read())
+
+    def _say_goodbye(self) -> None:
+        assert self._raw is not None
+        if self._secured:
+            with contextlib.suppress(ssl.SSLError):  # it waits for the other side's word; nobody here does
+                self._tls.unwrap()
+            self._send()
+        self._raw.close()
+
+    # The transport of the protocol
+
+    def write(self, data: Bytes) -> None:
+        if self._closing or not len(data):
+            return
+        self._plain.append(memoryview(data))
+        self._plain_bytes += len(data)
+        self._encrypt()
+
+    def writelines(self, list_of_data: Iterable[Bytes]) -> None:
+        if self._closing:
+            return
+        for data in list_of_data:
+            if len(data):
+                self._plain.append(memoryview(data))
+                self._plain_bytes += len(data)
+        self._encrypt()
+
+    def get_write_buffer_size(self) -> int:
+        return self._plain_bytes + (0 if self._raw is None else self._raw.get_write_buffer_size())
+
+    def pause_reading(self) -> None:
+        self._reading_paused = True
+        if self._raw is not None and not self._closing:
+            self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._reading_paused = False
+        if self._raw is not None and not self._closing:
+            self._raw.resume_reading()
+            if self._secured:
+                # What had arrived and was not decrypted; not in the midst of what the protocol does now.
+                asyncio.get_running_loop().call_soon(self._decrypt)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        """Ends the connection behind what was written."""
+        if not self._closing:
+            self._closing = True
+            if not self._plain:
+                self._say_goodbye()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._plain.clear()
+        if self._raw is not None:
+            self._raw.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "sslcontext":
+            return self._tls.context
+        if name == "ssl_object":
+            return self._tls
+        return default if self._raw is None else self._raw.get_extra_info(name, default)
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """What failed, for a line of the log."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    for alert in ("tlsv1 alert ", "tlsv13 alert ", "sslv3 alert ", "ssl/tls alert "):
+        if reason.startswith(alert):
+            return f"TLS failed: it answered with the alert {reason.removeprefix(alert)!r}"
+    return f"TLS failed: {reason}"
