@@ -173,6 +173,6 @@ def _refuse_promises(names: Iterable[str]) -> None:
     if promised:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            "This broker changes no listeners while it runs, and has neither TLS nor SASL: "
+            "This broker changes neither its listeners nor their protection while it runs: "
             f"{', '.join(sorted(promised))}",
         )

@@ -110,14 +110,14 @@ class SaslConnection(GuardedConnection):
         )
         self.max_request_bytes = min(gate.max_token_bytes, self._granted_bytes)
 
-    def _run(self, frame: bytearray) -> None:
+    def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
         session = self._session
         if (
             self._authenticator is None
             and session is not None
             and (session.expires_ms is None or not self._is_held_up(session.expires_ms, frame))
         ):
-            super()._run(frame)
+            super()._run(frame, arrived_ns)
             return
         if self._authenticator is None:
             return

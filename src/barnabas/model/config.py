@@ -283,18 +283,21 @@ class Config:
     def unknown(self) -> Iterator[tuple[str, str | None]]:
         """Keys that are not Kafka's, each with the nearest known one or None."""
         for name in self.overrides:
-            if name not in self._definitions and not name.startswith(_AUTHORIZERS_KEYS):
+            if (
+                name not in self._definitions
+                and not name.startswith(_AUTHORIZERS_KEYS)
+                and not self._is_listeners(name)
+            ):
                 near = difflib.get_close_matches(name, self._definitions, n=1)
                 yield name, near[0] if near else None
 
+    def _is_listeners(self, name: str) -> bool:
+        """``listener.name.<listener>.[<mechanism>.]<key>``."""
+        match = re.fullmatch(r"listener\.name\.[^.]+\.((?:[^.]+\.)?(.+))", name)
+        return match is not None and (match[1] in self._definitions or match[2] in self._definitions)
+
     def with_overrides(self, values: Mapping[str, str]) -> Config:
         return Config(self._definitions, {**self.overrides, **values})
-
-
-def _is_listeners_own(name: str, definitions: Mapping[str, Definition]) -> bool:
-    """``listener.name.<listener>.[<mechanism>.]<key>``."""
-    match = re.fullmatch(r"listener\.name\.[^.]+\.((?:[^.]+\.)?(.+))", name)
-    return match is not None and (match[1] in definitions or match[2] in definitions)
 
 
 def broker_config(values: Mapping[str, str]) -> Config:

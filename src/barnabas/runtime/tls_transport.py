@@ -58,6 +58,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._raw: asyncio.Transport | None = None
+        self._heard = False
         self._secured = False
         self._reading_paused = False
         self._writing_paused = False
@@ -82,9 +83,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
-        if not self._secured and not self._incoming.pending and _arrived[0] != _HANDSHAKE_RECORD:
-            self._fail("it does not speak TLS, and this listener speaks nothing else")
-            return
+        if not self._heard:
+            self._heard = True
+            if _arrived[0] != _HANDSHAKE_RECORD:
+                self._fail("it does not speak TLS, and this listener speaks nothing else")
+                return
         self._incoming.write(_arrived_view[:nbytes])
         if self._secured or self._shake_hands():
             self._decrypt()

@@ -18,14 +18,10 @@ def require(values: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"listeners": "PLAINTEXT://:1,SSL://:2"}, r"listeners has SSL://.*SSL"),
-        ({"listeners": "SASL_SSL://:1", "security.inter.broker.protocol": "SASL_SSL"}, "listeners has SASL_SSL"),
+        ({"security.providers": "com.example.Provider"}, r"security\.providers is com"),
         (
-            {
-                "listeners": "PLAINTEXT://:1,CLIENTS://:2",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
-            },
-            "listeners has CLIENTS.*SASL_PLAINTEXT",
+            {"listener.name.plaintext.principal.builder.class": "x.Y"},
+            r"name\.plaintext\.principal\.builder\.class is x",
         ),
         (
             {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
