@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9.1 for tests: what `barnabas.bench.apache` offers, and the rule of when a test may be skipped."""
+"""Apache Kafka 3.9.2 for tests: what `barnabas.bench.apache` offers, and the rule of when a test may be skipped."""
 
 from __future__ import annotations
 

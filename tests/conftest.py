@@ -14,7 +14,7 @@ import apache
 
 @pytest.fixture(autouse=True)
 def _apache_kafka_is_there(request: pytest.FixtureRequest) -> None:
-    """A test marked ``apache`` runs only where Apache Kafka 3.9.1 can be had."""
+    """A test marked ``apache`` runs only where Apache Kafka 3.9.2 can be had."""
     if request.node.get_closest_marker("apache") is not None:
         apache.require()
 

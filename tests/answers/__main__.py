@@ -1,4 +1,4 @@
-"""``make conformance``: asks Barnabas and Apache Kafka 3.9.1 the same, and writes ``docs/conformance.md``.
+"""``make conformance``: asks Barnabas and Apache Kafka 3.9.2 the same, and writes ``docs/conformance.md``.
 
 Ends with 1 where an answer differs for no reason given, and where fewer requests were asked than the page counts; a
 case that is gone on purpose is first taken off that count. ``--only FETCH,JOIN_GROUP`` asks a share and writes nothing.

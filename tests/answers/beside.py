@@ -1,4 +1,4 @@
-"""A broker pair of ours and one of Apache Kafka's 3.9.1, asked the same in the same order."""
+"""A broker pair of ours and one of Apache Kafka's 3.9.2, asked the same in the same order."""
 
 from __future__ import annotations
 

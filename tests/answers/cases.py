@@ -33,7 +33,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 """What is no request, whatever fields the API has: key, version, correlation id and client id come first in each."""
 
 RECORDED = Path(__file__).with_name("recorded.json")
-"""What Apache Kafka 3.9.1 answers, of every API's newest version; written by ``make conformance``."""
+"""What Apache Kafka 3.9.2 answers, of every API's newest version; written by ``make conformance``."""
 
 
 class Case(NamedTuple):

@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 HEAD = """# Conformance
 
-Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.1 in ZooKeeper mode
+Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2 in ZooKeeper mode
 are asked the same requests in the same order, in every version of every API that ApiVersions offers: one that makes
 sense; one for what does not exist; one to a broker that is neither leader nor coordinator nor controller; five that are
 broken (a byte short, seven bytes too long, half of it, with a client id longer than the request, in a version that
@@ -64,7 +64,7 @@ def write(path: Path, rows: Sequence[Row], wrong: Sequence[str], apaches: Mappin
     if wrong:
         text += "\n## Differences for no reason\n\n" + "".join(f"- {each}\n" for each in wrong)
     missing = sorted(set(apaches) - {int(row.key) for row in rows})
-    text += "\n## What Apache Kafka 3.9.1 offers and Barnabas does not\n\n"
+    text += "\n## What Apache Kafka 3.9.2 offers and Barnabas does not\n\n"
     for names, why in NOT_OFFERED.items():
         keys = [ApiKey[name] for name in names.split()]
         here = [f"{key.name} ({int(key)})" for key in keys if int(key) in missing]

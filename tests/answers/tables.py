@@ -1,6 +1,6 @@
 """For each API a request that makes sense, one for what does not exist, and one to a broker that is not the one to ask.
 
-Each comes with the error codes that may be in its answer; what is expected is what Kafka 3.9.1 answers. Requests that
+Each comes with the error codes that may be in its answer; what is expected is what Kafka 3.9.2 answers. Requests that
 the cluster is steered by have a stale controller epoch or a wrong broker epoch: they are answered and change nothing.
 """
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from barnabas.bench.apache import cache_directory, fetch_jars, java
+from barnabas.bench.apache import VERSION, cache_directory, fetch_jars, java
 
 HERE = Path(__file__).parent
 
-STREAMS_POM = """<?xml version="1.0" encoding="UTF-8"?>
+STREAMS_POM = f"""<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>barnabas</groupId><artifactId>kafka-clients</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>3.9.1</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-file</artifactId><version>3.9.1</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-file</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>{VERSION}</version></dependency>
     <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
   </dependencies>
 </project>
@@ -73,7 +73,7 @@ PROGRAMS = [
 
 def streams_classpath() -> str:
     """Kafka Streams and Connect, fetched by Maven on first use. Raises `ApacheUnavailable`."""
-    return f"{fetch_jars(cache_directory() / 'kafka-streams' / '3.9.1', STREAMS_POM)}/*"
+    return f"{fetch_jars(cache_directory() / 'kafka-streams' / VERSION, STREAMS_POM)}/*"
 
 
 def word_count(bootstrap: str, name: str, state: Path) -> Any:

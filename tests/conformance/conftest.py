@@ -34,7 +34,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def apaches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where three of Apache Kafka 3.9.1 are."""
+    """Where three of Apache Kafka 3.9.2 are."""
     apache.require()
     with apache.ApacheCluster(tmp_path_factory.mktemp("apache"), 3, config=CONFIG) as started:
         yield started.bootstrap

@@ -1,4 +1,4 @@
-"""The newest version of every API answers a thousand requests, most of them bad, as Apache Kafka 3.9.1 did.
+"""The newest version of every API answers a thousand requests, most of them bad, as Apache Kafka 3.9.2 did.
 
 `make conformance` asks every version, beside Apache Kafka, and writes what is expected here.
 """

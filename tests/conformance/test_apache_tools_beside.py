@@ -1,5 +1,5 @@
 """Kafka's verifiable clients and its tools for groups, offsets, records, log directories and transactions, and Kafka
-Connect: they say the same of ours as of Apache Kafka 3.9.1."""
+Connect: they say the same of ours as of Apache Kafka 3.9.2."""
 
 from __future__ import annotations
 

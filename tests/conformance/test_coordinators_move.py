@@ -1,4 +1,4 @@
-"""A group and a transactional id go where their log directory goes: from Apache Kafka 3.9.1 to us, back, and again."""
+"""A group and a transactional id go where their log directory goes: from Apache Kafka 3.9.2 to us, back, and again."""
 
 from __future__ import annotations
 

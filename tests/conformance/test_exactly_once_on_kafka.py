@@ -1,4 +1,4 @@
-"""The blocking producer and the exactly-once sink on stock Apache Kafka 3.9.1, read by an independent client."""
+"""The blocking producer and the exactly-once sink on stock Apache Kafka 3.9.2, read by an independent client."""
 
 from __future__ import annotations
 

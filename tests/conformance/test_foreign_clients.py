@@ -1,7 +1,7 @@
 """Clients in five languages and Kafka Streams, unchanged: what each finds is what it finds on Apache Kafka.
 
 A program tells what it saw as JSON (`clients.programs`), one in Python as a dictionary (`clients.*_story`). `make
-clients` compares each with the same program on a cluster of Apache Kafka 3.9.1; by default one of them runs, and tells
+clients` compares each with the same program on a cluster of Apache Kafka 3.9.2; by default one of them runs, and tells
 of Barnabas alone.
 """
 

@@ -1,4 +1,4 @@
-"""Three Apache Kafka 3.9.1 brokers on the embedded coordinator: everything works, and their logs hold no warning that a
+"""Three Apache Kafka 3.9.2 brokers on the embedded coordinator: everything works, and their logs hold no warning that a
 real ZooKeeper would not have caused.
 
 What real ZooKeeper causes was recorded from the same play (`zookeeper_warnings.txt`, each line's numbers and names left

@@ -261,7 +261,7 @@ PIECES = ("records_consumed", "offsets_committed")
 def test_a_tool_is_a_command_with_and_without_its_suffix() -> None:
     for name in ("kafka-topics", "kafka-topics.sh"):
         done = barnabas(name, "--version")
-        assert (done.returncode, done.stdout) == (0, "3.9.1\n")
+        assert (done.returncode, done.stdout) == (0, "3.9.2\n")
 
 
 def test_a_console_consumer_that_is_to_end_leaves_its_group(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A log directory of a hundred partitions goes from Apache Kafka 3.9.1 to us, back, and to us again."""
+"""A log directory of a hundred partitions goes from Apache Kafka 3.9.2 to us, back, and to us again."""
 
 from __future__ import annotations
 

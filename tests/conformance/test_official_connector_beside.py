@@ -1,5 +1,5 @@
 """Spark's official Kafka connector, unchanged: batch, sink and stream find on three brokers of ours what they find on
-three of Apache Kafka 3.9.1."""
+three of Apache Kafka 3.9.2."""
 
 from __future__ import annotations
 

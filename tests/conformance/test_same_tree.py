@@ -1,4 +1,4 @@
-"""One list of operations, played with Kafka's own tools against Apache Kafka 3.9.1 and against ours: the answers and
+"""One list of operations, played with Kafka's own tools against Apache Kafka 3.9.2 and against ours: the answers and
 the znodes that are left are the same. Left out of the comparison are ports, timestamps, random ids, who is controller,
 and, where no assignment was asked for, which brokers it names.
 """

@@ -1,4 +1,4 @@
-"""Transactions in a cluster of one Apache Kafka 3.9.1 broker and two of ours: coordinators, leaders and ids of both."""
+"""Transactions in a cluster of one Apache Kafka 3.9.2 broker and two of ours: coordinators, leaders and ids of both."""
 
 from __future__ import annotations
 

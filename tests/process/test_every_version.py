@@ -3,7 +3,7 @@
 Each request is one that a client (or a controller) of that version would send. Those that the cluster is steered by
 are sent with a stale controller epoch or a wrong broker epoch, so that they are answered and change nothing. Each API
 is also asked for what does not exist, and on a broker that is neither leader nor coordinator nor controller, since a
-refusal has to fit its version as well. What is expected is what Kafka 3.9.1 answers to the same requests.
+refusal has to fit its version as well. What is expected is what Kafka 3.9.2 answers to the same requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One Apache Kafka 3.9.1 broker and two of ours in one cluster, on a real ZooKeeper; each kind reigns once.
+"""One Apache Kafka 3.9.2 broker and two of ours in one cluster, on a real ZooKeeper; each kind reigns once.
 
 ``MIXED_PROTOCOLS=2.6,2.8`` plays it with these values of inter.broker.protocol.version (`make mixed`).
 """

@@ -1,4 +1,4 @@
-"""Requests of transactions and of groups' offsets, good and bad, to ours and to Apache Kafka 3.9.1: the same answers.
+"""Requests of transactions and of groups' offsets, good and bad, to ours and to Apache Kafka 3.9.2: the same answers.
 
 A case is a story of requests. What it tells are the answers, in which producer ids and times are masked; the first run
 is ours, and the second, Apache's, has to tell the same.

@@ -1,4 +1,4 @@
-"""``make conformance``: records Apache Kafka 3.9.1's verdict on every batch, and holds ours against it."""
+"""``make conformance``: records Apache Kafka 3.9.2's verdict on every batch, and holds ours against it."""
 
 from __future__ import annotations
 

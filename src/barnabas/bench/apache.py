@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9.1 itself, from Maven's jars: brokers, ZooKeeper and every Kafka tool, for tests and benchmarks.
+"""Apache Kafka 3.9.2 itself, from Maven's jars: brokers, ZooKeeper and every Kafka tool, for tests and benchmarks.
 
 The jars are taken once from Maven Central by ``mvn`` into a cache (``$BARNABAS_CACHE``, by default
 ``~/.cache/barnabas``). Nothing of this is needed to run Barnabas.
@@ -23,9 +23,9 @@ from typing import Final, Self
 
 from barnabas.bench import BenchError
 
-VERSION: Final = "3.9.1"
+VERSION: Final = "3.9.2"
 
-_POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
+_POM: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>barnabas</groupId>
@@ -33,8 +33,8 @@ _POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
   <version>1</version>
   <packaging>pom</packaging>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>3.9.1</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>3.9.1</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
     <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
   </dependencies>
 </project>

@@ -1,4 +1,4 @@
-"""``barnabas bench groups``: consumer groups that never rest, beside Apache Kafka 3.9.1.
+"""``barnabas bench groups``: consumer groups that never rest, beside Apache Kafka 3.9.2.
 
 - A new group on a fresh cluster, by librdkafka: from its subscription to its first record. The offsets topic is made
   meanwhile, and nothing waits for more members (``group.initial.rebalance.delay.ms=0``).
@@ -194,4 +194,4 @@ def measure(place: Path, rounds: int, groups: int, members: int, seconds: float)
 
 def _apache(cluster: ApacheCluster) -> Running:
     broker, port = next(iter(cluster.ports.items()))
-    return Running("Apache Kafka 3.9.1", port, cluster.processes[broker].pid, 0.0)
+    return Running("Apache Kafka 3.9.2", port, cluster.processes[broker].pid, 0.0)

@@ -1,4 +1,4 @@
-"""``barnabas bench growth``: how throughput and CPU change with what grows, beside Apache Kafka 3.9.1.
+"""``barnabas bench growth``: how throughput and CPU change with what grows, beside Apache Kafka 3.9.2.
 
 An axis is a row of points; at each one both clusters take the same load, in turn, A B A B, from one client that costs
 next to nothing (`produce_load`). One broker each, and three each for the replication factor; both stand at the same
@@ -34,7 +34,7 @@ from barnabas.bench.plots import Panel, draw, medians, short
 from barnabas.bench.produce_load import Load, ProduceLoad, measured
 from barnabas.bench.side_by_side import Figure, Running, console, shown
 
-OTHER: Final = "Apache Kafka 3.9.1"
+OTHER: Final = "Apache Kafka 3.9.2"
 RESULTS: Final = "growth.json"
 """Beside the plots: what they were drawn from."""
 TABLES: Final = "growth.md"

@@ -1,4 +1,4 @@
-"""``barnabas bench replication | catch-up | recovery | idle``: three brokers each, beside Apache Kafka 3.9.1.
+"""``barnabas bench replication | catch-up | recovery | idle``: three brokers each, beside Apache Kafka 3.9.2.
 
 Both clusters are there at the same time with their logs on the same disk and are loaded in turn, A B A B, by the same
 client; each figure is taken pair by pair. CPU is that of all three brokers together, memory that of one.

@@ -1,4 +1,4 @@
-"""``barnabas bench``: the same load from the same client, on Barnabas and Apache Kafka 3.9.1, side by side in one run.
+"""``barnabas bench``: the same load from the same client, on Barnabas and Apache Kafka 3.9.2, side by side in one run.
 
 Both clusters (one broker each, logs on the same disk) stand at the same time; both get the same warm-up, and then
 rounds in turn, A B A B. A figure is a ratio, Barnabas to Apache Kafka, taken pair by pair: the median of the pairs is
@@ -87,7 +87,7 @@ def running_apache(directory: Path, brokers: int = 1) -> Iterator[Running]:
     with ApacheCluster(directory, brokers) as cluster:
         ready_s = time.monotonic() - begun
         broker, port = next(iter(cluster.ports.items()))
-        yield Running("Apache Kafka 3.9.1", port, cluster.processes[broker].pid, ready_s)
+        yield Running("Apache Kafka 3.9.2", port, cluster.processes[broker].pid, ready_s)
 
 
 @contextlib.contextmanager

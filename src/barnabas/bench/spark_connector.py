@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from barnabas.bench.apache import VERSION as KAFKA_VERSION
 from barnabas.bench.apache import cache_directory, fetch_jars
 
 VERSION: Final = "4.2.0"
@@ -16,7 +17,7 @@ _ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artif
 _JARS: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"),
-    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.kafka", "kafka-clients", KAFKA_VERSION),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
 )
 
@@ -33,4 +34,4 @@ def connector_jars() -> list[Path]:
         "<groupId>barnabas</groupId><artifactId>spark-connector</artifactId><version>1</version>"
         f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
     )
-    return sorted(fetch_jars(cache_directory() / "spark-connector" / VERSION, pom).glob("*.jar"))
+    return sorted(fetch_jars(cache_directory() / "spark-connector" / f"{VERSION}-{KAFKA_VERSION}", pom).glob("*.jar"))

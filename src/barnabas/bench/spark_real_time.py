@@ -1,4 +1,4 @@
-"""``barnabas bench spark --real-time``: Spark's real-time mode on Barnabas beside the same on Apache Kafka 3.9.1.
+"""``barnabas bench spark --real-time``: Spark's real-time mode on Barnabas beside the same on Apache Kafka 3.9.2.
 
 Both times it is the official connector, unchanged: Spark takes no source that is written in Python in this mode. One
 broker each; a query reads a topic and writes what it read to another. A trip is one record from its sending until it

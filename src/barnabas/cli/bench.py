@@ -41,7 +41,7 @@ class _OnLinux(Group):
             raise CommandError(str(error)) from error
 
 
-app = _OnLinux("Side by side with Apache Kafka 3.9.1, in one run.")
+app = _OnLinux("Side by side with Apache Kafka 3.9.2, in one run.")
 
 
 def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:

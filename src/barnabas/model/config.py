@@ -1,6 +1,6 @@
 """Kafka's configuration keys: their types, defaults, bounds and documentation, and values parsed by them.
 
-``broker_configs.json`` and ``topic_configs.json`` hold what Kafka 3.9.1 says of itself. A `Config` is immutable; a
+``broker_configs.json`` and ``topic_configs.json`` hold what Kafka 3.9.2 says of itself. A `Config` is immutable; a
 changed one is made by `Config.with_overrides`. Values are read by type (``config.number("segment.bytes")``), so that a
 misspelt key fails at once and mypy knows what comes out.
 """
@@ -203,7 +203,7 @@ _OWN_BROKER_KEYS: Final = (
 
 @cache
 def broker_definitions() -> Mapping[str, Definition]:
-    """Every broker key of Kafka 3.9.1, and our own, which begin with ``barnabas.``."""
+    """Every broker key of Kafka 3.9.2, and our own, which begin with ``barnabas.``."""
     return MappingProxyType(
         {**_load("broker_configs.json"), **DYNAMIC_ONLY, **{own.name: own for own in _OWN_BROKER_KEYS}}
     )

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the exception that carries one to the place where it is answered.
 
-Numbers and names are those of Kafka 3.9.1's ``org.apache.kafka.common.protocol.Errors``.
+Numbers and names are those of Kafka 3.9.2's ``org.apache.kafka.common.protocol.Errors``.
 """
 
 from __future__ import annotations

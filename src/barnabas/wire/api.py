@@ -163,4 +163,4 @@ SUPPORTED: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
 }
-"""What ApiVersions advertises: lowest and highest version of each API, measured on Kafka 3.9.1."""
+"""What ApiVersions advertises: lowest and highest version of each API, measured on Kafka 3.9.2."""

@@ -1,6 +1,6 @@
 """Kafka's message schemas: ``messages.json`` as typed values.
 
-The file holds the schemas of Kafka 3.9.1's ``clients/src/main/resources/common/message`` (and of the records of its
+The file holds the schemas of Kafka 3.9.2's ``clients/src/main/resources/common/message`` (and of the records of its
 internal topics), unchanged but for white space and the prose in them.
 """
 

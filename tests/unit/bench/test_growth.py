@@ -26,7 +26,7 @@ def test_a_plot_has_both_lines_their_units_and_the_medians_of_the_rounds(tmp_pat
     growth = measured("clients")
     write([growth], tmp_path)
     drawn = (tmp_path / "clients.svg").read_text()
-    for text in ("Barnabas", "Apache Kafka 3.9.1", "requests per second", "µs per request", growth.axis.label, "1k"):
+    for text in ("Barnabas", "Apache Kafka 3.9.2", "requests per second", "µs per request", growth.axis.label, "1k"):
         assert f">{text}</text>" in drawn
     throughput, cpu = growth.panels()
     assert throughput.ours == cpu.ours == [2.0 + number / 10 for number in range(7)]

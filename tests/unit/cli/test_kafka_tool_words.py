@@ -121,7 +121,7 @@ def test_the_names_are_put_on_path_and_nothing_is_overwritten(tmp_path: Path) ->
     said = subprocess.run(
         ["kafka-topics.sh", "--version"], env={**os.environ, "PATH": str(tmp_path)}, capture_output=True
     )
-    assert said.stdout == b"3.9.1\n"
+    assert said.stdout == b"3.9.2\n"
     (tmp_path / "kafka-topics.sh").write_text("#!/bin/sh\nKafka's own\n")
     with pytest.raises(CommandError, match="is not ours"):
         link.main(["link", str(tmp_path)])

@@ -11,8 +11,8 @@ from typing import Any, Final, NoReturn
 from barnabas.cli.kafka_tools.errors import Exit
 from barnabas.cli.kafka_tools.options import CONVERT
 
-_COMMIT: Final = "f745dfdcee2b9851"
-"""Of Kafka 3.9.1, which `kafka-transactions --version` names."""
+_COMMIT: Final = "5e9866f43ab8e7e4"
+"""Of Kafka 3.9.2, which `kafka-transactions --version` names."""
 
 
 class ArgumentError(Exception):

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from barnabas.cli.kafka_tools.errors import Exit, JavaError
 from barnabas.cli.kafka_tools.java import in_hash_order, string_hash
 
-KAFKA_VERSION: Final = "3.9.1"
+KAFKA_VERSION: Final = "3.9.2"
 
 _WIDTH: Final = 80
 _GAP: Final = 2
