@@ -27,7 +27,7 @@ class Names:
 
 
 def reader(bootstrap: str, **given: str) -> TopicStreamReader:
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": "s.*", "columns": "offset", **given}
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": "^s", "columns": "offset", **given}
     return TopicStreamReader(SourceOptions.parse(options), Names())
 
 
@@ -131,3 +131,25 @@ def test_no_socket_goes_along_when_the_reader_is_sent(kafka_cluster: Any) -> Non
     source = reader(kafka_cluster.bootstrap)
     source.latestOffset(source.initialOffset(), ALL)
     assert len(pickle.dumps(source)) < 4000
+
+
+def test_a_pattern_is_found_anywhere_in_a_name_and_takes_no_internal_topic(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    for name in ("codec-gzip", "other"):
+        kafka_cluster.create_topic(name, partitions=1)
+    send(bootstrap, "other", 1)
+    source = reader(bootstrap, subscribePattern=".*", startingOffsets="earliest")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    source.commit(end)  # this makes __consumer_offsets
+    assert "__consumer_offsets" in kafka_cluster.run(kafka_cluster.client.refresh()).topics
+    assert source.latestOffset(end, ALL) == end
+    assert set(offsets(reader(bootstrap, subscribePattern="dec-").initialOffset())) == {"codec-gzip"}
+    everything = reader(bootstrap, subscribePattern=".*", includeInternalTopics="true")
+    assert "__consumer_offsets" in offsets(everything.initialOffset())
+
+
+def test_a_partition_that_the_starting_offsets_forget_is_named(kafka_cluster: Any) -> None:
+    kafka_cluster.create_topic("s", partitions=2)
+    with pytest.raises(ValueError, match="not for s-1: name each of them"):
+        reader(kafka_cluster.bootstrap, startingOffsets='{"s":{"0":0}}').initialOffset()

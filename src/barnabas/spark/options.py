@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.model.ids import TopicPartition
+from barnabas.spark import passed_over
 from barnabas.spark.access import ClusterAccess
 from barnabas.spark.plan import AtTimestamp, Positions, parse_assignment, parse_positions, parse_timestamps
 from barnabas.spark.values import ValueFormat
@@ -35,6 +36,7 @@ MAX_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 _NAMES: Final = (
     "subscribe",
     "subscribePattern",
+    "includeInternalTopics",
     "assign",
     "startingOffsets",
     "startingTimestamp",
@@ -54,6 +56,7 @@ _NAMES: Final = (
     "columns",
     "filterPushdown",
     "groupId",
+    "groupIdPrefix",
     "commitOffsets",
     "decoder",
     "path",
@@ -65,6 +68,7 @@ _NAMES: Final = (
     *ClusterAccess.OPTIONS,
 )
 _KNOWN: Final = {name.lower(): name for name in _NAMES}
+_GROUP_PREFIX: Final = "barnabas-spark"
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
 _MILLISECONDS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -74,6 +78,8 @@ class SourceOptions:
     access: ClusterAccess
     subscribe: tuple[str, ...]
     subscribe_pattern: str | None
+    internal_topics: bool
+    """Whether a pattern's matches may be internal: ``__consumer_offsets``, ``__transaction_state``."""
     assign: tuple[TopicPartition, ...]
     starting: Positions | None
     ending: Positions | None
@@ -106,11 +112,13 @@ class SourceOptions:
             raise ValueError(f"Exactly one of subscribe, subscribePattern and assign is needed; {len(chosen)} are set.")
         isolation = _word(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
         subscription = f"{chosen[0]}={given[chosen[0]]}"
-        group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription)
+        prefix = given.get("groupidprefix") or _GROUP_PREFIX
+        group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription, prefix)
         return cls(
             access=access,
             subscribe=tuple(name.strip() for name in given.get("subscribe", "").split(",") if name.strip()),
             subscribe_pattern=_pattern(given.get("subscribepattern")),
+            internal_topics=_flag(given, "includeinternaltopics", False),
             assign=tuple(parse_assignment(given["assign"])) if "assign" in given else (),
             starting=_positions(given, "starting", EARLIEST),
             ending=_positions(given, "ending", LATEST),
@@ -193,16 +201,17 @@ def option_names() -> tuple[str, ...]:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    unknown = sorted(set(given) - set(_KNOWN))
+    unknown = sorted(set(given) - set(_KNOWN) - passed_over.OF_SOURCE)
     if unknown:
         near = difflib.get_close_matches(unknown[0], _KNOWN, 1)
         hint = f" Did you mean {_KNOWN[near[0]]}?" if near else ""
         raise ValueError(f"format('barnabas') has no option {', '.join(unknown)}.{hint}")
+    passed_over.warn_of(set(given) & passed_over.OF_SOURCE)
 
 
-def _group_of(subscription: str) -> str:
+def _group_of(subscription: str, prefix: str) -> str:
     """The same for every run of the same subscription, so that lag has one place where it is seen."""
-    return f"barnabas-spark-{sha256(subscription.encode()).hexdigest()[:12]}"
+    return f"{prefix}-{sha256(subscription.encode()).hexdigest()[:12]}"
 
 
 def _positions(given: Mapping[str, str], side: str, default: int) -> Positions | None:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
 from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS
+from barnabas.spark import passed_over
 from barnabas.spark.access import ClusterAccess
 from barnabas.wire.compression import Codec
 
@@ -134,11 +135,12 @@ class SinkOptions:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    unknown = sorted(set(given) - set(_KNOWN))
+    unknown = sorted(set(given) - set(_KNOWN) - passed_over.OF_SINK)
     if unknown:
         near = difflib.get_close_matches(unknown[0], _KNOWN, 1)
         hint = f" Did you mean {_KNOWN[near[0]]}?" if near else ""
         raise ValueError(f"The sink of format('barnabas') has no option {', '.join(unknown)}.{hint}")
+    passed_over.warn_of(set(given) & passed_over.OF_SINK)
 
 
 def _columns(schema: StructType) -> tuple[str, ...]:

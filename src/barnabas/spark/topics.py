@@ -21,7 +21,11 @@ def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicParti
     names = sorted({each.topic for each in options.assign} or set(options.subscribe))
     if options.subscribe_pattern is not None:
         pattern = re.compile(options.subscribe_pattern)
-        names = [name for name in sorted(cluster.refresh().topics) if pattern.fullmatch(name)]
+        names = [
+            name
+            for name, topic in sorted(cluster.refresh().topics.items())
+            if pattern.search(name) and (options.internal_topics or not topic.is_internal)
+        ]
     if not names:
         return {}
     metadata = cluster.refresh(names)
@@ -90,6 +94,13 @@ def resolved(
     unknown = sorted(set(positions.by_partition) - set(within))
     if unknown:
         raise ValueError(f"Offsets are given for {', '.join(map(str, unknown))}, which the read does not cover.")
+    left_out = sorted(set(within) - set(positions.by_partition)) if positions.by_partition else []
+    if left_out:
+        raise ValueError(
+            f"Offsets are given for some partitions and not for {', '.join(map(str, left_out))}: name each of them, with "
+            "-2 for its first offset and -1 for its end. A partition that was forgotten would be read from a place that "
+            "nobody chose."
+        )
     wanted = {each: positions.of(each) for each in within}
     timestamps = {each: at.timestamp_ms for each, at in wanted.items() if isinstance(at, AtTimestamp)}
     listed = cluster.list_offsets(timestamps, isolation_level=options.isolation_level) if timestamps else {}

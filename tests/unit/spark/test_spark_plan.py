@@ -150,3 +150,22 @@ def test_the_schema_is_the_official_connectors_and_columns_prune_it() -> None:
     pruned = SourceOptions.parse({**BASE, "Columns": "offset, value", "KAFKA.isolation.level": "read_committed"})
     assert pruned.schema() == "`offset` bigint, `value` binary"
     assert pruned.isolation_level == READ_COMMITTED
+
+
+def test_options_of_the_connector_that_change_nothing_are_taken_and_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {**BASE, "kafkaConsumer.pollTimeoutMs": "512", "kafka.max.poll.records": "9", "groupIdPrefix": "team"}
+    parsed = SourceOptions.parse(given)
+    assert parsed.group_id is not None
+    assert parsed.group_id.startswith("team-")
+    SourceOptions.parse(given)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert "kafka.max.poll.records, kafkaconsumer.polltimeoutms" in said[0]
+
+
+@pytest.mark.parametrize("option", ["kafka.auto.offset.reset", "kafka.key.deserializer", "kafka.ssl.provider"])
+def test_options_that_would_change_what_is_read_or_protected_are_refused(option: str) -> None:
+    with pytest.raises(ValueError, match="has no option"):
+        SourceOptions.parse({**BASE, option: "x"})

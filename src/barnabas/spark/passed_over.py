@@ -1,0 +1,89 @@
+"""Options that a job written for the official connector may carry and that change nothing here. Pure.
+
+They are taken, with one warning a process, so that such a job runs as it is. What would change who may read, what is
+promised, or what is read is never among them: it is obeyed or refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+_LOG: Final = logging.getLogger(__name__)
+
+_CONNECTOR: Final = frozenset(
+    {
+        "kafkaconsumer.polltimeoutms",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "usedeprecatedoffsetfetching",
+    }
+)
+_CONSUMER: Final = frozenset(
+    f"kafka.{name}"
+    for name in (
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    )
+)
+_PRODUCER: Final = frozenset(
+    f"kafka.{name}"
+    for name in (
+        "buffer.memory",
+        "client.dns.lookup",
+        "connections.max.idle.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.request.size",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    )
+)
+OF_SOURCE: Final = _CONNECTOR | _CONSUMER
+OF_SINK: Final = _PRODUCER
+"""Lower-case names."""
+
+_warned: set[str] = set()
+
+
+def warn_of(names: Iterable[str]) -> None:
+    """Says once in this process that `names` were given and have no effect."""
+    new = sorted(set(names) - _warned)
+    if new:
+        _warned.update(new)
+        _LOG.warning(
+            "format('barnabas') takes these options of the official connector and does without them: %s.",
+            ", ".join(new),
+        )
