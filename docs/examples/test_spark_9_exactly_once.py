@@ -17,7 +17,7 @@ def test_a_batch_that_is_in_is_not_written_again(kafka_cluster, spark, tmp_path)
     assert producer.flush(10) == 0
 
     cluster = {"kafka.bootstrap.servers": kafka_cluster.bootstrap}
-    sink = {**cluster, "topic": "totals", "sinkId": "orders-to-totals"}
+    sink = {**cluster, "topic": "totals"}  # its name is the query's id, which the checkpoint keeps
     rows = (
         spark.readStream.format("barnabas")
         .options(**cluster)

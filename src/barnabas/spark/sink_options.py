@@ -1,4 +1,4 @@
-"""The sink's options and columns: the official Kafka connector's names, ours beside them. Pure."""
+"""The sink's options and columns: the official Kafka connector's names, ours beside them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS
 from barnabas.spark import passed_over
 from barnabas.spark.access import ClusterAccess
+from barnabas.spark.checkpoint import query_id
 from barnabas.wire.compression import Codec
 
 if TYPE_CHECKING:
@@ -95,10 +96,12 @@ class SinkOptions:
         delivery = _delivery(given) if streaming else Delivery.AT_LEAST_ONCE
         sink_id = given.get("sinkid", "")
         if delivery is not Delivery.AT_LEAST_ONCE:
+            sink_id = sink_id or query_id(given.get("checkpointlocation", "")) or ""
             if not sink_id:
                 raise ValueError(
                     "Option sinkId is missing: exactly-once delivery needs a name for the sink that stays the same when"
-                    " the query is started again, and that no other query has. Or set delivery to at-least-once."
+                    " the query is started again, and that no other query has. A checkpointLocation on this machine "
+                    "gives one, the query's id. Or set delivery to at-least-once."
                 )
             if not _SINK_ID.fullmatch(sink_id):
                 raise ValueError(f"Option sinkId is {sink_id!r}: it takes up to 200 letters, digits, dots, _ and -.")

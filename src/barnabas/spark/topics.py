@@ -97,9 +97,9 @@ def resolved(
     left_out = sorted(set(within) - set(positions.by_partition)) if positions.by_partition else []
     if left_out:
         raise ValueError(
-            f"Offsets are given for some partitions and not for {', '.join(map(str, left_out))}: name each of them, with "
-            "-2 for its first offset and -1 for its end. A partition that was forgotten would be read from a place that "
-            "nobody chose."
+            f"Offsets are given for some partitions and not for {', '.join(map(str, left_out))}: name each of them, "
+            "with -2 for its first offset and -1 for its end. What was forgotten would be read from a place "
+            "that nobody chose."
         )
     wanted = {each: positions.of(each) for each in within}
     timestamps = {each: at.timestamp_ms for each, at in wanted.items() if isinstance(at, AtTimestamp)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -50,6 +52,22 @@ def test_columns_are_checked_and_what_is_not_the_sinks_is_left_out() -> None:
     with pytest.raises(ValueError, match="markerTopic is missing"):
         parse(by_row, topic=None)
     assert parse(by_row, topic=None, markerTopic="m").marker_topic == "m"
+
+
+@pytest.mark.parametrize("location", ["{}", "file:{}", "file://{}"])
+def test_a_sink_without_a_name_has_its_querys_id(tmp_path: Path, location: str) -> None:
+    checkpoint = tmp_path / "a checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text('{"id":"3f0e7a52-6a3e-4a53-9d6a-8f1d2a1c0b11"}')
+    where = location.format(checkpoint if ":" not in location else str(checkpoint).replace(" ", "%20"))
+    assert parse(sinkId=None, checkpointLocation=where).sink_id == "3f0e7a52-6a3e-4a53-9d6a-8f1d2a1c0b11"
+    assert parse(checkpointLocation=where).sink_id == "s"
+
+
+@pytest.mark.parametrize("location", ["s3a://bucket/checkpoint", "/no/such/checkpoint"])
+def test_a_checkpoint_that_cannot_be_read_here_names_no_sink(location: str) -> None:
+    with pytest.raises(ValueError, match="sinkId is missing"):
+        parse(sinkId=None, checkpointLocation=location)
 
 
 def test_a_batch_write_needs_no_sink_id() -> None:
