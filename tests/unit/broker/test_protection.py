@@ -28,6 +28,8 @@ def require(values: dict[str, str]) -> None:
             r"authorizer\.class\.name is org",
         ),
         ({"client.quota.callback.class": "com.example.Quotas"}, r"client\.quota\.callback\.class is com"),
+        ({"create.topic.policy.class.name": "com.example.Topics"}, r"create\.topic\.policy\.class\.name is com"),
+        ({"alter.config.policy.class.name": "com.example.Configs"}, r"alter\.config\.policy\.class\.name is com"),
         ({"principal.builder.class": "com.example.Names"}, r"principal\.builder\.class is com"),
         ({"zookeeper.ssl.crl.enable": "true"}, r"zookeeper\.ssl\.crl\.enable"),
         ({"zookeeper.ssl.ocsp.enable": "true"}, r"zookeeper\.ssl\.ocsp\.enable"),
