@@ -7,7 +7,16 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.runtime.doors import Bytes
-from barnabas.zk.protocol.jute import INT, JuteError, StructError, encode_string, read_count, read_int, read_string
+from barnabas.zk.protocol.jute import (
+    INT,
+    JuteError,
+    Kind,
+    StructError,
+    encode_string,
+    read_count,
+    read_int,
+    read_string,
+)
 
 
 class OpCode(IntEnum):
@@ -185,6 +194,9 @@ def read_acls(buffer: Bytes, position: int) -> tuple[ACLs, int]:
         acls.append(ACL(permissions, scheme, identity))
     return tuple(acls), position
 
+
+STAT: Final[Kind[Stat]] = Kind(read_stat, encode_stat)
+ACL_LIST: Final[Kind[ACLs]] = Kind(read_acls, encode_acls)
 
 CONTAINER_OWNER: Final = -(1 << 63)
 """The ephemeral owner of a container, kept but never shown: ``EphemeralType.CONTAINER``."""

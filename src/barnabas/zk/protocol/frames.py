@@ -26,6 +26,7 @@ from barnabas.zk.protocol.jute import (
 )
 from barnabas.zk.protocol.ops import (
     MULTI_PARTS,
+    Decoder,
     DeleteContainer,
     Exists,
     GetACL,
@@ -38,7 +39,6 @@ from barnabas.zk.protocol.ops import (
     Operation,
     SetACL,
     Sync,
-    _Decoder,
 )
 from barnabas.zk.protocol.session_ops import (
     AddWatch,
@@ -52,30 +52,33 @@ from barnabas.zk.protocol.session_ops import (
     WhoAmI,
 )
 
-_DECODERS: dict[int, _Decoder] = {
+_ONE_FORM: Final[tuple[type[Operation[Any]], ...]] = (
+    DeleteContainer,
+    Exists,
+    GetData,
+    GetACL,
+    SetACL,
+    GetChildren,
+    GetChildrenWithoutStat,
+    GetAllChildrenNumber,
+    GetEphemerals,
+    Sync,
+    Ping,
+    CheckWatches,
+    RemoveWatches,
+    AddWatch,
+    Auth,
+    Sasl,
+    WhoAmI,
+    CloseSession,
+)
+_DECODERS: Final[dict[int, Decoder]] = {
     **{op_code: decode for op_code, decode in MULTI_PARTS.items() if op_code != OpCode.CHECK},
-    OpCode.DELETE_CONTAINER: DeleteContainer.decode,
-    OpCode.EXISTS: Exists.decode,
-    OpCode.GET_DATA: GetData.decode,
-    OpCode.GET_ACL: GetACL.decode,
-    OpCode.SET_ACL: SetACL.decode,
-    OpCode.GET_CHILDREN: GetChildrenWithoutStat.decode,
-    OpCode.GET_CHILDREN2: GetChildren.decode,
-    OpCode.GET_ALL_CHILDREN_NUMBER: GetAllChildrenNumber.decode,
-    OpCode.GET_EPHEMERALS: GetEphemerals.decode,
-    OpCode.SYNC: Sync.decode,
-    OpCode.PING: Ping.decode,
+    **{operation.op_code: operation.decode for operation in _ONE_FORM},
     OpCode.MULTI: Multi.decode,
     OpCode.MULTI_READ: Multi.decode,
-    OpCode.CHECK_WATCHES: CheckWatches.decode,
-    OpCode.REMOVE_WATCHES: RemoveWatches.decode,
-    OpCode.ADD_WATCH: AddWatch.decode,
-    OpCode.AUTH: Auth.decode,
-    OpCode.SASL: Sasl.decode,
-    OpCode.WHO_AM_I: WhoAmI.decode,
     OpCode.SET_WATCHES: SetWatches.decode,
     OpCode.SET_WATCHES2: SetWatches.decode,
-    OpCode.CLOSE_SESSION: CloseSession.decode,
 }
 
 

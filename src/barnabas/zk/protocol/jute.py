@@ -6,8 +6,10 @@ behind it; a length is checked against what is really there before anything is m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from barnabas.runtime.doors import Bytes
 
@@ -18,10 +20,19 @@ _read_long = LONG.unpack_from
 _int = INT.pack
 
 __all__ = [
+    "BOOLEAN",
+    "BUFFER",
+    "BYTES",
     "INT",
+    "INTEGER",
     "LONG",
+    "NOTHING",
+    "STRING",
+    "STRINGS",
     "JuteError",
+    "Kind",
     "StructError",
+    "both",
     "encode_buffer",
     "encode_string",
     "encode_strings",
@@ -121,3 +132,42 @@ def encode_string(string: str) -> bytes:
 
 def encode_strings(strings: list[str]) -> bytes:
     return _int(len(strings)) + b"".join([encode_string(string) for string in strings])
+
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Kind(NamedTuple, Generic[T]):
+    """A type of ZooKeeper's records, read and written."""
+
+    read: Callable[[Bytes, int], tuple[T, int]]
+    encode: Callable[[T], bytes]
+
+
+def _read_bytes(buffer: Bytes, position: int) -> tuple[bytes, int]:
+    data, position = read_buffer(buffer, position)
+    return data or b"", position
+
+
+def both(first: Kind[T], second: Kind[U]) -> Kind[tuple[T, U]]:
+    """A pair, one behind the other."""
+    read_first, encode_first = first
+    read_second, encode_second = second
+
+    def read(buffer: Bytes, position: int) -> tuple[tuple[T, U], int]:
+        one, position = read_first(buffer, position)
+        other, position = read_second(buffer, position)
+        return (one, other), position
+
+    return Kind(read, lambda pair: encode_first(pair[0]) + encode_second(pair[1]))
+
+
+NOTHING: Final[Kind[None]] = Kind(lambda buffer, position: (None, position), lambda nothing: b"")
+INTEGER: Final[Kind[int]] = Kind(read_int, INT.pack)
+BOOLEAN: Final[Kind[bool]] = Kind(read_bool, lambda value: b"\x01" if value else b"\x00")
+STRING: Final[Kind[str]] = Kind(read_string, encode_string)
+STRINGS: Final[Kind[list[str]]] = Kind(read_strings, encode_strings)
+BUFFER: Final[Kind[bytes | None]] = Kind(read_buffer, encode_buffer)
+BYTES: Final[Kind[bytes]] = Kind(_read_bytes, encode_buffer)
+"""A `BUFFER` whose null reads as empty."""

@@ -1,23 +1,23 @@
 """ZooKeeper's operations on znodes.
 
-An `Operation` knows its own request and its result: the client uses `encode` and `decode_result`, the server
-`decode` and `encode_result`. What a session says besides is in `zk.session_ops`, and how all of it is framed in
-`zk.frames`.
+An `Operation` is a record of fields and the kind of its result: the client uses `encode` and `decode_result`, the
+server `decode` and `encode_result`. What a session says besides is in `session_ops`, and how all of it is framed in
+`frames`.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from barnabas.runtime.doors import Bytes
 from barnabas.zk.protocol.data import (
-    _STAT,
+    ACL_LIST,
     ANY_VERSION,
     OPEN_ACL_UNSAFE,
+    STAT,
     ACLs,
     CreateMode,
     OpCode,
@@ -29,19 +29,24 @@ from barnabas.zk.protocol.data import (
 )
 from barnabas.zk.protocol.errors import ZooKeeperError, error_of
 from barnabas.zk.protocol.jute import (
+    BOOLEAN,
+    BUFFER,
     INT,
+    INTEGER,
     LONG,
+    NOTHING,
+    STRING,
+    STRINGS,
     JuteError,
+    Kind,
     StructError,
+    both,
     encode_buffer,
     encode_string,
-    encode_strings,
-    read_bool,
     read_buffer,
     read_int,
     read_long,
     read_string,
-    read_strings,
 )
 
 R = TypeVar("R")
@@ -66,24 +71,29 @@ class Operation(Generic[R]):
         return [getattr(self, name) for name in self.__match_args__]  # type: ignore[attr-defined]
 
     path: str
+    op_code: ClassVar[OpCode]
+    record: ClassVar[tuple[Kind[Any], ...]] = ()
+    """Of what kind each field is, in the order of both the dataclass and the wire."""
+    answer: ClassVar[Kind[Any]] = NOTHING
 
-    @property
-    @abstractmethod
-    def op_code(self) -> OpCode: ...
-
-    @abstractmethod
     def encode(self) -> bytes:
         """The request's record, without header."""
+        names = self.__match_args__  # type: ignore[attr-defined]
+        return b"".join([kind.encode(getattr(self, name)) for name, kind in zip(names, self.record, strict=True)])
 
-    @abstractmethod
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[R, int]: ...
+    @classmethod
+    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Self, int]:
+        values = []
+        for kind in cls.record:
+            value, position = kind.read(buffer, position)
+            values.append(value)
+        return cls(*values), position
 
-    @abstractmethod
-    def encode_result(self, result: R) -> bytes: ...
+    def decode_result(self, buffer: Bytes, position: int) -> tuple[R, int]:
+        return self.answer.read(buffer, position)
 
-
-def encode_nothing(result: None) -> bytes:
-    return b""
+    def encode_result(self, result: R) -> bytes:
+        return self.answer.encode(result)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -111,7 +121,7 @@ class Create(Operation["str | tuple[str, Stat]"]):
         return CreateMode(self.ephemeral + 2 * self.sequential)
 
     @property
-    def op_code(self) -> OpCode:
+    def op_code(self) -> OpCode:  # type: ignore[override]
         if self.container:
             return OpCode.CREATE_CONTAINER
         if self.ttl_ms is not None:
@@ -170,20 +180,10 @@ class Delete(Operation[None]):
     path: str
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.DELETE
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + INT.pack(self.version)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Delete, int]:
-        path, position = read_string(buffer, position)
-        version, position = read_int(buffer, position)
-        return cls(path, version), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
-        return None, position
-
-    encode_result = staticmethod(encode_nothing)
+    record = (
+        STRING,
+        INTEGER,
+    )
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -192,19 +192,7 @@ class DeleteContainer(Operation[None]):
 
     path: str
     op_code: ClassVar[OpCode] = OpCode.DELETE_CONTAINER
-
-    def encode(self) -> bytes:
-        return encode_string(self.path)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[DeleteContainer, int]:
-        path, position = read_string(buffer, position)
-        return cls(path), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
-        return None, position
-
-    encode_result = staticmethod(encode_nothing)
+    record = (STRING,)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -213,22 +201,12 @@ class SetData(Operation[Stat]):
     data: bytes | None
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.SET_DATA
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + encode_buffer(self.data) + INT.pack(self.version)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[SetData, int]:
-        path, position = read_string(buffer, position)
-        data, position = read_buffer(buffer, position)
-        version, position = read_int(buffer, position)
-        return cls(path, data, version), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[Stat, int]:
-        return read_stat(buffer, position)
-
-    def encode_result(self, result: Stat) -> bytes:
-        return _STAT.pack(*result)
+    record = (
+        STRING,
+        BUFFER,
+        INTEGER,
+    )
+    answer = STAT
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -238,20 +216,10 @@ class Check(Operation[None]):
     path: str
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.CHECK
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + INT.pack(self.version)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Check, int]:
-        path, position = read_string(buffer, position)
-        version, position = read_int(buffer, position)
-        return cls(path, version), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
-        return None, position
-
-    encode_result = staticmethod(encode_nothing)
+    record = (
+        STRING,
+        INTEGER,
+    )
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -261,21 +229,11 @@ class Exists(Operation[Stat]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.EXISTS
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + (b"\x01" if self.watch else b"\x00")
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Exists, int]:
-        path, position = read_string(buffer, position)
-        watch, position = read_bool(buffer, position)
-        return cls(path, watch), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[Stat, int]:
-        return read_stat(buffer, position)
-
-    def encode_result(self, result: Stat) -> bytes:
-        return _STAT.pack(*result)
+    record = (
+        STRING,
+        BOOLEAN,
+    )
+    answer = STAT
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -283,23 +241,11 @@ class GetData(Operation["tuple[bytes | None, Stat]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_DATA
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + (b"\x01" if self.watch else b"\x00")
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[GetData, int]:
-        path, position = read_string(buffer, position)
-        watch, position = read_bool(buffer, position)
-        return cls(path, watch), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[tuple[bytes | None, Stat], int]:
-        data, position = read_buffer(buffer, position)
-        stat, position = read_stat(buffer, position)
-        return (data, stat), position
-
-    def encode_result(self, result: tuple[bytes | None, Stat]) -> bytes:
-        return encode_buffer(result[0]) + _STAT.pack(*result[1])
+    record = (
+        STRING,
+        BOOLEAN,
+    )
+    answer = both(BUFFER, STAT)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -309,23 +255,11 @@ class GetChildren(Operation["tuple[list[str], Stat]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_CHILDREN2
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + (b"\x01" if self.watch else b"\x00")
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[GetChildren, int]:
-        path, position = read_string(buffer, position)
-        watch, position = read_bool(buffer, position)
-        return cls(path, watch), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[tuple[list[str], Stat], int]:
-        children, position = read_strings(buffer, position)
-        stat, position = read_stat(buffer, position)
-        return (children, stat), position
-
-    def encode_result(self, result: tuple[list[str], Stat]) -> bytes:
-        return encode_strings(result[0]) + _STAT.pack(*result[1])
+    record = (
+        STRING,
+        BOOLEAN,
+    )
+    answer = both(STRINGS, STAT)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -335,21 +269,11 @@ class GetChildrenWithoutStat(Operation["list[str]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_CHILDREN
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + (b"\x01" if self.watch else b"\x00")
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[GetChildrenWithoutStat, int]:
-        path, position = read_string(buffer, position)
-        watch, position = read_bool(buffer, position)
-        return cls(path, watch), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[list[str], int]:
-        return read_strings(buffer, position)
-
-    def encode_result(self, result: list[str]) -> bytes:
-        return encode_strings(result)
+    record = (
+        STRING,
+        BOOLEAN,
+    )
+    answer = STRINGS
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -358,20 +282,8 @@ class GetAllChildrenNumber(Operation[int]):
 
     path: str
     op_code: ClassVar[OpCode] = OpCode.GET_ALL_CHILDREN_NUMBER
-
-    def encode(self) -> bytes:
-        return encode_string(self.path)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[GetAllChildrenNumber, int]:
-        path, position = read_string(buffer, position)
-        return cls(path), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[int, int]:
-        return read_int(buffer, position)
-
-    def encode_result(self, result: int) -> bytes:
-        return INT.pack(result)
+    record = (STRING,)
+    answer = INTEGER
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -380,42 +292,16 @@ class GetEphemerals(Operation["list[str]"]):
 
     path: str = "/"
     op_code: ClassVar[OpCode] = OpCode.GET_EPHEMERALS
-
-    def encode(self) -> bytes:
-        return encode_string(self.path)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[GetEphemerals, int]:
-        path, position = read_string(buffer, position)
-        return cls(path), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[list[str], int]:
-        return read_strings(buffer, position)
-
-    def encode_result(self, result: list[str]) -> bytes:
-        return encode_strings(result)
+    record = (STRING,)
+    answer = STRINGS
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class GetACL(Operation["tuple[ACLs, Stat]"]):
     path: str
     op_code: ClassVar[OpCode] = OpCode.GET_ACL
-
-    def encode(self) -> bytes:
-        return encode_string(self.path)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[GetACL, int]:
-        path, position = read_string(buffer, position)
-        return cls(path), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[tuple[ACLs, Stat], int]:
-        acl, position = read_acls(buffer, position)
-        stat, position = read_stat(buffer, position)
-        return (acl, stat), position
-
-    def encode_result(self, result: tuple[ACLs, Stat]) -> bytes:
-        return encode_acls(result[0]) + _STAT.pack(*result[1])
+    record = (STRING,)
+    answer = both(ACL_LIST, STAT)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -426,22 +312,12 @@ class SetACL(Operation[Stat]):
     acl: ACLs
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.SET_ACL
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + encode_acls(self.acl) + INT.pack(self.version)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[SetACL, int]:
-        path, position = read_string(buffer, position)
-        acl, position = read_acls(buffer, position)
-        version, position = read_int(buffer, position)
-        return cls(path, acl, version), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[Stat, int]:
-        return read_stat(buffer, position)
-
-    def encode_result(self, result: Stat) -> bytes:
-        return _STAT.pack(*result)
+    record = (
+        STRING,
+        ACL_LIST,
+        INTEGER,
+    )
+    answer = STAT
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -450,20 +326,8 @@ class Sync(Operation[str]):
 
     path: str
     op_code: ClassVar[OpCode] = OpCode.SYNC
-
-    def encode(self) -> bytes:
-        return encode_string(self.path)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Sync, int]:
-        path, position = read_string(buffer, position)
-        return cls(path), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[str, int]:
-        return read_string(buffer, position)
-
-    def encode_result(self, result: str) -> bytes:
-        return encode_string(result)
+    record = (STRING,)
+    answer = STRING
 
 
 _PART = Struct(">ibi")  # MultiHeader: type, done, err
@@ -546,9 +410,9 @@ class MultiRead(Multi):
     op_code: ClassVar[OpCode] = OpCode.MULTI_READ
 
 
-_Decoder: TypeAlias = Callable[[int, Bytes, int], tuple[Operation[Any], int]]
+Decoder: TypeAlias = Callable[[int, Bytes, int], tuple[Operation[Any], int]]
 
-MULTI_PARTS: dict[int, _Decoder] = {
+MULTI_PARTS: dict[int, Decoder] = {
     OpCode.CREATE: Create.decode,
     OpCode.CREATE2: Create.decode,
     OpCode.CREATE_CONTAINER: Create.decode,
@@ -557,7 +421,7 @@ MULTI_PARTS: dict[int, _Decoder] = {
     OpCode.SET_DATA: SetData.decode,
     OpCode.CHECK: Check.decode,
 }
-_MULTI_READ_PARTS: dict[int, _Decoder] = {
+_MULTI_READ_PARTS: dict[int, Decoder] = {
     OpCode.GET_DATA: GetData.decode,
     OpCode.GET_CHILDREN: GetChildrenWithoutStat.decode,
 }

@@ -3,56 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from barnabas.runtime.doors import Bytes
 from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.jute import (
+    BUFFER,
+    BYTES,
     INT,
+    INTEGER,
     LONG,
-    encode_buffer,
+    STRING,
+    Kind,
     encode_string,
     encode_strings,
-    read_buffer,
     read_count,
     read_int,
     read_long,
     read_string,
     read_strings,
 )
-from barnabas.zk.protocol.ops import Operation, encode_nothing
-
-
-class _WithoutRecord(Operation[None]):
-    """An operation that is its op code alone."""
-
-    __slots__ = ()
-
-    def encode(self) -> bytes:
-        return b""
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
-        return None, position
-
-    encode_result = staticmethod(encode_nothing)
+from barnabas.zk.protocol.ops import Operation
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Ping(_WithoutRecord):
+class Ping(Operation[None]):
     op_code: ClassVar[OpCode] = OpCode.PING
 
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Ping, int]:
-        return cls(), position
-
 
 @dataclass(slots=True, eq=False, repr=False)
-class CloseSession(_WithoutRecord):
+class CloseSession(Operation[None]):
     op_code: ClassVar[OpCode] = OpCode.CLOSE_SESSION
 
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[CloseSession, int]:
-        return cls(), position
+
+def _read_scheme(buffer: Bytes, position: int) -> tuple[str, int]:
+    _, position = read_int(buffer, position)
+    return read_string(buffer, position)
+
+
+_SCHEME: Final[Kind[str]] = Kind(_read_scheme, lambda scheme: INT.pack(0) + encode_string(scheme))
+"""Behind a type of authentication that nobody has ever used."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -61,23 +51,8 @@ class Auth(Operation[None]):
 
     scheme: str
     auth: bytes
-    type: int = 0
     op_code: ClassVar[OpCode] = OpCode.AUTH
-
-    def encode(self) -> bytes:
-        return INT.pack(self.type) + encode_string(self.scheme) + encode_buffer(self.auth)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Auth, int]:
-        kind, position = read_int(buffer, position)
-        scheme, position = read_string(buffer, position)
-        auth, position = read_buffer(buffer, position)
-        return cls(scheme, auth or b"", kind), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
-        return None, position
-
-    encode_result = staticmethod(encode_nothing)
+    record = (_SCHEME, BYTES)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -86,20 +61,22 @@ class Sasl(Operation["bytes | None"]):
 
     token: bytes
     op_code: ClassVar[OpCode] = OpCode.SASL
+    record = (BYTES,)
+    answer = BUFFER
 
-    def encode(self) -> bytes:
-        return encode_buffer(self.token)
 
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Sasl, int]:
-        token, position = read_buffer(buffer, position)
-        return cls(token or b""), position
+def _read_identities(buffer: Bytes, position: int) -> tuple[list[tuple[str, str]], int]:
+    count, position = read_count(buffer, position, 8)
+    identities = []
+    for _ in range(count):
+        scheme, position = read_string(buffer, position)
+        user, position = read_string(buffer, position)
+        identities.append((scheme, user))
+    return identities, position
 
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[bytes | None, int]:
-        return read_buffer(buffer, position)
 
-    def encode_result(self, result: bytes | None) -> bytes:
-        return encode_buffer(result)
+def _encode_identities(identities: list[tuple[str, str]]) -> bytes:
+    return INT.pack(len(identities)) + b"".join([encode_string(s) + encode_string(user) for s, user in identities])
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -107,25 +84,7 @@ class WhoAmI(Operation["list[tuple[str, str]]"]):
     """The identities (scheme, user) of this connection."""
 
     op_code: ClassVar[OpCode] = OpCode.WHO_AM_I
-
-    def encode(self) -> bytes:
-        return b""
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[WhoAmI, int]:
-        return cls(), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[list[tuple[str, str]], int]:
-        count, position = read_count(buffer, position, 8)
-        identities = []
-        for _ in range(count):
-            scheme, position = read_string(buffer, position)
-            user, position = read_string(buffer, position)
-            identities.append((scheme, user))
-        return identities, position
-
-    def encode_result(self, result: list[tuple[str, str]]) -> bytes:
-        return INT.pack(len(result)) + b"".join([encode_string(s) + encode_string(user) for s, user in result])
+    answer = Kind(_read_identities, _encode_identities)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -135,60 +94,31 @@ class AddWatch(Operation[None]):
     path: str
     mode: int
     op_code: ClassVar[OpCode] = OpCode.ADD_WATCH
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + INT.pack(self.mode)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[AddWatch, int]:
-        path, position = read_string(buffer, position)
-        mode, position = read_int(buffer, position)
-        return cls(path, mode), position
-
-    def decode_result(self, buffer: Bytes, position: int) -> tuple[None, int]:
-        # The server sends an ErrorResponse with the code 0 for a record.
-        return None, min(position + 4, len(buffer))
-
-    def encode_result(self, result: None) -> bytes:
-        return INT.pack(0)
+    record = (STRING, INTEGER)
+    # The server sends an ErrorResponse with the code 0 for a record.
+    answer = Kind(lambda buffer, position: (None, min(position + 4, len(buffer))), lambda nothing: INT.pack(0))
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RemoveWatches(_WithoutRecord):
+class RemoveWatches(Operation[None]):
     path: str
     watcher_type: int
     op_code: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + INT.pack(self.watcher_type)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[RemoveWatches, int]:
-        path, position = read_string(buffer, position)
-        watcher_type, position = read_int(buffer, position)
-        return cls(path, watcher_type), position
+    record = (STRING, INTEGER)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class CheckWatches(_WithoutRecord):
+class CheckWatches(Operation[None]):
     """NO_WATCHER unless this connection watches `path` so."""
 
     path: str
     watcher_type: int
     op_code: ClassVar[OpCode] = OpCode.CHECK_WATCHES
-
-    def encode(self) -> bytes:
-        return encode_string(self.path) + INT.pack(self.watcher_type)
-
-    @classmethod
-    def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[CheckWatches, int]:
-        path, position = read_string(buffer, position)
-        watcher_type, position = read_int(buffer, position)
-        return cls(path, watcher_type), position
+    record = (STRING, INTEGER)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SetWatches(_WithoutRecord):
+class SetWatches(Operation[None]):
     """Sets a client's watches again after a reconnect; what changed since `relative_zxid` fires at once.
 
     Sent under `SET_WATCHES_XID`. With persistent watches it travels as ZooKeeper's setWatches2.
@@ -202,7 +132,7 @@ class SetWatches(_WithoutRecord):
     persistent_recursive_watches: list[str] | None = None
 
     @property
-    def op_code(self) -> OpCode:
+    def op_code(self) -> OpCode:  # type: ignore[override]
         both = self.persistent_watches, self.persistent_recursive_watches
         return OpCode.SET_WATCHES if both == (None, None) else OpCode.SET_WATCHES2
 
