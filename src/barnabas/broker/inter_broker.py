@@ -10,13 +10,11 @@ import ssl
 
 from barnabas.broker.listener_gate import tls_of_listener
 from barnabas.client.connection import Connection
-from barnabas.client.sasl import SaslLogin
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
-from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
-from barnabas.security.listener_config import mechanism_key, of_listener
-from barnabas.security.sasl.offered import LOGIN_MODULES, jaas_of_broker
+from barnabas.security.sasl.login import Login
+from barnabas.security.sasl.offered import login_of_broker
 
 
 class InterBrokerAccess:
@@ -25,10 +23,10 @@ class InterBrokerAccess:
     def __init__(self, runtime: Runtime, config: Config, endpoints: tuple[Endpoint, ...]) -> None:
         self._runtime = runtime
         self._tls: dict[str, ssl.SSLContext | None] = {}
-        self._logins: dict[str, SaslLogin | None] = {}
+        self._logins: dict[str, Login | None] = {}
         for endpoint in endpoints:
             sasl = endpoint.security_protocol.startswith("SASL")
-            self._logins[endpoint.listener] = _login(config, endpoint.listener) if sasl else None
+            self._logins[endpoint.listener] = login_of_broker(config, endpoint.listener) if sasl else None
             self.take_tls(config, endpoint)
 
     def take_tls(self, config: Config, endpoint: Endpoint) -> None:
@@ -46,17 +44,3 @@ class InterBrokerAccess:
             tls=self._tls[endpoint.listener],
             login=self._logins[endpoint.listener],
         )
-
-
-def _login(config: Config, listener: str) -> SaslLogin:
-    mechanism = of_listener(config, listener).text("sasl.mechanism.inter.broker.protocol")
-    if mechanism not in LOGIN_MODULES:
-        raise ConfigError(
-            f"sasl.mechanism.inter.broker.protocol is {mechanism}: brokers log in to each other by "
-            f"{', '.join(LOGIN_MODULES)}."
-        )
-    options = jaas_of_broker(config, listener, mechanism).options
-    if "username" not in options or "password" not in options:
-        key = mechanism_key(listener, mechanism, "sasl.jaas.config")
-        raise ConfigError(f"{key} has no username and password: this broker could not log in to others.")
-    return SaslLogin(mechanism, options["username"], options["password"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import random
 import socket
 import ssl
 import time
@@ -15,12 +16,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from barnabas.client.asking import Asking, ConnectionLost, NeverSent, RequestTimedOut, finished
+from barnabas.client.blocking_http import fetch
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
-from barnabas.client.handshake import authenticate, versions_of
+from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.client.metadata import ClusterMetadata, parse_bootstrap
 from barnabas.client.offsets import READ_UNCOMMITTED, CommittedOffset, ListedOffset
-from barnabas.client.sasl import SaslLogin
 from barnabas.model.ids import TopicPartition
+from barnabas.security.sasl.login import Doors, Login
 from barnabas.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class BlockingConnection:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        login: Login | None = None,
         negotiate: bool = True,
         frame_max: int = FRAME_BYTES_MAX,
     ) -> None:
@@ -58,6 +60,8 @@ class BlockingConnection:
         self._answers: dict[int, Any] = {}
         plain = socket.create_connection((host, port), timeout=connect_timeout_ms / 1000)
         self._socket: socket.socket | None = plain
+        self._login = login
+        self._authenticate_again_s: float | None = None
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
@@ -65,8 +69,7 @@ class BlockingConnection:
                 self._socket = tls.wrap_socket(plain, server_hostname=host)
             if negotiate:
                 self.negotiate()
-            if login is not None:
-                self._authenticate(login)
+            self._authenticate()
         except BaseException:
             plain.close()
             raise
@@ -94,10 +97,16 @@ class BlockingConnection:
         self._exchange.versions = finished(versions_of(self._ask, f"{self.host}:{self.port}"))
         return self._exchange.versions
 
-    def _authenticate(self, login: SaslLogin) -> None:
-        """Raises `KafkaError` where the broker refuses."""
+    def _authenticate(self) -> None:
+        """Says who it is, at first and before the broker stops to believe it (KIP-368). Raises `KafkaError`."""
+        self._authenticate_again_s = None
+        if self._login is None:
+            return
         nonce = base64.b64encode(os.urandom(24)).decode()
-        finished(authenticate(self._ask, f"{self.host}:{self.port}", login, nonce))
+        doors = Doors(self.host, nonce, time.time_ns() // 1_000_000, fetch, _file)
+        lifetime_ms = finished(authenticate(self._ask, f"{self.host}:{self.port}", self._login, doors))
+        if lifetime_ms:
+            self._authenticate_again_s = time.monotonic() + lifetime_ms * session_share(random.random()) / 1000
 
     async def _ask(self, message: Any, version: int | None) -> Any:
         return self.send(message, version)
@@ -110,6 +119,8 @@ class BlockingConnection:
         """Sends; the number it returns fetches the response by `receive`."""
         if self._socket is None:
             raise NeverSent(f"the connection to {self.host}:{self.port} is closed")
+        if self._authenticate_again_s is not None and time.monotonic() >= self._authenticate_again_s:
+            self._authenticate()
         chosen = self._exchange.best_version(message) if version is None else version
         correlation_id, parts = self._exchange.request(message, chosen, answered=answered)
         try:
@@ -168,7 +179,7 @@ class BlockingAsking(Asking[BlockingConnection]):
         request_timeout_ms: int,
         retry_timeout_ms: int,
         tls: ssl.SSLContext | None,
-        login: SaslLogin | None,
+        login: Login | None,
     ) -> None:
         super().__init__(bootstrap, retry_timeout_ms=retry_timeout_ms)
         self._client_id = client_id
@@ -237,7 +248,7 @@ class BlockingCluster:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = 60_000,
         tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        login: Login | None = None,
     ) -> None:
         self.asking = BlockingAsking(
             parse_bootstrap(bootstrap),
@@ -320,3 +331,8 @@ def connect(bootstrap: str | None = None, *, config: Mapping[str, str] | None = 
     from barnabas.client.blocking_twin import SyncCluster
 
     return SyncCluster(bootstrap, config)
+
+
+def _file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

@@ -18,8 +18,8 @@ from barnabas.client.asking import (
 )
 from barnabas.client.connection import REQUEST_TIMEOUT_MS, Connection
 from barnabas.client.metadata import parse_bootstrap
-from barnabas.client.sasl import SaslLogin
 from barnabas.runtime import Runtime
+from barnabas.security.sasl.login import Login
 
 _Address = tuple[str, int, object]
 """Host, port, and the owner of a connection that is not shared, else None."""
@@ -42,7 +42,7 @@ class ClusterClient(Asking[Connection]):
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = 60_000,
         tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        login: Login | None = None,
     ) -> None:
         super().__init__(
             parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else bootstrap, retry_timeout_ms=retry_timeout_ms

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.client.sasl import MECHANISMS, SaslLogin, login_of
 from barnabas.model.errors import ConfigError
+from barnabas.security.sasl.login import SETTINGS as SASL
+from barnabas.security.sasl.login import Login, login_of
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 RESETS: Final[Mapping[str, int | None]] = {
@@ -100,11 +101,7 @@ CONSUMER: Final[Mapping[str, _Key]] = {
 }
 SECURITY: Final = (
     "security.protocol",
-    "sasl.mechanism",
-    "sasl.mechanisms",
-    "sasl.jaas.config",
-    "sasl.username",
-    "sasl.password",
+    *SASL,
     "ssl.ca.location",
     "ssl.keystore.certificate.chain",
     "ssl.keystore.key",
@@ -144,17 +141,9 @@ def options(config: Mapping[str, str], keys: Mapping[str, _Key]) -> dict[str, An
     return found
 
 
-def login(config: Mapping[str, str]) -> SaslLogin | None:
+def login(config: Mapping[str, str]) -> Login | None:
     """Who the client is, where ``security.protocol`` is one of SASL's. Raises `ConfigError`."""
-    if not protocol(config).startswith("SASL"):
-        return None
-    mechanism = config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI"
-    try:
-        if "sasl.username" in config and mechanism in MECHANISMS:
-            return SaslLogin(mechanism, config["sasl.username"], config.get("sasl.password", ""))
-        return login_of(mechanism, config.get("sasl.jaas.config", ""))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    return login_of(config) if protocol(config).startswith("SASL") else None
 
 
 def protocol(config: Mapping[str, str]) -> str:

@@ -16,10 +16,11 @@ from typing import Any, Final, cast
 
 from barnabas.client.asking import ConnectionLost, NeverSent, RequestTimedOut
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
-from barnabas.client.handshake import authenticate, versions_of
-from barnabas.client.sasl import SaslLogin
+from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.model.errors import KafkaError
 from barnabas.runtime import Bytes, Condition, Runtime
+from barnabas.security.sasl.http import fetch
+from barnabas.security.sasl.login import Doors, Login
 from barnabas.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        login: Login | None = None,
         on_closed: Callable[[Connection], None] | None = None,
         frame_max: int = FRAME_BYTES_MAX,
     ) -> None:
@@ -70,6 +71,10 @@ class Connection(asyncio.BufferedProtocol):
         self._gone = Condition()
         self._closed = False
         self._negotiated = False
+        self._session_ends_s: float | None = None
+        """By the loop's clock: what is sent from then on waits until the client has authenticated again."""
+        self._held: list[list[Bytes]] | None = None
+        self._authenticating: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Connection to {self.host}:{self.port}{' closed' if self._closed else ''}>"
@@ -115,16 +120,65 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort(failure)
                 raise failure from None
 
-    async def negotiate(self, login: SaslLogin | None = None) -> dict[int, tuple[int, int]]:
+    async def negotiate(self, login: Login | None = None) -> dict[int, tuple[int, int]]:
         """Asks for the broker's ApiVersions, and says who the client is; from now on `send` without a version takes the
         best common one. Raises `KafkaError`."""
-        where = f"{self.host}:{self.port}"
-        self._exchange.versions = await versions_of(self.send, where)
+        self._exchange.versions = await versions_of(self.send, f"{self.host}:{self.port}")
+        self._login = login
         if login is not None:
-            nonce = base64.b64encode(self._runtime.entropy.token(24)).decode()
-            await authenticate(self.send, where, login, nonce)
+            await self._authenticate(login)
         self._negotiated = True
         return self._exchange.versions
+
+    async def _authenticate(self, login: Login) -> None:
+        runtime = self._runtime
+        nonce = base64.b64encode(runtime.entropy.token(24)).decode()
+        now_ms = runtime.clock.now_ms()
+        doors = Doors(self.host, nonce, now_ms, lambda request: fetch(runtime, request), runtime.disk.read)
+        lifetime_ms = await authenticate(self._ask, f"{self.host}:{self.port}", login, doors)
+        self._session_ends_s = None
+        if lifetime_ms:
+            share = session_share(runtime.entropy.randrange(0, 1000) / 1000)
+            self._session_ends_s = asyncio.get_running_loop().time() + lifetime_ms * share / 1000
+
+    async def _ask(self, message: Any, version: int | None) -> Any:
+        """As `send`, also while everything else is held."""
+        await self.writable()
+        if self._transport is None or self._closed:
+            raise self._lost(NeverSent)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        chosen = self._exchange.best_version(message) if version is None else version
+        correlation_id, parts = self._exchange.request(message, chosen)
+        self._expect(correlation_id, future, None, None)
+        self._transport.writelines(parts)
+        return await future
+
+    async def _authenticate_again(self, login: Login) -> None:
+        """KIP-368. What is asked for meanwhile waits; what is under way is answered."""
+        try:
+            await self._authenticate(login)
+        except (KafkaError, ConnectionLost, WireError) as error:
+            logger.warning("%r could not authenticate again: %s", self, error)
+            self.abort(error)
+            return
+        held, self._held = self._held or [], None
+        for parts in held:
+            self._transmit(parts)
+
+    def _transmit(self, parts: list[Bytes]) -> None:
+        transport, loop = self._transport, self._loop
+        assert transport is not None, "it is connected"
+        assert loop is not None, "it is connected"
+        if self._session_ends_s is not None and self._held is None and loop.time() >= self._session_ends_s:
+            assert self._login is not None, "a session ends for who has begun one"
+            self._held = []
+            self._authenticating = loop.create_task(self._authenticate_again(self._login))
+        if self._held is not None:
+            self._held.append(parts)
+        elif len(parts) == 1:
+            transport.write(parts[0])
+        else:
+            transport.writelines(parts)
 
     async def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
         """The response. Raises `ConnectionLost` when none can come any more, `WireError` for one that is garbled."""
@@ -179,9 +233,18 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int | None,
         conversation: _Conversation | None,
     ) -> None:
-        loop, transport = self._loop, self._transport
+        self._expect(correlation_id, future, timeout_ms, conversation)
+        self._transmit(parts)
+
+    def _expect(
+        self,
+        correlation_id: int,
+        future: asyncio.Future[Any],
+        timeout_ms: int | None,
+        conversation: _Conversation | None,
+    ) -> None:
+        loop = self._loop
         assert loop is not None, "it is connected"
-        assert transport is not None, "it is connected"
         deadline = loop.time() + (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         self._futures[correlation_id] = (future, deadline, conversation)
         if self._timer is None:
@@ -189,17 +252,13 @@ class Connection(asyncio.BufferedProtocol):
         elif deadline < self._timer.when():
             self._timer.cancel()
             self._timer = loop.call_at(deadline, self._expire)
-        if len(parts) == 1:
-            transport.write(parts[0])
-        else:
-            transport.writelines(parts)
 
     def post(self, message: Any, version: int | None = None) -> None:
         """Sends a request that has no answer (a produce request with acks=0)."""
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
         chosen = self._exchange.best_version(message) if version is None else version
-        self._transport.writelines(self._exchange.request(message, chosen, answered=False)[1])
+        self._transmit(self._exchange.request(message, chosen, answered=False)[1])
 
     async def close(self) -> None:
         """Closes, and returns when the connection is gone. Requests under way end in `ConnectionLost`."""
@@ -299,6 +358,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._authenticating is not None:
+            self._authenticating.cancel()
         futures, self._futures = self._futures, {}
         for future, _, _ in futures.values():
             if not future.done():

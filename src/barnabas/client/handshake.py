@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.client.sasl import SaslLogin, SaslRefused
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.security.sasl.exchange import SaslRefused
+from barnabas.security.sasl.login import Doors, Login
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -25,8 +26,12 @@ async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
     return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
 
-async def authenticate(ask: Ask, where: str, login: SaslLogin, nonce: str) -> None:
-    """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152). Raises `KafkaError` where the broker refuses."""
+async def authenticate(ask: Ask, where: str, login: Login, doors: Doors) -> int:
+    """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152), at first or again (KIP-368).
+
+    Returns for how many ms the broker believes it, 0 for ever. Raises `KafkaError` where the broker refuses, or where
+    there is nothing to log in with.
+    """
     answer = await ask(SaslHandshakeRequest(mechanism=login.mechanism), None)
     if answer.error_code:
         offered = ", ".join(answer.mechanisms) or "none"
@@ -34,8 +39,11 @@ async def authenticate(ask: Ask, where: str, login: SaslLogin, nonce: str) -> No
             ErrorCode(answer.error_code),
             f"{where} does not offer the SASL mechanism {login.mechanism}; it offers {offered}",
         )
-    tokens = login.tokens(nonce)
-    token = next(tokens)
+    try:
+        tokens = await login.begin(doors)
+        token = next(tokens)
+    except (SaslRefused, ConfigError, OSError) as error:
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{login} could not begin: {error}") from None
     while True:
         answer = await ask(SaslAuthenticateRequest(auth_bytes=token), None)
         if answer.error_code:
@@ -44,6 +52,12 @@ async def authenticate(ask: Ask, where: str, login: SaslLogin, nonce: str) -> No
         try:
             token = tokens.send(bytes(answer.auth_bytes))
         except StopIteration:
-            return
+            return int(answer.session_lifetime_ms)
         except SaslRefused as error:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{where}: {error}") from None
+
+
+def session_share(chance: float) -> float:
+    """Which part of its session a client lets pass before it authenticates again: 0.85 to 0.95, by a `chance` from 0 to
+    1, so that not all come at once (``SaslClientAuthenticator``)."""
+    return 0.85 + 0.1 * chance

@@ -191,6 +191,12 @@ _OWN_BROKER_KEYS: Final = (
         "",
         "The user as whom the broker authenticates at ZooKeeper (SASL DIGEST-MD5); Kafka reads it from a JAAS file.",
     ),
+    _own(
+        "org.apache.kafka.sasl.oauthbearer.allowed.urls",
+        "string",
+        "",
+        "The addresses that OAUTHBEARER may use, separated by commas; Kafka reads it from a JVM's properties.",
+    ),
     _own("barnabas.zookeeper.sasl.password", "password", "", "The password of barnabas.zookeeper.sasl.username."),
     _own(
         "barnabas.zookeeper.auth",
@@ -203,7 +209,7 @@ _OWN_BROKER_KEYS: Final = (
 
 @cache
 def broker_definitions() -> Mapping[str, Definition]:
-    """Every broker key of Kafka 3.9.2, and our own, which begin with ``barnabas.``."""
+    """Every broker key of Kafka 3.9.2, and our own: ``barnabas.``, and what Kafka reads from a JVM."""
     return MappingProxyType(
         {**_load("broker_configs.json"), **DYNAMIC_ONLY, **{own.name: own for own in _OWN_BROKER_KEYS}}
     )

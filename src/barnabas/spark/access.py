@@ -9,9 +9,10 @@ from typing import ClassVar, Final, Self
 
 from barnabas.client.asking import ConnectionLost
 from barnabas.client.blocking import REQUEST_TIMEOUT_MS, BlockingCluster
-from barnabas.client.config import PROTOCOLS, tls_context
+from barnabas.client.config import PROTOCOLS, SECURITY, tls_context
 from barnabas.client.metadata import parse_bootstrap
-from barnabas.client.sasl import SaslLogin, login_of
+from barnabas.model.errors import ConfigError
+from barnabas.security.sasl.login import Login, login_of
 from barnabas.wire.errors import WireError
 
 RETRY_TIMEOUT_MS: Final = 60_000
@@ -24,7 +25,7 @@ class ClusterAccess:
     bootstrap: str
     client_id: str
     protocol: str
-    login: SaslLogin | None
+    login: Login | None
     ssl: tuple[tuple[str, str], ...] = field(repr=False)
     request_timeout_ms: int
     retry_timeout_ms: int
@@ -34,19 +35,7 @@ class ClusterAccess:
         "kafka.client.id",
         "kafka.request.timeout.ms",
         "kafka.default.api.timeout.ms",
-        "kafka.security.protocol",
-        "kafka.sasl.mechanism",
-        "kafka.sasl.jaas.config",
-        "kafka.ssl.truststore.location",
-        "kafka.ssl.truststore.type",
-        "kafka.ssl.truststore.password",
-        "kafka.ssl.keystore.location",
-        "kafka.ssl.keystore.type",
-        "kafka.ssl.keystore.password",
-        "kafka.ssl.key.password",
-        "kafka.ssl.endpoint.identification.algorithm",
-        "kafka.ssl.enabled.protocols",
-        "kafka.ssl.cipher.suites",
+        *(f"kafka.{name}" for name in SECURITY),
     )
 
     @classmethod
@@ -65,8 +54,8 @@ class ClusterAccess:
         login = None
         if protocol.startswith("SASL"):
             try:
-                login = login_of(given.get("kafka.sasl.mechanism", "GSSAPI"), given.get("kafka.sasl.jaas.config", ""))
-            except ValueError as error:
+                login = login_of({n.removeprefix("kafka."): v for n, v in given.items() if n.startswith("kafka.")})
+            except ConfigError as error:
                 raise ValueError(f"Option kafka.{error}") from None
         return cls(
             bootstrap=bootstrap,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.sasl import SaslLogin, SaslRefused, login_of
+from barnabas.model.errors import ConfigError
+from barnabas.security.sasl.exchange import SaslRefused
+from barnabas.security.sasl.login import SaslLogin, login_of
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -44,12 +46,14 @@ def test_a_server_that_is_not_the_one_is_refused(first: bytes, final: bytes, sai
 
 
 def test_plain_is_one_token_and_the_password_is_not_printed() -> None:
-    login = login_of("PLAIN", 'o.a.k.PlainLoginModule required username="k" password=\'a "b"\';')
+    jaas = 'o.a.k.PlainLoginModule required username="k" password=\'a "b"\';'
+    login = login_of({"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas})
+    assert isinstance(login, SaslLogin)
     assert list(login.tokens("")) == [b'\0k\0a "b"']
     assert "a " not in repr(login)
 
 
-@pytest.mark.parametrize(("mechanism", "text"), [("GSSAPI", ""), ("PLAIN", "username=k password=p")])
+@pytest.mark.parametrize(("mechanism", "text"), [("CRAM-MD5", ""), ("GSSAPI", ""), ("PLAIN", "username=k password=p")])
 def test_what_is_not_supported_is_said(mechanism: str, text: str) -> None:
-    with pytest.raises(ValueError, match="sasl"):
-        login_of(mechanism, text)
+    with pytest.raises(ConfigError, match="sasl"):
+        login_of({"sasl.mechanism": mechanism, "sasl.jaas.config": text})

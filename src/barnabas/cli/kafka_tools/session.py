@@ -18,9 +18,9 @@ from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import ConnectionLost
 from barnabas.client.metadata import parse_bootstrap
-from barnabas.client.sasl import SaslLogin, login_of
 from barnabas.model.errors import ConfigError, KafkaError
 from barnabas.runtime.real import real_runtime
+from barnabas.security.sasl.login import Login, login_of
 
 T = TypeVar("T")
 
@@ -68,10 +68,10 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
         raise _refused(str(error)) from None
 
 
-def _login(properties: Mapping[str, str]) -> SaslLogin:
+def _login(properties: Mapping[str, str]) -> Login:
     try:
-        return login_of(properties.get("sasl.mechanism", "GSSAPI"), properties.get("sasl.jaas.config", ""))
-    except ValueError as error:
+        return login_of(properties)
+    except ConfigError as error:
         raise _refused(str(error)) from None
 
 

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
+from collections.abc import Mapping
 from typing import Final
 
-from barnabas.model.config import Config
+from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.doors import Runtime
-from barnabas.security.listener_config import mechanism_key, of_listener
-from barnabas.security.sasl import plain
+from barnabas.security.listener_config import mechanism_key, of_listener, of_mechanism
+from barnabas.security.sasl import gssapi, oauthbearer, plain
 from barnabas.security.sasl.exchange import SaslMechanism
+from barnabas.security.sasl.gssapi import Gssapi
+from barnabas.security.sasl.http import ALLOWED_URLS, HttpRequest, allowed_url, tls_options
 from barnabas.security.sasl.jaas import LoginModule, login_module
+from barnabas.security.sasl.jwt import Expectations, Keys, SignedTokens, UnsecuredTokens
+from barnabas.security.sasl.login import CALLBACK_HANDLERS, SETTINGS, Login, login_of_module
+from barnabas.security.sasl.oauthbearer import OAuthBearer
 from barnabas.security.sasl.plain import Plain
 from barnabas.security.sasl.scram import Scram, ScramUsers
 from barnabas.security.sasl.scram_credential import MECHANISMS as SCRAM
 
+logger = logging.getLogger(__name__)
+
 LOGIN_MODULES: Final = {
     plain.MECHANISM: "org.apache.kafka.common.security.plain.PlainLoginModule",
     **dict.fromkeys(SCRAM, "org.apache.kafka.common.security.scram.ScramLoginModule"),
+    oauthbearer.MECHANISM: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    gssapi.MECHANISM: "com.sun.security.auth.module.Krb5LoginModule",
 }
 """The class that a mechanism's JAAS options are written for."""
+_OAUTHBEARER: Final = "org.apache.kafka.common.security.oauthbearer"
+_SECURED_VALIDATORS: Final = (
+    f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler",
+    f"{_OAUTHBEARER}.secured.OAuthBearerValidatorCallbackHandler",
+)
+_UNSECURED_VALIDATOR: Final = f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+_VALIDATORS: Final = (*_SECURED_VALIDATORS, _UNSECURED_VALIDATOR)
+"""The classes of Kafka's whose work is done here."""
+_SERVER_HANDLER: Final = "sasl.server.callback.handler.class"
+_LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 
 
 def enabled_mechanisms(config: Config, listener: str) -> tuple[str, ...]:
@@ -36,6 +58,22 @@ def offered_mechanisms(config: Config, listener: str, users: ScramUsers, runtime
     if not names:
         raise ConfigError(f"sasl.enabled.mechanisms is empty for listener {listener}: nobody could log in there.")
     return {name: _mechanism(config, listener, name, users, runtime) for name in names}
+
+
+def login_of_broker(config: Config, listener: str) -> Login:
+    """As whom a broker logs in to others on `listener`: ``sasl.mechanism.inter.broker.protocol``, and the options of
+    that mechanism, which serve both sides in Kafka. Raises `ConfigError`."""
+    name = of_listener(config, listener).text("sasl.mechanism.inter.broker.protocol")
+    if name not in LOGIN_MODULES:
+        raise ConfigError(
+            f"sasl.mechanism.inter.broker.protocol is {name}: this broker speaks {', '.join(LOGIN_MODULES)}."
+        )
+    module = jaas_of_broker(config, listener, name)
+    settings = _settings(of_mechanism(config, listener, name))
+    try:
+        return login_of_module(name, module, settings)
+    except ConfigError as error:
+        raise ConfigError(f"{mechanism_key(listener, name, 'sasl.jaas.config')}, between brokers: {error}") from None
 
 
 def jaas_of_broker(config: Config, listener: str, mechanism: str) -> LoginModule:
@@ -65,11 +103,56 @@ def _mechanism(config: Config, listener: str, name: str, users: ScramUsers, runt
     if name == plain.MECHANISM:
         prefix = plain.USER_PREFIX
         return Plain({key[len(prefix) :]: text for key, text in module.options.items() if key.startswith(prefix)})
+    if name == oauthbearer.MECHANISM:
+        return _oauthbearer(config, listener, module.options, runtime)
+    if name == gssapi.MECHANISM:
+        rules = of_mechanism(config, listener, name).items("sasl.kerberos.principal.to.local.rules")
+        return Gssapi(module.options, rules)
     return Scram(SCRAM[name], users, runtime.clock, lambda: runtime.entropy.token(20).hex())
 
 
+def _oauthbearer(config: Config, listener: str, options: Mapping[str, str], runtime: Runtime) -> OAuthBearer:
+    key = mechanism_key(listener, oauthbearer.MECHANISM, _SERVER_HANDLER)
+    handler = config.overrides.get(key, "")
+    mine = of_mechanism(config, listener, oauthbearer.MECHANISM)
+    name = "sasl.oauthbearer.jwks.endpoint.url"
+    url = mine.text(name)
+    if handler == _UNSECURED_VALIDATOR:
+        if url:
+            raise ConfigError(f"{key} takes tokens that nobody signed, and {name} is set as well: it takes one.")
+        logger.warning("listener %s takes OAUTHBEARER tokens that nobody signed: anybody can be anyone there", listener)
+        return OAuthBearer(UnsecuredTokens(options, runtime.clock))
+    if not url:
+        raise ConfigError(
+            f"{name} is not set for listener {listener}: it names the keys by which tokens are checked. Kafka would "
+            f"take tokens that nobody signed; for that, set {key}={_UNSECURED_VALIDATOR}."
+        )
+    if importlib.util.find_spec("joserfc") is None:
+        raise ConfigError("OAUTHBEARER needs the Python package joserfc: pip install 'barnabas[oauth]'.")
+    allowed = tuple(each.strip() for each in config.overrides.get(ALLOWED_URLS, "").split(",") if each.strip())
+    request = HttpRequest(allowed_url(name, url, allowed), headers=(("Accept", "*/*"),), tls=tls_options(options))
+    keys = Keys(runtime, request, mine.number("sasl.oauthbearer.jwks.endpoint.refresh.ms"))
+    expected = Expectations(
+        mine.items("sasl.oauthbearer.expected.audience"),
+        mine.text("sasl.oauthbearer.expected.issuer"),
+        mine.text("sasl.oauthbearer.scope.claim.name"),
+        mine.text("sasl.oauthbearer.sub.claim.name"),
+        1000 * mine.number("sasl.oauthbearer.clock.skew.seconds"),
+    )
+    return OAuthBearer(SignedTokens(keys, expected, runtime.clock))
+
+
+def _settings(config: Config) -> dict[str, str]:
+    """What a login is made of, of those that a broker has."""
+    found = {name: config.text(name) for name in SETTINGS if name in broker_definitions()}
+    found.pop("sasl.jaas.config", None)
+    return {name: text for name, text in found.items() if text}
+
+
 def _refuse_classes(config: Config, listener: str, mechanism: str) -> None:
-    for key in ("sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class"):
-        full = mechanism_key(listener, mechanism, key)
-        if config.overrides.get(full):
-            raise ConfigError(f"{full} is {config.overrides[full]}: this broker does not run it.")
+    known = {_SERVER_HANDLER: _VALIDATORS, _LOGIN_HANDLER: CALLBACK_HANDLERS, "sasl.login.class": ()}
+    for name, classes in known.items():
+        key = mechanism_key(listener, mechanism, name)
+        given = config.overrides.get(key)
+        if given and not (mechanism == oauthbearer.MECHANISM and given in classes):
+            raise ConfigError(f"{key} is {given}: this broker does not run it.")

@@ -1,0 +1,196 @@
+"""GSSAPI (Kerberos, RFC 4752), both sides, by the ``gssapi`` package: ``pip install 'barnabas[kerberos]'``.
+
+Tickets are the system's: a client's come from its credential cache (``kinit``) or from the ``keyTab`` of its JAAS
+options, a broker's key from its ``keyTab``. As in Kafka, TLS protects connections, never GSSAPI's own layers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from barnabas.model.errors import ConfigError
+from barnabas.security.principal import USER, Principal
+from barnabas.security.sasl.exchange import Authenticated, InvalidCredentials, SaslRefused
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.login import Doors
+
+MECHANISM: Final = "GSSAPI"
+_NO_LAYER: Final = 1
+_RULE: Final = re.compile(r"(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?(L|U)?")
+_PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
+
+
+def gssapi_package() -> Any:
+    """Raises `ConfigError` where it is not installed."""
+    try:
+        import gssapi
+    except (ImportError, OSError) as error:
+        raise ConfigError(
+            f"sasl.mechanism GSSAPI needs the Python package gssapi and the system's Kerberos libraries ({error}): "
+            "pip install 'barnabas[kerberos]'."
+        ) from None
+    return gssapi
+
+
+@dataclass(frozen=True, slots=True)
+class GssapiLogin:
+    mechanism: ClassVar[str] = MECHANISM
+
+    service: str
+    """The broker's service name: it is ``service/host@REALM`` to Kerberos."""
+    principal: str = ""
+    key_tab: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], settings: Mapping[str, str]) -> GssapiLogin:
+        """Raises `ConfigError`."""
+        gssapi_package()
+        service = settings.get("sasl.kerberos.service.name") or options.get("serviceName", "")
+        if not service:
+            raise ConfigError("sasl.kerberos.service.name is not set: it is the brokers' service, such as kafka.")
+        key_tab = options.get("keyTab", "") if options.get("useKeyTab", "").lower() == "true" else ""
+        return cls(service, options.get("principal", ""), key_tab)
+
+    async def begin(self, doors: Doors) -> Generator[bytes, bytes, None]:
+        return self.tokens(doors.host)
+
+    def tokens(self, host: str) -> Generator[bytes, bytes, None]:
+        gssapi = gssapi_package()
+        try:
+            service = gssapi.Name(f"{self.service}@{host}", gssapi.NameType.hostbased_service)
+            credentials = _credentials(gssapi, self.principal, self.key_tab, "initiate")
+            context = gssapi.SecurityContext(
+                name=service,
+                creds=credentials,
+                usage="initiate",
+                mech=gssapi.MechType.kerberos,
+                flags=[gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity],
+            )
+            answer = yield context.step() or b""
+            while not context.complete:
+                answer = yield context.step(answer) or b""
+            offer = context.unwrap(answer).message
+            if len(offer) != 4 or not offer[0] & _NO_LAYER:
+                raise SaslRefused("the broker wants a security layer of GSSAPI's, and TLS is spoken")
+            yield context.wrap(bytes((_NO_LAYER, 0, 0, 0)), False).message
+        except gssapi.exceptions.GSSError as error:
+            raise SaslRefused(f"Kerberos: {error}") from None
+
+
+class Gssapi:
+    """A broker's side (``SaslServerCallbackHandler`` and Java's ``GssKrb5Server``)."""
+
+    name = MECHANISM
+
+    def __init__(self, options: Mapping[str, str], rules: Sequence[str]) -> None:
+        """Raises `ConfigError`."""
+        self.gssapi = gssapi_package()
+        self.rules = ShortNames(rules)
+        principal, key_tab = options.get("principal", ""), options.get("keyTab", "")
+        if not key_tab:
+            raise ConfigError("the JAAS options of GSSAPI need keyTab, the file with the broker's key.")
+        try:
+            self.credentials = _credentials(self.gssapi, principal, key_tab, "accept")
+        except self.gssapi.exceptions.GSSError as error:
+            raise ConfigError(f"the key tab {key_tab} cannot be used: {error}") from None
+
+    def begin(self) -> GssapiServer:
+        return GssapiServer(self)
+
+
+class GssapiServer:
+    """One exchange: Kerberos' own tokens, then the offer of no security layer, and the client's assent to it."""
+
+    def __init__(self, mechanism: Gssapi) -> None:
+        self._mechanism = mechanism
+        self._context = mechanism.gssapi.SecurityContext(creds=mechanism.credentials, usage="accept")
+        self._offered = False
+        self._over = False
+        self.authenticated: Authenticated | None = None
+
+    async def evaluate(self, token: bytes) -> bytes:
+        if self._over:
+            raise SaslRefused("The exchange is over.")
+        try:
+            return self._evaluate(token)
+        except self._mechanism.gssapi.exceptions.GSSError as error:
+            self._over = True
+            raise InvalidCredentials(MECHANISM, str(error)) from None
+        except SaslRefused:
+            self._over = True
+            raise
+
+    def _evaluate(self, token: bytes) -> bytes:
+        context = self._context
+        if not context.complete:
+            answer = context.step(token)
+            if answer or not context.complete:
+                return answer or b""
+        elif self._offered:
+            return self._chosen(token)
+        elif token:
+            raise InvalidCredentials(MECHANISM, "a token where none was due")
+        self._offered = True
+        return bytes(context.wrap(bytes((_NO_LAYER, 0, 0, 0)), False).message)
+
+    def _chosen(self, token: bytes) -> bytes:
+        self._over = True
+        chosen = self._context.unwrap(token).message
+        if len(chosen) < 4 or chosen[0] != _NO_LAYER:
+            raise InvalidCredentials(MECHANISM, "the client chose a security layer that was not offered")
+        name, asked_for = str(self._context.initiator_name), chosen[4:].decode(errors="replace")
+        if asked_for and asked_for != name:
+            raise InvalidCredentials(MECHANISM, f"{name} may not act as {asked_for}")
+        short = self._mechanism.rules.short_name(name)
+        self.authenticated = Authenticated(Principal(USER, short))
+        return b""
+
+
+class ShortNames:
+    """``sasl.kerberos.principal.to.local.rules``: ``User:`` names of ``name/host@REALM`` (``KerberosShortNamer``)."""
+
+    def __init__(self, rules: Sequence[str]) -> None:
+        """Raises `ConfigError`."""
+        self._rules = []
+        for text in rules or ("DEFAULT",):
+            match = _RULE.fullmatch(text.strip())
+            if match is None:
+                raise ConfigError(f"sasl.kerberos.principal.to.local.rules has {text!r}, which is no rule.")
+            self._rules.append(match)
+
+    def short_name(self, principal: str) -> str:
+        """Raises `InvalidCredentials` where no rule fits."""
+        parts = _PRINCIPAL.fullmatch(principal)
+        if parts is None:
+            return principal
+        service, host, realm = parts.groups()
+        for rule in self._rules:
+            default, count, form, pattern, old, new, everywhere, case = rule.groups()
+            if default:
+                return str(service)
+            components = [realm, service, *([host] if host is not None else [])]
+            if int(count or 0) != len(components) - 1:
+                continue
+            name = re.sub(r"\$(\d)", lambda found, known=components: known[int(found[1])], form)
+            if pattern and not re.fullmatch(pattern, name):
+                continue
+            if old is not None:
+                name = re.sub(old, new, name, count=0 if everywhere else 1)
+            if "/" in name or "@" in name:
+                raise InvalidCredentials(MECHANISM, f"the rules make {name!r} of {principal!r}, which is no short name")
+            return {"L": name.lower(), "U": name.upper()}.get(case, name)
+        raise InvalidCredentials(MECHANISM, f"no rule of sasl.kerberos.principal.to.local.rules fits {principal!r}")
+
+
+def _credentials(gssapi: Any, principal: str, key_tab: str, usage: str) -> Any:
+    """None is whatever the system has."""
+    if not key_tab:
+        return None
+    name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
+    return gssapi.Credentials(
+        name=name, usage=usage, store={"keytab" if usage == "accept" else "client_keytab": key_tab}
+    )
