@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from barnabas.model.errors import ConfigError
+from barnabas.runtime import Condition
 from barnabas.runtime.doors import Clock, Runtime
 from barnabas.security.sasl.http import HttpError, HttpRequest, fetch, file_of
 from barnabas.security.sasl.oauthbearer import Bearer, TokenRefused
@@ -137,6 +138,8 @@ class Keys:
         self._refresh_ms = refresh_ms
         self._keys: Sequence[Any] = ()
         self._asked_ms: int | None = None
+        self._asking = False
+        self._answered = Condition()
         path = file_of(request.url)
         if path is not None:
             try:
@@ -149,8 +152,11 @@ class Keys:
         if file_of(self._request.url) is None:
             if self._old(self._refresh_ms):
                 await self._ask()
-            if not self._with(key_id) and self._old(min(REFRESH_PAUSE_MS, self._refresh_ms)):
-                await self._ask()
+            if not self._with(key_id):
+                while self._asking:
+                    await self._answered
+                if self._old(min(REFRESH_PAUSE_MS, self._refresh_ms)):
+                    await self._ask()
         return self._with(key_id)
 
     def _with(self, key_id: str | None) -> list[Any]:
@@ -162,6 +168,7 @@ class Keys:
     async def _ask(self) -> None:
         """Keeps those it has where no others are to be had."""
         self._asked_ms = self._runtime.clock.monotonic_ms()
+        self._asking = True
         try:
             answer = await fetch(self._runtime, self._request)
             if answer.status != 200:
@@ -169,6 +176,9 @@ class Keys:
             self._keys = keys_of(answer.body)
         except (OSError, ValueError) as error:
             logger.warning("the keys of %s cannot be had: %s", self._request.url, error)
+        finally:
+            self._asking = False
+            self._answered.notify()
 
 
 def keys_of(text: bytes) -> list[Any]:
