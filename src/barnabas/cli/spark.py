@@ -55,6 +55,11 @@ def audit(
     if replayed is not None and (archive is None or len(topics) != 1):
         raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
     servers, _ = reach(at, topics)
+    if manifest is not None:
+        try:
+            job.require_manifest(manifest)  # before a JVM starts
+        except ValueError as error:
+            raise UsageError(str(error)) from None
     with spark_session("audit", master, conf) as spark:
         if archive is not None:
             expected, found = against_archive(
@@ -166,7 +171,7 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
     try:
         kept = Archive.open(directory)
         found = coverage(kept.commits())
-        files = kept.files()
+        files, missing = kept.files(), kept.missing()
     except JobError as error:
         raise CommandError(f"{str(error).rstrip('.')}.") from None
     if output is Format.json:
@@ -176,6 +181,7 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
                 "files": len(files),
                 "records": sum(each.rows for each in files),
                 "bytes": sum(each.bytes for each in files),
+                "missing": [each.path for each in missing],
                 "sources": [
                     {**each.source._asdict(), "ranges": each.ranges, "gaps": each.gaps, "overlaps": each.overlaps}
                     for each in found
@@ -188,7 +194,9 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
             ["topic", "topic-id", "partition", "offsets", "gaps", "overlaps"],
             [[*each.source, *(_spans(s) for s in (each.ranges, each.gaps, each.overlaps))] for each in found],
         )
-    if any(each.gaps or each.overlaps for each in found):
+    for file in missing:
+        complain(f"{file.path} is gone or damaged: its {file.rows:,} records are not in the archive any more.")
+    if missing or any(each.gaps or each.overlaps for each in found):
         raise Exit(1)
 
 
@@ -340,6 +348,9 @@ def mirror(
         list[str] | None,
         Option("--group", metavar="GROUP", help="Translate its offsets; may be repeated.", complete="group"),
     ] = None,
+    create_topics: Annotated[
+        bool, Option("--create-topics", help="Make the topics that are not in the target, as they are in the source.")
+    ] = False,
     every: Annotated[
         float | None, Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, a batch each so often.")
     ] = None,
@@ -352,7 +363,8 @@ def mirror(
     from barnabas.spark.jobs import mirror as job
 
     servers, _ = reach(at, topics)
-    target, _ = reach(Reach(to), topics)
+    target, _ = reach(Reach(to), () if create_topics else topics)
+    made = job.create_topics(servers, target, topics) if create_topics else []
     with spark_session("mirror", master, conf) as spark:
         query = job.mirror(spark, servers, target, topics, checkpoint=checkpoint, every_s=every)
         try:
@@ -363,7 +375,7 @@ def mirror(
         translated = job.translate(servers, target, topics, groups or [])
         job.commit_translated(target, translated)
     if output is Format.json:
-        print_json({"records": records, "groups": [each._asdict() for each in translated]})
+        print_json({"records": records, "created": made, "groups": [each._asdict() for each in translated]})
         return
     print(f"{records:,} records into {target}")
     if translated:

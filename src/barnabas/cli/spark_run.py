@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -47,9 +48,11 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[str, ClusterMetadata
         topic = metadata.topics.get(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise CommandError(f"There is no topic {name}: `barnabas topic list` shows those there are.")
+            raise CommandError(
+                f"There is no topic {name} at {servers}: `barnabas topic list -b {servers}` shows those there are."
+            )
         if code is not ErrorCode.NONE:
-            raise CommandError(f"Topic {name} cannot be used: {code.name}.")
+            raise CommandError(f"Topic {name} at {servers} cannot be used: {code.name}.")
     return servers, metadata
 
 
@@ -60,6 +63,7 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
 
     # What the JVM says goes to a file, and there it has its stack traces.
     settings = {"spark.driver.defaultJavaOptions": "", **pairs_of(conf or (), "--conf")}
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # what it says as JSON is said in a sentence
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:
         with _stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours

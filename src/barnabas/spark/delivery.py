@@ -182,7 +182,9 @@ _REASONS = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
         "The brokers allow at most transaction.max.timeout.ms: set kafka.transaction.timeout.ms to less."
     ),
-    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or set a smaller kafka.batch.size.",
+    ErrorCode.MESSAGE_TOO_LARGE: (
+        "Raise max.message.bytes of the topic; a smaller kafka.batch.size helps only where each record is below it."
+    ),
     ErrorCode.OFFSET_METADATA_TOO_LARGE: (
         "The batch has more tasks than a marker can name: coalesce to fewer, or raise the brokers'"
         " offset.metadata.max.bytes. Nothing of the batch counts."

@@ -25,7 +25,7 @@ SOURCE = Source("t", "id", 0)
 
 
 def commit(number: int, start: int, end: int, *paths: str, removed: tuple[str, ...] = ()) -> Commit:
-    files = tuple(DataFile(path, end - start, 10, 1, 2) for path in paths)
+    files = tuple(DataFile(path, end - start, len(f"commit {number}"), 1, 2) for path in paths)
     covered = (Covered(*SOURCE, start, end, ((0, start),)),) if start < end else ()
     return Commit(number, 0, f"{number}-x", covered, files, removed)
 
@@ -99,6 +99,24 @@ def test_an_archive_keeps_its_settings_and_its_place(tmp_path: Path) -> None:
         Archive.open(tmp_path / "c")
     with pytest.raises(ArchiveError, match="not at a URL"):
         Archive.open("s3a://bucket/archive")
+
+
+def test_a_file_that_is_gone_or_was_cut_is_missed(tmp_path: Path) -> None:
+    archive = Archive.open_or_create(tmp_path / "a", SETTINGS)
+    made = commit(1, 0, 10, FILE)
+    stage(archive, made)
+    archive.commit(made)
+    assert archive.missing() == []
+    (tmp_path / "a" / FILE).write_text("com")
+    assert archive.missing() == list(made.files)
+    (tmp_path / "a" / FILE).unlink()
+    assert archive.missing() == list(made.files)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArchiveError, match=r"No archive can be made in .*/file/a \(Not a directory\)"):
+        Archive.open_or_create(tmp_path / "file" / "a", SETTINGS)
 
 
 def test_coverage_shows_what_was_left_out_and_what_was_covered_twice() -> None:

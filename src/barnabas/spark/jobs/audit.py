@@ -99,8 +99,7 @@ def read_manifest(spark: SparkSession, path: str) -> DataFrame:
     It has an ``id`` for each record, or ``partition`` and ``offset``; see `_MANIFEST` for what else is taken. Raises
     ``ValueError``.
     """
-    if not list(Path().glob(path) if not Path(path).is_absolute() else Path("/").glob(path.lstrip("/"))):
-        raise ValueError(f"There is no manifest {path}: name a Parquet, .csv or .jsonl file or directory.")
+    require_manifest(path)
     if path.endswith(".csv"):
         frame = spark.read.option("header", "true").csv(path)
     elif path.endswith((".json", ".jsonl")):
@@ -108,6 +107,12 @@ def read_manifest(spark: SparkSession, path: str) -> DataFrame:
     else:
         frame = spark.read.parquet(path)
     return normalized(frame, path)
+
+
+def require_manifest(path: str) -> None:
+    """Raises ``ValueError`` where no file fits `path`, which may be a pattern."""
+    if not list(Path("/").glob(path.lstrip("/")) if Path(path).is_absolute() else Path().glob(path)):
+        raise ValueError(f"There is no manifest {path}: name a Parquet, .csv or .jsonl file or directory.")
 
 
 def normalized(frame: DataFrame, name: str) -> DataFrame:
@@ -285,7 +290,7 @@ def _differences(expected: DataFrame, found: DataFrame, differing: list[int], co
     place = [column for column in compared if column != "crc"]
     moved = " or ".join(f"not (e_{column} <=> f_{column})" for column in place) or "false"
     changed = "not (e_crc <=> f_crc)" if "crc" in compared else "false"
-    told = "concat('acknowledged at ', coalesce(e_topic, ''), '-', e_partition, '@', e_offset)"
+    told = "concat('acknowledged at ', coalesce(concat(e_topic, '-'), 'partition '), e_partition, '@', e_offset)"
     kinds = [
         ("lost", "e_rows > coalesce(f_rows, 0)", "e_rows - coalesce(f_rows, 0)", "''"),
         ("duplicated", f"{both} and f_rows > e_rows", "f_rows - e_rows", "concat(f_rows, ' copies')"),

@@ -206,8 +206,12 @@ class Archive:
             others = [each.name for each in root.iterdir()] if root.is_dir() else []
             if others and others != [META]:
                 raise ArchiveError(f"{root} is not empty and not an archive: choose another directory.")
-            (root / META / "commits").mkdir(parents=True, exist_ok=True)
-            _write_new(file, json.dumps(asdict(settings)))
+            try:
+                (root / META / "commits").mkdir(parents=True, exist_ok=True)
+                _write_new(file, json.dumps(asdict(settings)))
+            except OSError as error:
+                why = os.strerror(error.errno or 0)
+                raise ArchiveError(f"No archive can be made in {root} ({why}): choose another directory.") from None
         archive = cls.open(root)
         if archive.settings != settings:
             theirs, ours = asdict(archive.settings), asdict(settings)
@@ -242,6 +246,10 @@ class Archive:
             for path in commit.removed:
                 live.pop(path, None)
         return list(live.values())
+
+    def missing(self) -> list[DataFile]:
+        """Those of `files` that are not there any more, or are shorter than they were written."""
+        return [file for file in self.files() if _size(self.root / file.path) != file.bytes]
 
     def positions(self) -> dict[Source, int]:
         """Where each source's archiving goes on."""
@@ -328,3 +336,10 @@ def _synced(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None

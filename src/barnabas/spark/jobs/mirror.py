@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.client import blocking
+from barnabas.client.admin import NewTopic, ResourceType
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.model.ids import TopicPartition
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 SOURCE_OFFSET: Final = "barnabas-source-offset"
 """The header's name; its value is the offset in decimal digits."""
+
+
+_OF_THE_TOPIC: Final = 1
+"""DescribeConfigs' ConfigSource of what was set on the topic itself."""
 
 
 class Translated(NamedTuple):
@@ -97,6 +103,31 @@ def mirror(
     )
     once = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     return writer.trigger(**once).start()
+
+
+def create_topics(source: str, target: str, topics: Sequence[str]) -> list[str]:
+    """Makes those of `topics` that the target lacks, with the partitions and the own configuration that each has in
+    the source; the target's brokers say how many replicas. The names of those that were made. Raises `KafkaError`."""
+    with BlockingCluster(source, "barnabas-mirror") as cluster, BlockingCluster(target, "barnabas-mirror") as other:
+        described, known = cluster.refresh(topics), other.refresh(None).topics
+    with blocking.connect(source) as here, blocking.connect(target) as there:
+        wanted = [
+            NewTopic(
+                topic,
+                partitions=len(described.partitions(topic)),
+                configs={
+                    entry.name: entry.value
+                    for entry in here.admin.describe_configs(ResourceType.TOPIC, topic)
+                    if entry.source == _OF_THE_TOPIC and entry.value is not None
+                },
+            )
+            for topic in topics
+            if topic not in known
+        ]
+        for outcome in there.admin.create_topics(wanted).values() if wanted else ():
+            if outcome is not None:
+                raise outcome
+    return [topic.name for topic in wanted]
 
 
 def translate(source: str, target: str, topics: Sequence[str], groups: Sequence[str]) -> list[Translated]:
