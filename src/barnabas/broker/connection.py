@@ -633,9 +633,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._unanswered.append(unanswered)
         return unanswered
 
-    def turn(self) -> asyncio.Future[None]:
+    def turn(self, *, urgent: bool) -> asyncio.Future[None]:
         """Done when whoever answers a long request may go on."""
-        return self._broker.long_requests.turns.next()
+        return self._broker.long_requests.turns.next(urgent=urgent)
 
     def _note_end(self, response: Any, error: BaseException | None) -> None:
         self._at_once = (response, error)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.runtime.turns import SLICE
 from barnabas.security.principal import Principal
+from barnabas.wire.api import ApiKey
+
+BETWEEN_BROKERS: Final = frozenset(
+    (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION)
+)
+"""Requests that have an entry for each partition of the cluster, and that wait for no client's."""
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
@@ -46,7 +52,7 @@ class RequestContext:
 
     def turn(self) -> asyncio.Future[None]:
         self._slice = SLICE
-        return self.connection.turn()
+        return self.connection.turn(urgent=self.header.api_key in BETWEEN_BROKERS)
 
     def settle(self) -> None:
         """Called by a story before it waits, where what comes behind may begin now (`Route.pipelined`)."""

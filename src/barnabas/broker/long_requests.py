@@ -15,7 +15,7 @@ import logging
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, RequestContext
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import Lane, Turns
 from barnabas.wire.api import ApiKey
@@ -38,10 +38,6 @@ HUGE_AT_A_TIME: Final = 4
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 """Beside records, which are read into an answer within the request's own limit."""
 
-_BETWEEN_BROKERS: Final = frozenset(
-    (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION)
-)
-
 ANSWERED_IN_KIND: Final = frozenset(
     (
         *(ApiKey.API_VERSIONS, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP, ApiKey.FIND_COORDINATOR),
@@ -63,7 +59,7 @@ class LongRequests:
 
     async def serve(self, broker: Broker, context: RequestContext, decoding: Generator[None, None, Any]) -> list[Bytes]:
         """Decodes the rest of a request that has begun to be decoded, and has it answered."""
-        urgent = context.header.api_key in _BETWEEN_BROKERS
+        urgent = context.header.api_key in BETWEEN_BROKERS
         huge = False
         try:
             elements = TURN
@@ -96,13 +92,14 @@ class LongRequests:
         if type(response) is bytes:
             return [response]
         context.connection.told(context, response)
+        urgent = context.header.api_key in BETWEEN_BROKERS
         encoding = encode_response_in_turns(response, context.version, context.header.correlation_id)
         try:
             while True:
                 written = next(encoding)
                 if written > ANSWER_BYTES_MAX:
                     raise Disconnect(f"the answer to its {context.api_name} is longer than {ANSWER_BYTES_MAX} bytes")
-                await self.turns.next()
+                await self.turns.next(urgent=urgent)
         except StopIteration as end:
             parts: list[Bytes] = end.value
             return parts
@@ -113,6 +110,6 @@ class LongRequests:
 
 def elements_allowed(api_key: int, size: int) -> int:
     """How many elements, in all its arrays together, a request of `size` bytes may have."""
-    if api_key in _BETWEEN_BROKERS:
+    if api_key in BETWEEN_BROKERS:
         return ELEMENTS_MAX
     return min(ELEMENTS + size // BYTES_OF_A_FURTHER_ELEMENT, ELEMENTS_MAX)

@@ -46,7 +46,7 @@ from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
-from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.metadata_cache import MetadataCache, MetadataUpdate
 from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
@@ -482,12 +482,13 @@ class Broker:
         controller = image.brokers.get(image.controller_id)
         return None if controller is None else controller.endpoint(self.listeners.of_controller)
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
+    def update_metadata(self, request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
         """Takes up what the controller says of the cluster; an older controller's words are refused."""
         if request.controller_epoch < self.replicas.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.replicas.controller_epoch = request.controller_epoch
-        self._topics_changed(self.metadata.update(request))
+        self.metadata.image = update.image
+        self._topics_changed(update.deleted)
         return ErrorCode.NONE
 
     def topic_ids(self) -> dict[str, Uuid]:

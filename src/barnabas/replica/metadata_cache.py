@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from typing import NamedTuple
 
 from barnabas.model.cluster import (
     SECURITY_PROTOCOL_IDS,
@@ -14,11 +15,21 @@ from barnabas.model.cluster import (
     TopicInfo,
 )
 from barnabas.model.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 logger = logging.getLogger(__name__)
 
 _SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
+
+
+class MetadataUpdate(NamedTuple):
+    """What an UpdateMetadata comes to."""
+
+    before: ClusterImage
+    image: ClusterImage
+    deleted: list[TopicPartition]
+    """Partitions whose topics are being deleted."""
 
 
 class MetadataCache:
@@ -28,22 +39,44 @@ class MetadataCache:
         self.image = image or ClusterImage()
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Takes up `request` and returns the partitions whose topics are being deleted.
+        """Takes up `request` and returns the partitions whose topics are being deleted."""
+        updating = self.updating(request)
+        while True:
+            try:
+                next(updating)
+            except StopIteration as end:
+                update: MetadataUpdate = end.value
+                self.image = update.image
+                return update.deleted
+
+    def updating(self, request: UpdateMetadataRequest) -> Generator[None, None, MetadataUpdate]:
+        """What `request` makes of the image, in slices, behind each of which it yields.
 
         The brokers named are all that live; of the partitions only those named changed.
         """
-        brokers = {broker.id: _broker_info(broker) for broker in request.live_brokers}
-        topics = self.image.topics
-        topic_names = self.image.topic_names
+        before = self.image
+        topics, topic_names = before.topics, before.topic_names
         deleted: list[TopicPartition] = []
+        brokers: dict[int, BrokerInfo] = {}
+        for number, broker in enumerate(request.live_brokers, 1):
+            brokers[broker.id] = _broker_info(broker)
+            if number % SLICE == 0:
+                yield
         states = _partition_states(request)
         if states:
             topics, topic_names = dict(topics), dict(topic_names)
+            copied: dict[str, dict[int, PartitionInfo]] = {}
+            since = 0
             for name, topic_id, changed in states:
-                _update_topic(topics, topic_names, name, topic_id, changed, deleted)
+                for first in range(0, max(len(changed), 1), SLICE):
+                    some = changed[first : first + SLICE]
+                    _update_topic(topics, topic_names, copied, name, topic_id, some, deleted)
+                    since += 1 + len(some)
+                    if since >= SLICE:
+                        since = 0
+                        yield
         controller_id = request.controller_id if request.controller_id >= 0 else NO_BROKER
-        self.image = ClusterImage(controller_id, brokers, topics, topic_names)
-        return deleted
+        return MetadataUpdate(before, ClusterImage(controller_id, brokers, topics, topic_names), deleted)
 
     def topic_ids(self) -> dict[str, Uuid]:
         return {name: info.topic_id for name, info in self.image.topics.items()}
@@ -93,19 +126,23 @@ def _partition_states(request: UpdateMetadataRequest) -> _States:
 def _update_topic(
     topics: dict[str, TopicInfo],
     topic_names: dict[Uuid, str],
+    copied: dict[str, dict[int, PartitionInfo]],
     name: str,
     topic_id: Uuid,
     changed: list[UpdateMetadataRequest.UpdateMetadataPartitionState],
     deleted: list[TopicPartition],
 ) -> None:
+    """`copied` has the partitions of those topics that this update has had before: they are its own."""
     before = topics.get(name)
-    partitions = {} if before is None else dict(before.partitions)
+    partitions = copied.get(name)
+    if partitions is None or before is None:
+        partitions = copied[name] = {} if before is None else dict(before.partitions)
     if before is not None and topic_id == ZERO_UUID:
         topic_id = before.topic_id
     elif before is not None and before.topic_id != topic_id:
         # The topic was deleted and made again while this broker heard nothing: what was known is of the old one.
         topic_names.pop(before.topic_id, None)
-        partitions = {}
+        partitions = copied[name] = {}
     for state in changed:
         if state.leader == LEADER_DURING_DELETE:
             partitions.pop(state.partition_index, None)

@@ -66,8 +66,8 @@ class ClusterWatch:
         return wrap
 
     def _around_update_metadata(self, original: Any) -> Any:
-        def update_metadata(broker: Any, request: Any) -> Any:
-            result = original(broker, request)
+        def update_metadata(broker: Any, request: Any, *arguments: Any) -> Any:
+            result = original(broker, request, *arguments)
             self._control("UpdateMetadata", request, result, broker.broker_epoch)
             return result
 

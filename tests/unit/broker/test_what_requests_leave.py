@@ -6,20 +6,21 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from leading_broker import TOPIC, Broker
+from leading_broker import TOPIC, TOPIC_ID, Broker
 
 from barnabas.broker.connection import BrokerConnection
-from barnabas.broker.handlers import leader_and_isr
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode
+from barnabas.replica.metadata_cache import MetadataUpdate
 from barnabas.runtime.turns import SLICE
-from barnabas.security.authorizer import AllowAll
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.message import Message
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 PARTITIONS = 2_000
 
@@ -72,20 +73,30 @@ def test_a_request_that_failed_is_gone_when_it_is_answered(
     asyncio.run(story())
 
 
-def test_a_long_produce_is_answered_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[None] = []
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One element for each time that a handler gave way."""
+    taken: list[None] = []
     turn = BrokerConnection.turn
 
-    def counted(connection: BrokerConnection) -> asyncio.Future[None]:
-        turns.append(None)
-        return turn(connection)
+    def counted(connection: BrokerConnection, *, urgent: bool) -> asyncio.Future[None]:
+        taken.append(None)
+        return turn(connection, urgent=urgent)
 
+    monkeypatch.setattr(BrokerConnection, "turn", counted)
+    return taken
+
+
+def answer_of(broker: Broker, message: Message, version: int) -> Any:
+    return decode_response(response_class(message.api_key), version, bytes(broker.transport.written[4:]))[1]
+
+
+def test_a_long_produce_is_answered_in_slices(tmp_path: Path, turns: list[None]) -> None:
     async def story() -> None:
-        monkeypatch.setattr(BrokerConnection, "turn", counted)
         broker = Broker(tmp_path)
-        await feed(broker, produce(PARTITIONS, acks=1), 9)
-        answer = decode_response(response_class(0), 9, bytes(broker.transport.written[4:]))[1]
-        codes = [each.error_code for each in answer.responses[0].partition_responses]
+        message = produce(PARTITIONS, acks=1)
+        await feed(broker, message, 9)
+        codes = [each.error_code for each in answer_of(broker, message, 9).responses[0].partition_responses]
         assert codes == [ErrorCode.INVALID_RECORD] * PARTITIONS
         # Taken in slices of 64 partitions, and answered in slices of 128.
         assert len(turns) >= PARTITIONS // 64 + PARTITIONS // SLICE
@@ -94,7 +105,20 @@ def test_a_long_produce_is_answered_in_slices(tmp_path: Path, monkeypatch: pytes
     asyncio.run(story())
 
 
-def test_nothing_is_done_for_a_leader_and_isr_of_a_controller_that_is_not_it_any_more(tmp_path: Path) -> None:
+def of_controller(epoch: int, version: int) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+    if version < 2:
+        ungrouped = [state("strange", number, 1, 1, 0, [1], 0, [1]) for number in range(PARTITIONS)]
+        return LeaderAndIsrRequest(controller_epoch=epoch, ungrouped_partition_states=ungrouped)
+    states = [state("", number, 1, 1, 0, [1], 0, [1]) for number in range(PARTITIONS)]
+    topics = [LeaderAndIsrRequest.LeaderAndIsrTopicState("strange", TOPIC_ID, states)]
+    return LeaderAndIsrRequest(controller_epoch=epoch, topic_states=topics)
+
+
+@pytest.mark.parametrize("version", [0, 4, 5])
+def test_a_leader_and_isr_of_a_controller_that_is_not_it_any_more_is_refused_in_slices_and_nothing_done_for_it(
+    tmp_path: Path, turns: list[None], version: int
+) -> None:
     async def story() -> None:
         broker = Broker(tmp_path)
         asked: list[str] = []
@@ -104,22 +128,64 @@ def test_nothing_is_done_for_a_leader_and_isr_of_a_controller_that_is_not_it_any
             asked.extend(names)
 
         broker.learn_topic_configs = learn  # type: ignore[attr-defined]
-        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState("strange")
-        stale = LeaderAndIsrRequest(controller_epoch=0, topic_states=[topic])
-        with pytest.raises(KafkaError) as refusal:
-            await leader_and_isr.handle(broker, stale, Context())  # type: ignore[arg-type]
-        assert refusal.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
+        message = of_controller(0, version)
+        await feed(broker, message, version)
+        answer = answer_of(broker, message, version)
+        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        errors = answer.partition_errors if version < 5 else answer.topics[0].partition_errors
+        assert [each.partition_index for each in errors] == list(range(PARTITIONS))
+        assert {each.error_code for each in errors} == {ErrorCode.STALE_CONTROLLER_EPOCH}
+        if version < 5:
+            assert {each.topic_name for each in errors} == {"strange"}
+        assert len(turns) >= PARTITIONS // SLICE
         assert asked == []
         await broker.tasks.end()
 
     asyncio.run(story())
 
 
-class Context:
-    version = 5
+def told_of(topic: str, numbers: range, leader: int) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
+    """A topic's partitions, one by one."""
+    state = UpdateMetadataRequest.UpdateMetadataPartitionState
+    return [
+        UpdateMetadataRequest.UpdateMetadataTopicState(topic, TOPIC_ID, [state("", number, 1, leader, 0, [1], 0, [1])])
+        for number in numbers
+    ]
 
-    def __init__(self) -> None:
-        self.connection = self
-        self.authorizer = AllowAll()
-        self.principal = None
-        self.peer_host = "127.0.0.1"
+
+def test_a_long_update_metadata_is_taken_up_in_slices_and_with_what_came_between_them(
+    tmp_path: Path, turns: list[None]
+) -> None:
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        broker.is_stale = lambda epoch: False  # type: ignore[attr-defined]
+
+        def taken_up(request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
+            assert update.before is broker.metadata.image
+            broker.metadata.image = update.image
+            return ErrorCode.NONE
+
+        broker.update_metadata = taken_up  # type: ignore[attr-defined]
+        long = UpdateMetadataRequest(controller_epoch=1, topic_states=told_of(TOPIC, range(PARTITIONS), 7))
+        broker.feed(b"".join(encode_request(long, 7, 1, "a client")))
+        for _ in range(100):
+            if len(turns) >= 5:
+                break
+            await asyncio.sleep(0)
+        assert len(broker.metadata.image.topics[TOPIC].partitions) == 1
+        between = UpdateMetadataRequest(controller_epoch=1, topic_states=told_of(TOPIC, range(3000, 3003), 8))
+        broker.metadata.update(between)
+        for _ in range(10_000):
+            if broker.transport.written:
+                break
+            await asyncio.sleep(0)
+        assert answer_of(broker, long, 7).error_code == ErrorCode.NONE
+        partitions = broker.metadata.image.topics[TOPIC].partitions
+        assert {number: each.leader for number, each in partitions.items()} == {
+            **dict.fromkeys(range(PARTITIONS), 7),
+            **dict.fromkeys(range(3000, 3003), 8),
+        }
+        assert len(turns) >= 2 * PARTITIONS // SLICE
+        await broker.tasks.end()
+
+    asyncio.run(story())

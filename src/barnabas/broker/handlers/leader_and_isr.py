@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.shares import PARTITIONS_AT_ONCE, shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 if TYPE_CHECKING:
@@ -21,6 +22,23 @@ _FIRST_VERSION_WITH_TOPIC_IDS: Final = 5
 
 
 async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
+    try:
+        return await _become_leader_or_follower(broker, request, context)
+    except KafkaError as error:
+        failing = _failing(request, error, context)
+        while True:
+            try:
+                cost = next(failing)
+            except StopIteration as end:
+                answer: LeaderAndIsrResponse = end.value
+                return answer
+            if context.due(cost):
+                await context.turn()
+
+
+async def _become_leader_or_follower(
+    broker: Broker, request: LeaderAndIsrRequest, context: RequestContext
+) -> LeaderAndIsrResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
     if broker.is_stale(request.broker_epoch):
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
@@ -74,25 +92,45 @@ def _joined(answer: LeaderAndIsrResponse, part: LeaderAndIsrResponse) -> LeaderA
 
 def failed(request: LeaderAndIsrRequest, error: KafkaError, context: RequestContext) -> LeaderAndIsrResponse:
     """The error, and again with each partition (``LeaderAndIsrRequest.getErrorResponse``)."""
+    failing = _failing(request, error, context)
+    while True:
+        try:
+            next(failing)
+        except StopIteration as end:
+            answer: LeaderAndIsrResponse = end.value
+            return answer
+
+
+def _failing(
+    request: LeaderAndIsrRequest, error: KafkaError, context: RequestContext
+) -> Generator[int, None, LeaderAndIsrResponse]:
+    """`failed` by and by: it yields how many elements it has made."""
     answer = LeaderAndIsrResponse(error_code=error.code)
+    made = LeaderAndIsrResponse.LeaderAndIsrPartitionError
     if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-        answer.topics = [
-            LeaderAndIsrResponse.LeaderAndIsrTopicError(
-                topic.topic_id,
-                [
-                    LeaderAndIsrResponse.LeaderAndIsrPartitionError(
-                        partition_index=state.partition_index, error_code=error.code
-                    )
-                    for state in topic.partition_states
-                ],
-            )
-            for topic in request.topic_states
-        ]
+        for topic in request.topic_states:
+            errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = []
+            answer.topics.append(LeaderAndIsrResponse.LeaderAndIsrTopicError(topic.topic_id, errors))
+            yield 1
+            for states in _slices(topic.partition_states):
+                errors += [made(partition_index=state.partition_index, error_code=error.code) for state in states]
+                yield len(states)
         return answer
-    named = [(state.topic_name, state) for state in request.ungrouped_partition_states]
-    named += [(topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states]
-    answer.partition_errors = [
-        LeaderAndIsrResponse.LeaderAndIsrPartitionError(name, state.partition_index, error.code)
-        for name, state in named
-    ]
+    for ungrouped in _slices(request.ungrouped_partition_states):
+        answer.partition_errors += [made(each.topic_name, each.partition_index, error.code) for each in ungrouped]
+        yield len(ungrouped)
+    for topic in request.topic_states:
+        name = topic.topic_name
+        yield 1
+        for states in _slices(topic.partition_states):
+            answer.partition_errors += [made(name, state.partition_index, error.code) for state in states]
+            yield len(states)
     return answer
+
+
+_StateT = TypeVar("_StateT")
+
+
+def _slices(states: Sequence[_StateT]) -> Iterator[Sequence[_StateT]]:
+    for first in range(0, len(states), SLICE):
+        yield states[first : first + SLICE]
