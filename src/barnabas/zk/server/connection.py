@@ -1,8 +1,14 @@
-"""One client's connection: frames in, answers out, and how much of either may wait."""
+"""One client's connection: frames in, answers out, and how much of either may wait.
+
+A request of a megabyte, which is what ``jute.maxbuffer`` allows, may be a transaction of fifty thousand operations, and
+a transaction is done at once or not at all: half a second. So long requests wait for their turn, one at each turn of
+the loop, however many connections send them; and watches, which need not be set at once, are set in slices.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.zk.protocol.acl import Identity
@@ -16,6 +22,8 @@ if TYPE_CHECKING:
 
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
+LONG_BYTES: Final = 16 * 1024
+"""Of a request that waits for its turn: a transaction of some eight hundred operations at least, 10 ms."""
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for a client that does not read, before it is dropped: in the end its watch events."""
 
@@ -53,12 +61,15 @@ class Connection(asyncio.Protocol):
     """One client's connection: takes frames apart, and collects what is to be sent to it."""
 
     __slots__ = (
+        "_has_turn",
         "_held",
         "_out",
         "_out_bytes",
         "_rest",
         "_server",
+        "_waits_for_turn",
         "_wanted",
+        "_work",
         "_writing_is_paused",
         "closing",
         "established_ms",
@@ -80,12 +91,15 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: CoordinatorServer, *, secure: bool = False) -> None:
         self._server = server
         self.secure = secure
+        self._has_turn = False
         self._held = False
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._rest = bytearray()
         self._wanted = 0
         """How many bytes `_rest` needs before there is anything to do with it."""
+        self._work: Iterator[None] | None = None
+        self._waits_for_turn = False
         self._writing_is_paused = False
         self.closing = False
         self.established_ms = 0
@@ -131,12 +145,39 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _go_on(self) -> None:
-        if not self._held or self._writing_is_paused or self.transport is None or self.closing:
+        if not self._held or self._writing_is_paused or self._waits_for_turn:
+            return
+        if self.transport is None or self.closing:
             return
         self._held = False
         self.transport.resume_reading()
         rest, self._rest = bytes(self._rest), bytearray()
         self._take(rest)
+
+    def do_in_turns(self, work: Iterator[None]) -> None:
+        """Its first slice at once; what the client asked for behind it waits until all of it is done."""
+        for _ in work:
+            self._work = work
+            self._wait_for_turn()
+            return
+
+    def _wait_for_turn(self) -> None:
+        self._hold()
+        self._waits_for_turn = True
+        self._server.turns.next().add_done_callback(self._turn_has_come)
+
+    def _turn_has_come(self, turn: object) -> None:
+        self._waits_for_turn = False
+        work, self._work = self._work, None
+        if self.transport is None or self.closing:
+            return
+        if self.session is not None:
+            self.session.heard_ms = self._server.monotonic_ms()
+        if work is not None:
+            self.do_in_turns(work)
+        else:
+            self._has_turn = True
+        self._go_on()
 
     def data_received(self, data: bytes) -> None:
         if self._rest:
@@ -171,6 +212,10 @@ class Connection(asyncio.Protocol):
             if start + length > size:
                 self._wanted = start + length - position
                 break
+            if length > LONG_BYTES and not self._has_turn:
+                self._wait_for_turn()
+                break
+            self._has_turn = False
             position = start + length
             frame = data[start:position]
             self.received += 1

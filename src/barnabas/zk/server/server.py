@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -24,6 +24,7 @@ from barnabas.model.cluster import is_loopback
 from barnabas.runtime.descriptors import is_scarce
 from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
 from barnabas.runtime.sparing_log import VARYING, SparingLog
+from barnabas.runtime.turns import Turns
 from barnabas.zk.protocol.acl import permits
 from barnabas.zk.protocol.data import (
     NOTIFICATION_XID,
@@ -83,6 +84,7 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_MS: Final = 10_000
 EXPIRY_CHECK_MIN_MS: Final = 50
+WATCHES_AT_ONCE: Final = 1024
 
 _HEADER: Final = Struct(">ii")
 _WRITES: Final = frozenset(
@@ -134,6 +136,7 @@ class CoordinatorServer:
         self.packets_sent = 0
         self.latency = Latency()
         self.authentication = Authentication(config)
+        self.turns = Turns()
         self.monotonic_ms = runtime.clock.monotonic_ms
         self._on_failure = on_failure
         self._log_of_closings = SparingLog(logger, logging.INFO)
@@ -161,7 +164,6 @@ class CoordinatorServer:
             Sync: lambda connection, op: op.path,
             WhoAmI: lambda connection, op: [(scheme, who.partition(":")[0]) for scheme, who in connection.identities],
             MultiRead: self._multi_read,
-            SetWatches: self._set_watches,
             AddWatch: self._add_watch,
             RemoveWatches: self._remove_watches,
             CheckWatches: self._check_watches,
@@ -513,6 +515,8 @@ class CoordinatorServer:
                 self._authenticate(connection, xid, operation)
             elif type(operation) is Sasl:
                 self._sasl(connection, xid, operation)
+            elif type(operation) is SetWatches:
+                connection.do_in_turns(self._set_watches(connection, xid, operation))
             elif type(operation) is CloseSession:
                 assert connection.session is not None
                 zxid = self._end_session(connection.session)
@@ -612,8 +616,17 @@ class CoordinatorServer:
                 results.append(error.with_traceback(None))
         return results
 
-    def _set_watches(self, connection: Connection, request: SetWatches) -> None:
-        self._tell([(connection, event, OPEN_ACL_UNSAFE) for event in self.tree.set_watches(request, connection)], -1)
+    def _set_watches(self, connection: Connection, xid: int, request: SetWatches) -> Iterator[None]:
+        missed: list[Fired[Connection]] = []
+        for number, event in enumerate(self.tree.set_watches(request, connection), 1):
+            if event is not None:
+                missed.append((connection, event, OPEN_ACL_UNSAFE))
+            if number % WATCHES_AT_ONCE == 0:
+                self._tell(missed, -1)
+                missed.clear()
+                yield
+        self._tell(missed, -1)
+        connection.send(encode_reply(xid, self.tree.last_zxid, 0))
 
     def _add_watch(self, connection: Connection, request: AddWatch) -> None:
         if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):

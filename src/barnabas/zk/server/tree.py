@@ -11,7 +11,7 @@ less the number of children there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from barnabas.zk.protocol import acl as acls
@@ -193,36 +193,39 @@ class DataTree(Generic[W]):
     def ephemerals_of(self, session_id: int, prefix: str = "/") -> list[str]:
         return [path for path in self.ephemerals.get(session_id, ()) if path.startswith(prefix)]
 
-    def set_watches(self, request: SetWatches, watcher: W) -> list[WatchEvent]:
-        """Sets the watches of a client that is back; returns what it missed since `relative_zxid`."""
-        missed: list[WatchEvent] = []
+    def set_watches(self, request: SetWatches, watcher: W) -> Iterator[WatchEvent | None]:
+        """Sets the watches of a client that is back, one at each step: what it missed there since `relative_zxid`."""
         state = int(KeeperState.SYNC_CONNECTED)
         for path in request.data_watches:
             node = self.nodes.get(path or "/")
             if node is None:
-                missed.append(WatchEvent(EventType.NODE_DELETED, state, path))
+                yield WatchEvent(EventType.NODE_DELETED, state, path)
             elif node.mzxid > request.relative_zxid:
-                missed.append(WatchEvent(EventType.NODE_DATA_CHANGED, state, path))
+                yield WatchEvent(EventType.NODE_DATA_CHANGED, state, path)
             else:
                 self.watches.watch_data(path, watcher)
+                yield None
         for path in request.exist_watches:
             if (path or "/") in self.nodes:
-                missed.append(WatchEvent(EventType.NODE_CREATED, state, path))
+                yield WatchEvent(EventType.NODE_CREATED, state, path)
             else:
                 self.watches.watch_data(path, watcher)
+                yield None
         for path in request.child_watches:
             node = self.nodes.get(path or "/")
             if node is None:
-                missed.append(WatchEvent(EventType.NODE_DELETED, state, path))
+                yield WatchEvent(EventType.NODE_DELETED, state, path)
             elif node.pzxid > request.relative_zxid:
-                missed.append(WatchEvent(EventType.NODE_CHILDREN_CHANGED, state, path))
+                yield WatchEvent(EventType.NODE_CHILDREN_CHANGED, state, path)
             else:
                 self.watches.watch_children(path, watcher)
+                yield None
         for path in request.persistent_watches or ():
             self.watches.watch_persistently(path, watcher, recursive=False)
+            yield None
         for path in request.persistent_recursive_watches or ():
             self.watches.watch_persistently(path, watcher, recursive=True)
-        return missed
+            yield None
 
     # -- Writes --------------------------------------------------------------------------------------------------------
 
