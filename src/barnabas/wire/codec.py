@@ -241,13 +241,8 @@ class _Source:
             return f"({' or '.join(parts)})"
         return f"{path} != {self.default(field)}"
 
-    def compile(self, function: str) -> Any:
-        source = "\n".join([*self.lines, ""])
-        file_name = f"<{function} {self.schema.name} v{self.version}>"
-        # So that a traceback shows the line.
-        linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
-        exec(compile(source, file_name, "exec"), self.namespace)
-        return self.namespace[function]
+    def text(self) -> str:
+        return "\n".join([*self.lines, ""])
 
 
 class _DecoderSource(_Source):
@@ -612,6 +607,8 @@ def decoder_source(cls: type[Message], version: int, *, in_turns: bool = False) 
     if in_turns:
         source.add("t = 0")
     source.add(f"return {source.fields(schema.root)}, o")
+    if in_turns:
+        source.add("yield")  # never reached: a message without an array has a generator all the same
     return source
 
 
@@ -624,28 +621,35 @@ def encoder_source(cls: type[Message], version: int, *, in_turns: bool = False) 
     source.fields(schema.root, "x")
     source.flush()
     source.add("return w")
+    if in_turns:
+        source.add("yield")
     return source
 
 
+def _compiled(function: str, written: Callable[[], _Source]) -> Any:
+    source = written()
+    file_name = f"{function} {source.schema.name} v{source.version}, compiled"
+    # So that a traceback shows the line, and nobody keeps them all: it is written again for the traceback.
+    linecache.cache[file_name] = (lambda: written().text(),)
+    exec(compile(source.text(), file_name, "exec"), source.namespace)
+    return source.namespace[function]
+
+
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    decoder: Decoder = decoder_source(cls, version).compile("decode")
+    decoder: Decoder = _compiled("decode", lambda: decoder_source(cls, version))
     return decoder
 
 
 def compile_decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
-    source = decoder_source(cls, version, in_turns=True)
-    source.add("yield")  # never reached: a message without an array has a generator all the same
-    decoder: DecoderInTurns = source.compile("decode")
+    decoder: DecoderInTurns = _compiled("decode", lambda: decoder_source(cls, version, in_turns=True))
     return decoder
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    encoder: Encoder = encoder_source(cls, version).compile("encode")
+    encoder: Encoder = _compiled("encode", lambda: encoder_source(cls, version))
     return encoder
 
 
 def compile_encoder_in_turns(cls: type[Message], version: int) -> EncoderInTurns:
-    source = encoder_source(cls, version, in_turns=True)
-    source.add("yield")
-    encoder: EncoderInTurns = source.compile("encode")
+    encoder: EncoderInTurns = _compiled("encode", lambda: encoder_source(cls, version, in_turns=True))
     return encoder

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,12 @@ def test_views_of_a_part_and_of_a_whole_frame_are_read_alike() -> None:
         assert FetchRequest.decode(buffer, 17) == (request, len(frame))
     with pytest.raises(WireError):
         FetchRequest.decode(memoryview(frame)[:-1], 17)
+
+
+def test_a_traceback_shows_the_line_of_a_compiled_message() -> None:
+    """Which is written for the traceback: the text of all of them is a megabyte."""
+    with pytest.raises(WireError) as raised:
+        MetadataRequest(topics=[object()]).encode(9)  # type: ignore[list-item]
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "encode MetadataRequest v9, compiled" in shown
+    assert re.search(r" v\d+ = x\d+\.name\n", shown), shown
