@@ -34,7 +34,7 @@ ELEMENTS: Final = 100_000
 BYTES_OF_A_FURTHER_ELEMENT: Final = 100
 ELEMENTS_MAX: Final = 1_000_000
 HUGE: Final = 10_000
-HUGE_AT_A_TIME: Final = 4
+HUGE_AT_A_TIME: Final = 2
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 """Beside records, which are read into an answer within the request's own limit."""
 
