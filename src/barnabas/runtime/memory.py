@@ -32,6 +32,11 @@ LOOKS: Final = 4
 BUSY: Final = 0.25
 """Of a core: who takes more has work to do."""
 REST: Final = 100
+LARGE_BYTES: Final = 4 << 20
+"""Ordinary requests are smaller: to them a mapping, page by page, would be dear."""
+KEPT_BYTES: Final = 64 << 20
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
 
 
 class _MallInfo(ctypes.Structure):
@@ -52,6 +57,7 @@ class Heap:
     def __init__(self) -> None:
         libc = ctypes.CDLL(None)
         self._trim = libc.malloc_trim
+        self._option: Callable[[int, int], int] = libc.mallopt
         self._info: Callable[[], _MallInfo] = libc.mallinfo2
         libc.mallinfo2.restype = _MallInfo
 
@@ -63,6 +69,15 @@ class Heap:
     def resident_bytes() -> int:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def keep_large_apart(self) -> None:
+        """What is as large as `LARGE_BYTES` has a mapping of its own, and goes back when it is freed.
+
+        By itself glibc learns from what is freed: after the first request of 16 MiB such requests lie in the heap, with
+        whatever is made and stays above them.
+        """
+        self._option(_M_MMAP_THRESHOLD, LARGE_BYTES)
+        self._option(_M_TRIM_THRESHOLD, KEPT_BYTES)  # as it would have learnt
 
     def trim(self) -> None:
         self._trim(0)
@@ -78,6 +93,7 @@ def heap() -> Heap | None:
 
 async def give_memory_back(known: Heap) -> None:
     """Until it is cancelled."""
+    known.keep_large_apart()
 
     def sizes() -> tuple[int, int]:
         resident = known.resident_bytes()

@@ -10,7 +10,7 @@ import json
 import pkgutil
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 NEVER: Final = 0x7FFF
@@ -165,7 +165,7 @@ def _field(source: dict[str, Any], at_root: bool) -> Field:
     )
 
 
-@cache
+@lru_cache(16)
 def message_schema(name: str) -> MessageSchema:
     """The schema of the message that Kafka calls `name`, for instance ``FetchRequest``."""
     source = json.loads(_lines()[name])

@@ -10,9 +10,9 @@ from typing import Any
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.protocol.frames import ConnectRequest, WatchEvent, decode_reply_header, encode_request, framed
 from barnabas.zk.protocol.ops import Create, Exists, Multi, Operation
-from barnabas.zk.server.server import WATCHES_AT_ONCE, CoordinatorServer
-from barnabas.zk.server.connection import Connection
 from barnabas.zk.protocol.session_ops import SetWatches
+from barnabas.zk.server.connection import Connection
+from barnabas.zk.server.server import WATCHES_AT_ONCE, CoordinatorServer
 
 REPLY_HEADER = 16
 
