@@ -2,15 +2,17 @@
 
 A request of a megabyte may have a hundred thousand elements. It is decoded, answered and its answer encoded in slices
 between which the loop does what else there is to do (`barnabas.runtime.turns`). What a request may have of elements
-goes by its size: an element comes to a few hundred bytes of objects, decoded and answered, so that a request takes
-about three times its size in memory, and what `ELEMENTS` come to where it is small. (Kafka's own bound, since 4.4, is a
+goes by its size: an element comes to a few hundred bytes of objects, decoded and answered, so that a large request
+takes about three times its size in memory, and a small one what `ELEMENTS` come to. (Kafka's own bound, since 4.4, is a
 million in each array.) Requests of brokers to each other, which have an entry for each partition of the cluster, may
 have `ELEMENTS_MAX` whatever their size. Of requests with more than `HUGE` elements at most `HUGE_AT_A_TIME` are under
-way, and others wait as bytes. The controller's requests wait for nobody else's.
+way, and others wait as bytes, but not behind one that takes longer than `HUGE_S`. The controller's requests wait for
+nobody else's.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +36,9 @@ ELEMENTS: Final = 100_000
 BYTES_OF_A_FURTHER_ELEMENT: Final = 100
 ELEMENTS_MAX: Final = 1_000_000
 HUGE: Final = 10_000
-HUGE_AT_A_TIME: Final = 2
+HUGE_AT_A_TIME: Final = 1
+HUGE_S: Final = 5.0
+"""So long does one keep others from beginning: it may be a fetch that waits for minutes."""
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 """Beside records, which are read into an answer within the request's own limit."""
 
@@ -48,6 +52,22 @@ ANSWERED_IN_KIND: Final = frozenset(
 """Their answers are about as long as they are: one to a short request is written in one go."""
 
 
+class _Place:
+    """In a lane, for `HUGE_S` at most."""
+
+    __slots__ = ("_lane", "_timer")
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane: Lane | None = lane
+        self._timer = asyncio.get_running_loop().call_later(HUGE_S, self.leave)
+
+    def leave(self) -> None:
+        lane, self._lane = self._lane, None
+        if lane is not None:
+            self._timer.cancel()
+            lane.leave()
+
+
 class LongRequests:
     """What the long requests of one broker share."""
 
@@ -59,8 +79,9 @@ class LongRequests:
 
     async def serve(self, broker: Broker, context: RequestContext, decoding: Generator[None, None, Any]) -> list[Bytes]:
         """Decodes the rest of a request that has begun to be decoded, and has it answered."""
+        context.route.response_class.compile_encoder_in_turns(context.version)
         urgent = context.header.api_key in BETWEEN_BROKERS
-        huge = False
+        place: _Place | None = None
         try:
             elements = TURN
             while True:
@@ -73,13 +94,13 @@ class LongRequests:
                 except WireError as error:
                     raise Disconnect(f"its {context.api_name} request cannot be read ({error})") from None
                 elements += TURN
-                if elements > HUGE and not huge and not urgent:
+                if elements > HUGE and place is None and not urgent:
                     await self._huge.enter()
-                    huge = True
+                    place = _Place(self._huge)
             return await self.answer(context, context.route.handle(broker, context.request, context))
         finally:
-            if huge:
-                self._huge.leave()
+            if place is not None:
+                place.leave()
 
     async def answer(self, context: RequestContext, handled: Coroutine[Any, Any, Any]) -> list[Bytes]:
         """The parts of the frame that answers; empty where nothing does."""

@@ -134,16 +134,22 @@ class Message(Struct):
         self, version: int, buffer: bytearray, parts: list[Bytes]
     ) -> Generator[int, None, bytearray]:
         """Like ``encode_into``, yielding the length of the open buffer behind every 256 elements of arrays."""
-        encoder = self._encoders_in_turns.get(version)
-        if encoder is None:
-            from barnabas.wire.codec import compile_encoder_in_turns
-
-            self._check_version(version)
-            encoder = self._encoders_in_turns[version] = compile_encoder_in_turns(type(self), version)
+        encoder = self._encoders_in_turns.get(version) or self.compile_encoder_in_turns(version)
         try:
             return (yield from encoder(self, buffer, parts))
         except BAD_MESSAGE as error:
             raise WireError(f"{self.name} v{version} cannot be written: {error}") from error
+
+    @classmethod
+    def compile_encoder_in_turns(cls, version: int) -> EncoderInTurns:
+        """What stays for good is better made before what does not: see `barnabas.runtime.small_objects`."""
+        encoder = cls._encoders_in_turns.get(version)
+        if encoder is None:
+            from barnabas.wire.codec import compile_encoder_in_turns
+
+            cls._check_version(version)
+            encoder = cls._encoders_in_turns[version] = compile_encoder_in_turns(cls, version)
+        return encoder
 
     @classmethod
     def _check_version(cls, version: int) -> None:

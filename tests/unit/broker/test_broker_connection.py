@@ -2,11 +2,13 @@
 
 import asyncio
 import struct
+from types import SimpleNamespace
 
 import pytest
 from clocks import ManualClock
 
 from barnabas.broker import connection as connections
+from barnabas.broker import long_requests
 from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
 from barnabas.broker.context import Disconnect
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
@@ -694,6 +696,35 @@ def test_a_request_with_more_elements_than_its_size_allows_closes_the_connection
         assert not transport.written
 
     asyncio.run(play())
+
+
+def test_a_huge_request_keeps_others_from_beginning_for_some_seconds_and_no_longer(monkeypatch):
+    monkeypatch.setattr(long_requests, "HUGE_S", 0.01)
+
+    async def play():
+        requests = LongRequests()
+        waiting = asyncio.get_running_loop().create_future()
+        begun = []
+
+        async def handle(broker, request, context):
+            begun.append(request)
+            if len(begun) > HUGE_AT_A_TIME:
+                waiting.set_result(None)
+            await waiting
+
+        def decoding():
+            for _ in range(HUGE // 128):
+                yield
+            return "request", 0
+
+        route = SimpleNamespace(handle=handle, response_class=DescribeGroupsResponse)
+        context = SimpleNamespace(route=route, header=SimpleNamespace(api_key=15), version=0)
+        answers = await asyncio.gather(*(requests.serve(None, context, decoding()) for _ in range(HUGE_AT_A_TIME + 1)))
+        assert answers == [[]] * (HUGE_AT_A_TIME + 1)
+        assert begun == ["request"] * (HUGE_AT_A_TIME + 1)
+        assert requests._huge._free == HUGE_AT_A_TIME
+
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 def test_a_connection_that_goes_while_its_long_request_is_read_leaves_nothing_behind():
