@@ -4,8 +4,10 @@ import time
 
 import pytest
 from confluent_kafka import Producer
+from prometheus_client import CollectorRegistry
 from pyspark.errors import AnalysisException
 
+from barnabas.spark.listener import LagListener
 from barnabas.spark.reasons import reason
 
 pytestmark = pytest.mark.spark
@@ -21,6 +23,11 @@ def test_a_query_in_the_background(kafka_cluster, spark):
         .option("columns", "key,timestamp")
     )
 
+    # What dashboards show; prometheus_client.start_http_server(8000) would serve it.
+    shown = CollectorRegistry()
+    listener = LagListener(shown)
+    spark.streams.addListener(listener)
+
     # One cell starts the query; it runs on while others look at its table.
     query = source.load().writeStream.format("memory").queryName("clicks").start()
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap})
@@ -33,7 +40,11 @@ def test_a_query_in_the_background(kafka_cluster, spark):
         assert query.isActive
         assert time.monotonic() < deadline
     assert query.lag().keys() == {("clicks", 0), ("clicks", 1)}  # records behind, by partition
+    place = {"query": "clicks", "topic": "clicks", "partition": "1"}
+    while shown.get_sample_value("barnabas_spark_offsets_behind_latest", place) != 0:
+        assert time.monotonic() < deadline
     query.stop()
+    spark.streams.removeListener(listener)
 
     # What went wrong, without the stack traces around it.
     with pytest.raises(AnalysisException) as failed:

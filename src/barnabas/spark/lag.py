@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.plan import TopicOffsets, offsets_from_json
 
-__all__ = ["attach", "lag"]
+__all__ = ["attach", "lag", "lag_of"]
 
 
 def lag(query: Any) -> dict[TopicPartition, int]:
@@ -19,8 +19,13 @@ def lag(query: Any) -> dict[TopicPartition, int]:
     `query` is a ``StreamingQuery``. Of several sources those of ``format("barnabas")`` count.
     """
     progress = query.lastProgress
+    return {} if progress is None else lag_of(progress["sources"])
+
+
+def lag_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """The same of a progress's ``sources``, as a ``StreamingQueryListener`` gets them."""
     found: dict[TopicPartition, int] = {}
-    for source in progress["sources"] if progress is not None else ():
+    for source in sources:
         end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
         for name, topic in latest.items():
             read = end[name].next_offsets if name in end else {}
