@@ -15,6 +15,7 @@ from barnabas.broker.configs import (
     AlterOperation,
     ConfigResourceType,
     apply_incremental,
+    check_listeners_value,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
@@ -84,6 +85,9 @@ class ConfigChanges:
         for name, text in values.items():
             try:
                 definition = broker_definitions().get(name)
+                if unchangeable([name]):
+                    raise ConfigError(f"{name} cannot be changed while this broker runs.")
+                check_listeners_value(name, text)
                 if definition is not None:
                     definition.parse(text)
                     if definition.update_mode == "read-only":
@@ -154,6 +158,9 @@ class ConfigChanges:
                 validate_dynamic_broker_values(
                     self._broker.config_layers.static, values, per_broker=entity != DEFAULT_ENTITY
                 )
+                if entity != DEFAULT_ENTITY:
+                    layers = self._broker.config_layers
+                    self._broker.check_stores(layers.static.with_overrides({**layers.dynamic_default, **values}))
         except ConfigError as error:
             kind, name = ("TOPIC", entity) if entity_type == TOPICS else ("BROKER", entity.replace(DEFAULT_ENTITY, ""))
             resource = f"ConfigResource(type={kind}, name='{name}')"

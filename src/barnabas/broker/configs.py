@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import dropwhile
 from types import MappingProxyType
@@ -155,6 +155,9 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     """The broker keys that are asked for the value of `name`, finest first (``brokerConfigSynonyms``)."""
     if name == "log.flush.scheduler.interval.ms":
         return (name,)
+    match = _LISTENERS_OWN(name)
+    if match is not None and match[1] in broker_definitions():
+        return (name, match[1])
     return next((family for family in _FAMILIES if name in family), (name,))
 
 
@@ -192,7 +195,8 @@ class BrokerConfigLayers:
         """Every key of this broker."""
         current = self.current()
         entries = []
-        for name, definition in sorted(broker_definitions().items()):
+        definitions = {**broker_definitions(), **_listeners_definitions(current)}
+        for name, definition in sorted(definitions.items()):
             if name in _INTERNAL or (name in DYNAMIC_ONLY and not current.is_set(name)):
                 continue
             sensitive = is_sensitive(definition)
@@ -200,7 +204,11 @@ class BrokerConfigLayers:
             entries.append(
                 Entry(
                     definition,
-                    None if sensitive else text_of(current.value(name)),
+                    None
+                    if sensitive
+                    else text_of(current.value(name))
+                    if name in broker_definitions()
+                    else current.overrides[name],
                     synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
                     definition.update_mode == "read-only",
                     synonyms,
@@ -242,6 +250,7 @@ class BrokerConfigLayers:
         return entries
 
 
+_LISTENERS_OWN: Final = re.compile(r"listener\.name\.[^.]*\.(.*)").fullmatch
 _THROTTLED_REPLICAS: Final = re.compile(r"\*|(\d+:\d+(,\d+:\d+)*)?").fullmatch
 
 
@@ -289,7 +298,8 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
         own = [
             name
             for name in values
-            if name in broker_definitions() and broker_definitions()[name].update_mode == "per-broker"
+            if name.startswith("listener.name.")
+            or (name in broker_definitions() and broker_definitions()[name].update_mode == "per-broker")
         ]
         if own:
             raise KafkaError(
@@ -297,7 +307,32 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"{', '.join(sorted(own))}",
             )
+    for name, text in values.items():
+        check_listeners_value(name, text)
     overrides_of(broker_config({**static.overrides, **values}))
+
+
+def check_listeners_value(name: str, text: str) -> None:
+    """Raises `ConfigError` where `name` is a listener's own key and may not have this value."""
+    match = _LISTENERS_OWN(name)
+    if match is not None and match[1] in broker_definitions():
+        broker_definitions()[match[1]].parse(text)
+
+
+def _listeners_definitions(config: Config) -> dict[str, Definition]:
+    """Of the listeners' own keys that are set: what Kafka tells of the key without the prefix. No tool changes them at
+    the default level, so that they are told as read-only."""
+    found: dict[str, Definition] = {}
+    for name in config.overrides:
+        match = _LISTENERS_OWN(name)
+        base = None if match is None else broker_definitions().get(match[1]) or _of_mechanism(match[1])
+        if base is not None:
+            found[name] = replace(base, name=name, default=None, update_mode="read-only")
+    return found
+
+
+def _of_mechanism(name: str) -> Definition | None:
+    return broker_definitions().get(name.partition(".")[2])
 
 
 class AlterOperation(IntEnum):

@@ -273,6 +273,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Drops the connection, with what was written and not sent."""
+        self._end()
+        if self._transport is not None:
+            self._transport.abort()
+
     def _end(self) -> None:
         self._closed = True
         self.count_repeats()

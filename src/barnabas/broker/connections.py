@@ -1,10 +1,10 @@
 """The broker's open connections: counted against the limits, closed when idle for too long, gated until it serves.
 
-Three limits, the first two Kafka's (``ConnectionQuotas``): ``max.connections.per.ip``, where a connection too many is
-closed; ``max.connections`` for all of them, where one too many is closed, but on the listener of the brokers, if it has
-one of its own, makes the connection that has been idle for longest give way; and the process's file descriptors, of
-which a part is kept for files: a connection that took one of these makes idle ones give way, and is closed where there
-are none.
+Four limits, the first three Kafka's (``ConnectionQuotas``): ``max.connections.per.ip``, where a connection too many is
+closed; ``listener.name.<listener>.max.connections``, likewise; ``max.connections`` for all of them, where one too many
+is closed, but on the listener of the brokers, if it has one of its own, makes the connection that has been idle for
+longest give way; and the process's file descriptors, of which a part is kept for files: a connection that took one of
+these makes idle ones give way, and is closed where there are none.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from barnabas.model.errors import ConfigError
 from barnabas.runtime import Clock, SparingLog
 from barnabas.runtime.descriptors import is_scarce
 from barnabas.runtime.sparing_log import VARYING
+from barnabas.security.listener_config import listener_prefix, of_listener
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 GIVES_WAY_AFTER_MS: Final = 1_000
 """A connection has so long to say something before it makes room for another."""
+UNLIMITED: Final = 2**31 - 1
 OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 
@@ -44,6 +46,8 @@ class Connections:
         self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[BrokerConnection, tuple[int, int]] = {}
         self._by_address: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        self._listener_limits: dict[str, int] = {}
         self._log = SparingLog(logger)
         self._overrides_of = config()
         self._overrides = overrides_of(self._overrides_of)
@@ -64,6 +68,7 @@ class Connections:
             return
         self._open[connection] = (0, self._clock.monotonic_ms())
         self._by_address[connection.peer_host] += 1
+        self._by_listener[connection.listener] += 1
         if not self.serving:
             connection.hold()
 
@@ -71,6 +76,7 @@ class Connections:
         config = self._config()
         if config is not self._overrides_of:
             self._overrides_of = config
+            self._listener_limits.clear()
             try:
                 self._overrides = overrides_of(config)
             except ConfigError as error:  # another broker's, or a tool's, took it: it keeps nobody out
@@ -79,6 +85,9 @@ class Connections:
         allowed = self._overrides.get(address, config.number("max.connections.per.ip"))
         if self._by_address[address] >= allowed:
             return f"its address has as many connections as max.connections.per.ip allows ({allowed})"
+        allowed = self._limit_of(config, connection.listener)
+        if self._by_listener[connection.listener] >= allowed:
+            return f"listener {connection.listener} has as many connections as its max.connections allows ({allowed})"
         allowed = config.number("max.connections")
         if len(self._open) >= allowed:
             protected = connection.listener == self._protected_listener
@@ -88,6 +97,14 @@ class Connections:
         if is_scarce(transport) and not self._make_room(1 + len(self._open) // 32, idle_ms=GIVES_WAY_AFTER_MS):
             return "file descriptors run short, and no connection is idle (raise `ulimit -n`)"
         return None
+
+    def _limit_of(self, config: Config, listener: str) -> int:
+        """``listener.name.<listener>.max.connections``; without it a listener has no limit of its own."""
+        if listener not in self._listener_limits:
+            own = f"{listener_prefix(listener)}max.connections" in config.overrides
+            limit = of_listener(config, listener).number("max.connections") if own else UNLIMITED
+            self._listener_limits[listener] = limit
+        return self._listener_limits[listener]
 
     def _make_room(self, count: int, *, idle_ms: int) -> int:
         """Closes so many that wait for nothing, those first that never asked for anything and those that have been
@@ -111,6 +128,7 @@ class Connections:
             self._by_address[connection.peer_host] -= 1
             if not self._by_address[connection.peer_host]:
                 del self._by_address[connection.peer_host]
+            self._by_listener[connection.listener] -= 1
 
     def serve(self) -> None:
         self.serving = True
@@ -130,6 +148,7 @@ class Connections:
                 elif now_ms - since_ms >= self._max_idle_ms:
                     logger.debug("closing the connection from %s: idle", connection.peer)
                     connection.close()
+                    connection.abort()  # of what it has not read for so long, nothing more is sent
 
     def close(self) -> None:
         for connection in list(self._open):

@@ -27,12 +27,8 @@ class InterBrokerAccess:
         for endpoint in endpoints:
             sasl = endpoint.security_protocol.startswith("SASL")
             self._logins[endpoint.listener] = login_of_broker(config, endpoint.listener) if sasl else None
-            self.take_tls(config, endpoint)
-
-    def take_tls(self, config: Config, endpoint: Endpoint) -> None:
-        """New connections are made with the stores of `config`. Raises `ConfigError`."""
-        tls = endpoint.security_protocol.endswith("SSL")
-        self._tls[endpoint.listener] = tls_of_listener(config, endpoint).client_context() if tls else None
+            tls = endpoint.security_protocol.endswith("SSL")
+            self._tls[endpoint.listener] = tls_of_listener(config, endpoint).client_context() if tls else None
 
     def connection(self, endpoint: Endpoint, client_id: str) -> Connection:
         """Not yet connected; `connect` authenticates as well."""

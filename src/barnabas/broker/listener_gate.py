@@ -19,6 +19,7 @@ from barnabas.runtime.tls_transport import TlsTransport
 from barnabas.security.listener_config import listener_prefix, of_listener, of_mechanism
 from barnabas.security.sasl.exchange import SaslMechanism
 from barnabas.security.sasl.offered import offered_mechanisms
+from barnabas.security.tls.changes import check_change, check_understanding
 from barnabas.security.tls.principal_mapping import SslPrincipalMapper
 from barnabas.security.tls.settings import TlsSettings, tls_settings
 
@@ -62,8 +63,13 @@ class ListenerGate:
         self.max_token_bytes = own.number("sasl.server.max.receive.size")
         self.authentication_timeout_ms = own.number("barnabas.authentication.timeout.ms")
         self.failed_authentication_delay_ms = own.number("connection.failed.authentication.delay.ms")
+        self._endpoint = endpoint
+        self._for_brokers = endpoint.listener == broker.listeners.inter_broker
         if endpoint.security_protocol.endswith("SSL"):
-            self.take_tls(tls_of_listener(config, endpoint))
+            settings = tls_of_listener(config, endpoint).read()
+            if self._for_brokers:
+                check_understanding(settings, settings)
+            self._take_tls(settings)
         if endpoint.security_protocol.startswith("SASL"):
             self.mechanisms = offered_mechanisms(config, self.name, broker.scram_users, broker.runtime)
             self.max_reauth_ms = {
@@ -77,9 +83,42 @@ class ListenerGate:
         settings = self.tls_settings
         return bool(self.mechanisms) or (settings is not None and settings.client_auth == "required")
 
-    def take_tls(self, settings: TlsSettings) -> None:
+    def _take_tls(self, settings: TlsSettings) -> None:
         self.tls = settings.server_context()
         self.tls_settings = settings
+
+    def check(self, config: Config) -> TlsSettings | None:
+        """The listener's TLS settings in `config`, with what the stores hold now; None where nothing is new.
+
+        Raises `ConfigError` where they may not take the place of those that count.
+        """
+        old = self.tls_settings
+        if old is None:
+            return None
+        new = tls_of_listener(config, self._endpoint).read()
+        if new == old:
+            return None
+        own = of_listener(config, self.name)
+        check_change(
+            old,
+            new,
+            subject_may_change=own.flag("ssl.allow.dn.changes"),
+            names_may_change=own.flag("ssl.allow.san.changes"),
+        )
+        new.server_context()
+        if self._for_brokers:
+            check_understanding(old, new)
+            check_understanding(new, old)
+        return new
+
+    def reconfigure(self, config: Config) -> bool:
+        """Takes up changed stores for new connections; whether there were any. Raises `ConfigError` as `check`."""
+        new = self.check(config)
+        if new is None:
+            return False
+        self._take_tls(new)
+        logger.info("[broker %d] listener %s has new stores", self.broker.broker_id, self.name)
+        return True
 
     def accept(self, limits: ConnectionLimits) -> asyncio.BaseProtocol:
         """The protocol of a new connection."""

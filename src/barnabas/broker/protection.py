@@ -7,6 +7,7 @@ says would be worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,6 +16,7 @@ from barnabas.broker.listeners import Listeners
 from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import listener_prefix, of_listener
+from barnabas.security.tls.settings import CHANGING_STORES
 
 _CLASSES: Final = {
     "authorizer.class.name": "nobody's requests would be authorised by it",
@@ -34,7 +36,8 @@ _OF_LISTENERS: Final = (
     "listener.security.protocol.map",
     "principal.builder.class",
 )
-_PREFIXES: Final = ("ssl.", "sasl.", "listener.name.")
+_PREFIXES: Final = ("ssl.", "sasl.")
+_LISTENERS_OWN: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 
 def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
@@ -57,4 +60,13 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 def unchangeable(names: Iterable[str]) -> list[str]:
     """Those of `names` that Kafka changes while a broker runs and this one does not: what they promise is not there."""
-    return [name for name in names if name in _OF_LISTENERS or name.startswith(_PREFIXES)]
+    return [name for name in names if name in _OF_LISTENERS or name.startswith(_PREFIXES) or _is_fixed(name)]
+
+
+def _is_fixed(name: str) -> bool:
+    """Whether it is a listener's own and neither a store's nor a limit, or secret: Kafka encrypts that for ZooKeeper
+    (``password.encoder.secret``), and here it would lie open."""
+    match = _LISTENERS_OWN.fullmatch(name)
+    if match is None or match[1] == "max.connections":
+        return False
+    return match[1] not in CHANGING_STORES or broker_definitions()[match[1]].type == "password"

@@ -535,6 +535,7 @@ class Broker:
     def broker_config_changed(self) -> None:
         """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
         before, self.config = self.config, self.config_layers.current()
+        self._take_stores()
         if self._replicas is not None:
             self._replicas.quotas.update(self.config)
         key = "unclean.leader.election.enable"
@@ -542,6 +543,25 @@ class Broker:
             self._controller.config = self.config
             if self.config.flag(key) and not before.flag(key):
                 self._controller.enable_default_unclean_leader_election()
+
+    def check_stores(self, config: Config) -> None:
+        """Raises `ConfigError` where listeners could not take up the stores that `config` names."""
+        for gate in self.gates.values():
+            try:
+                gate.check(config)
+            except ConfigError as error:
+                raise ConfigError(f"Validation of dynamic config update of SSLFactory failed: {error}") from None
+
+    def _take_stores(self) -> None:
+        """Listeners' certificates and whom they trust, where these changed; else it keeps what it has."""
+        for gate in self.gates.values():
+            try:
+                if gate.reconfigure(self.config):
+                    self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers())
+            except ConfigError as error:
+                logger.error(
+                    "[broker %d] listener %s keeps its stores: %s", self.broker_id, gate.name, error.in_kafkas_words
+                )
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""

@@ -127,13 +127,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             while not (self._reading_paused or self._closing):
                 buffer = protocol.get_buffer(-1)
                 count = read(len(buffer), cast(Any, buffer))
-                if not count:
+                if not count:  # it has said that it ends
+                    self.close()
                     break
                 protocol.buffer_updated(cast(int, count))
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLZeroReturnError:
-            self.close()  # it has said that it ends
         except ssl.SSLError as error:
             self._fail(_reason(error))
         if self._outgoing.pending:  # an alert, or a key update

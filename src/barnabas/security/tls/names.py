@@ -23,6 +23,8 @@ _KEYWORDS: Final = {
 _TEXTS: Final = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be"}
 """Encodings by the tag of the value: UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString."""
 _VERSION: Final = 0xA0
+_EXTENSIONS: Final = 0xA3
+_ALTERNATIVE_NAMES: Final = bytes.fromhex("551d11")
 _SPECIAL: Final = ',=+<>#;"\\'
 
 
@@ -39,6 +41,25 @@ def subject_of(certificate: bytes) -> str:
     except (IndexError, UnicodeDecodeError) as error:
         raise ValueError(f"no certificate: {error}") from None
     return ",".join(reversed(names))
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
+    """The subject's alternative names of a DER certificate, each as it is encoded. Raises ``ValueError``."""
+    try:
+        [(_, _, whole)] = _elements(certificate)
+        (_, _, signed), *_ = _elements(whole)
+        for tag, _, explicit in _elements(signed):
+            if tag != _EXTENSIONS:
+                continue
+            [(_, _, extensions)] = _elements(explicit)
+            for _, _, extension in _elements(extensions):
+                (_, _, kind), *_, (_, _, value) = _elements(extension)
+                if kind == _ALTERNATIVE_NAMES:
+                    [(_, _, names)] = _elements(value)
+                    return frozenset(name for _, name, _ in _elements(names))
+    except IndexError as error:
+        raise ValueError(f"no certificate: {error}") from None
+    return frozenset()
 
 
 def _attribute(encoded: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -54,6 +54,14 @@ class TlsSettings:
     cipher_suites: Sequence[str] = ()
     verify_host_name: bool = True
     client_auth: str = "none"
+
+    def read(self) -> TlsSettings:
+        """The same settings with what the stores' files hold now. Raises `ConfigError`."""
+        return replace(
+            self,
+            key_store=None if self.key_store is None else self.key_store.read(),
+            trust_store=None if self.trust_store is None else self.trust_store.read(),
+        )
 
     def client_context(self, *, check_revocation: bool = False) -> ssl.SSLContext:
         """What a client needs to connect. Without a trust store the system's authorities are trusted.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -49,6 +49,12 @@ class Store:
     password: str = field(default="", repr=False)
     key_password: str = field(default="", repr=False)
     inline: str = field(default="", repr=False)
+    data: bytes | None = field(default=None, repr=False)
+    """What the file held when it was read, where that is to count and not what it holds now."""
+
+    def read(self) -> Store:
+        """The same store with its file's bytes. Raises `ConfigError`."""
+        return self if self.inline else replace(self, data=self._read())
 
     @property
     def named(self) -> str:
@@ -90,7 +96,8 @@ class Store:
         kind = self._kind(data)
         try:
             if kind == "PEM" and not self.inline:
-                context.load_verify_locations(cafile=self.location)
+                with secret_file(data) as path:  # as a file, for revocation lists are taken from nowhere else
+                    context.load_verify_locations(cafile=path)
             else:
                 certificates = self._certificates(data, kind)
                 if not certificates:
@@ -107,6 +114,8 @@ class Store:
     def _read(self) -> bytes:
         if self.inline:
             return self.inline.encode()
+        if self.data is not None:
+            return self.data
         try:
             with open(self.location, "rb") as file:
                 return file.read()

@@ -1,0 +1,117 @@
+"""Certificates change while brokers run: new connections see the new ones, those that are open stay (KIP-226)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from processes import eventually
+from secured import SecuredCluster
+from test_secured_listeners import ask, login, secured
+
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
+
+KEY_STORE = "listener.name.both.ssl.keystore.location"
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    with SecuredCluster(tmp_path_factory.mktemp("rotating"), 2) as running:
+        yield running
+
+
+def alter(cluster: SecuredCluster, name: str, value: str, broker_id: int = 0) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker_id), incremental_configs=[entry])
+    admin = AdminClient(cluster.settings("BOTH"))
+    [done] = admin.incremental_alter_configs([resource]).values()
+    done.result(60)
+
+
+def shown(cluster: SecuredCluster) -> bytes:
+    with secured(cluster, "BOTH") as wire:
+        return wire.getpeercert(True) or b""
+
+
+def test_a_certificate_is_renewed_without_a_restart(cluster: SecuredCluster) -> None:
+    before = shown(cluster)
+    with secured(cluster, "BOTH") as open_already:
+        assert login(open_already).error_code == 0
+        renewed = cluster.authority.issue("broker")  # the file that the configuration names has new bytes
+        assert shown(cluster) == before
+        alter(cluster, KEY_STORE, str(renewed.key_store))
+        expected = ssl.PEM_cert_to_DER_cert(renewed.certificate.read_text())
+        eventually(lambda: shown(cluster) == expected, what="the renewed certificate is shown")
+        assert ask(open_already, ApiVersionsRequest(), 0).error_code == 0
+
+        again = cluster.authority.issue("broker")
+        alter(cluster, KEY_STORE, str(again.key_store))  # nothing new but the file's bytes
+        expected = ssl.PEM_cert_to_DER_cert(again.certificate.read_text())
+        eventually(lambda: shown(cluster) == expected, what="the file was read again")
+        assert ask(open_already, ApiVersionsRequest(), 0).error_code == 0
+    assert len(cluster.metadata().brokers) == 2
+
+    admin = AdminClient(cluster.settings("BOTH"))
+    [described] = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "0")]).values()
+    entries = described.result(60)
+    assert entries[KEY_STORE].value == str(again.key_store)
+    assert entries["listener.name.both.plain.sasl.jaas.config"].value is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("another", "DistinguishedName does not match"),
+        ("fewer", "SubjectAltNames do not match"),
+        ("foreign", "cannot connect to a server"),
+        ("missing", "is no file that can be read"),
+        ("secret", "changes neither its listeners nor their protection"),
+        ("unprefixed", "changes neither its listeners nor their protection"),
+    ],
+)
+def test_a_certificate_that_others_would_not_know_is_refused(
+    cluster: SecuredCluster, name: str, reason: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from certificates import Authority
+
+    before = shown(cluster)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    key, value = KEY_STORE, str(elsewhere / "none.pem")
+    if name == "another":
+        value = str(cluster.authority.issue("other").key_store)
+    elif name == "fewer":
+        # Beside the old one, which stays what it is.
+        kept = {path: path.read_bytes() for path in cluster.authority.directory.glob("broker.*")}
+        fewer = cluster.authority.issue("broker", hosts="DNS:localhost").key_store.read_bytes()
+        for path, data in kept.items():
+            path.write_bytes(data)
+        (elsewhere / "fewer.pem").write_bytes(fewer)
+        value = str(elsewhere / "fewer.pem")
+    elif name == "foreign":
+        value = str(Authority(elsewhere, "foreign").issue("broker").key_store)
+    elif name == "secret":
+        key, value = "listener.name.both.ssl.keystore.password", "open"
+    elif name == "unprefixed":
+        key = "ssl.keystore.location"
+    with pytest.raises(KafkaException, match=reason):
+        alter(cluster, key, value)
+    assert shown(cluster) == before
+
+
+def test_a_listener_has_a_limit_of_its_own_that_changes(cluster: SecuredCluster) -> None:
+    alter(cluster, "listener.name.tls.max.connections", "0")
+
+    def refused() -> bool:
+        try:
+            with secured(cluster, "TLS", cluster.alice):
+                return False
+        except (ssl.SSLError, ConnectionError):
+            return True
+
+    eventually(refused, what="the listener takes nobody")
+    assert len(cluster.metadata().brokers) == 2  # the others do
+    alter(cluster, "listener.name.tls.max.connections", "10")
+    eventually(lambda: not refused(), what="the listener takes ten")

@@ -1,0 +1,251 @@
+"""TLS between a TCP transport and a protocol: what arrives in pieces of any size, slow readers, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Authority
+
+from barnabas.runtime.tls_transport import TlsTransport
+from barnabas.security.tls.settings import TlsSettings, tls_settings
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> TlsSettings:
+    authority = Authority(tmp_path_factory.mktemp("ca"))
+    return tls_settings(
+        {
+            "ssl.keystore.location": str(authority.issue("broker").key_store),
+            "ssl.truststore.location": str(authority.trust_store),
+            "ssl.client.auth": "required",
+        }
+    )
+
+
+class Raw(asyncio.Transport):
+    """A TCP transport whose other end takes what a test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = bytearray()
+        self.closed = False
+        self.paused = False
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+class Inner(asyncio.BufferedProtocol):
+    """Receives into a buffer of `size` bytes, as a connection with a frame under way does."""
+
+    def __init__(self, size: int = 1000) -> None:
+        self.buffer = memoryview(bytearray(size))
+        self.received = bytearray()
+        self.certificate: bytes | None = None
+        self.reason = ""
+        self.lost = False
+        self.writable = True
+        self.on_bytes: Callable[[], None] = lambda: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+
+    def secured(self, certificate: bytes | None) -> None:
+        self.certificate = certificate
+
+    def insecure(self, reason: str) -> None:
+        self.reason = reason
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received += self.buffer[:nbytes]
+        self.on_bytes()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+
+
+class Pair:
+    """A client in memory, and our side of the connection to it."""
+
+    def __init__(self, stores: TlsSettings, inner: Inner, piece: int = 100_000) -> None:
+        self.inner = inner
+        self.raw = Raw()
+        self.tls = TlsTransport(inner, stores.server_context())
+        self.tls.connection_made(self.raw)
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = stores.client_context()
+        self.client = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.piece = piece
+        self.read = bytearray()
+
+    def pump(self) -> None:
+        """What the client has to say arrives, in pieces; what was sent to it is read."""
+        data = self.outgoing.read()
+        for start in range(0, len(data), self.piece):
+            part = data[start : start + self.piece]
+            self.tls.get_buffer(-1)[: len(part)] = part
+            self.tls.buffer_updated(len(part))
+        self.incoming.write(bytes(self.raw.sent))
+        self.raw.sent.clear()
+
+    def shake_hands(self) -> None:
+        for _ in range(4):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self.client.do_handshake()
+            self.pump()
+
+    def read_all(self) -> None:
+        self.pump()
+        with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            while data := self.client.read(65536):
+                self.read += data
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1000, 60_000])
+@pytest.mark.parametrize("size", [1, 1000, 100_000])
+def test_bytes_arrive_whole_in_pieces_of_any_size(stores: TlsSettings, piece: int, size: int) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner(size), piece)
+        pair.shake_hands()
+        assert pair.inner.certificate
+        sent = bytes(range(256)) * 150
+        pair.client.write(sent)
+        pair.pump()
+        assert bytes(pair.inner.received) == sent
+
+    asyncio.run(play())
+
+
+def test_nothing_is_decrypted_while_reading_pauses(stores: TlsSettings) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner(10))
+        pair.shake_hands()
+        pair.inner.on_bytes = pair.tls.pause_reading
+        pair.client.write(b"x" * 100)
+        pair.pump()
+        assert len(pair.inner.received) == 10
+        assert pair.raw.paused
+        pair.inner.on_bytes = lambda: None
+        pair.tls.resume_reading()
+        assert len(pair.inner.received) == 10  # not in the midst of what the protocol does
+        await asyncio.sleep(0)
+        assert len(pair.inner.received) == 100
+
+    asyncio.run(play())
+
+
+def test_what_a_slow_reader_does_not_take_is_not_encrypted(stores: TlsSettings) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner())
+        pair.shake_hands()
+        pair.tls.pause_writing()
+        answer = bytes(3_000_000)
+        pair.tls.write(memoryview(answer))
+        pair.tls.writelines([b"and", b"", b"more"])
+        assert not pair.raw.sent
+        assert pair.tls.get_write_buffer_size() == len(answer) + 7
+        pair.tls.close()  # behind what was written
+        assert not pair.raw.closed
+        pair.tls.resume_writing()
+        assert pair.raw.closed
+        pair.read_all()
+        assert pair.read == answer + b"andmore"
+
+    asyncio.run(play())
+
+
+def test_who_says_that_it_ends_is_answered_so(stores: TlsSettings) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner())
+        pair.shake_hands()
+        with contextlib.suppress(ssl.SSLError):
+            pair.client.unwrap()
+        pair.pump()
+        assert pair.raw.closed
+        pair.client.unwrap()  # which takes the other side's word, and raises without it
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\0\0\0\x0a\0\x12\0\0\0\0\0\0", "it does not speak TLS"),
+        (b"GET / HTTP/1.1\r\n", "it does not speak TLS"),
+        (b"\x16\x03\x01\xff\xff" + bytes(100), "TLS failed"),
+        (b"\x16\x03\x01\0\x05hello", "TLS failed"),
+    ],
+)
+def test_what_is_no_tls_ends_the_connection_with_the_reason(stores: TlsSettings, data: bytes, reason: str) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner())
+        pair.tls.get_buffer(-1)[: len(data)] = data
+        pair.tls.buffer_updated(len(data))
+        assert pair.raw.closed
+        assert reason in pair.inner.reason
+        assert not pair.inner.received
+
+    asyncio.run(play())
+
+
+def test_a_record_that_is_not_the_peers_ends_the_connection(stores: TlsSettings) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner())
+        pair.shake_hands()
+        forged = b"\x17\x03\x03\0\x20" + bytes(32)
+        pair.tls.get_buffer(-1)[: len(forged)] = forged
+        pair.tls.buffer_updated(len(forged))
+        assert pair.raw.closed
+        assert "TLS failed" in pair.inner.reason
+        assert not pair.inner.received
+
+    asyncio.run(play())
+
+
+def test_a_client_of_another_authority_is_named_so(stores: TlsSettings, tmp_path: Path) -> None:
+    async def play() -> None:
+        other = Authority(tmp_path, "other").issue("alice")
+        pair = Pair(stores, Inner())
+        foreign = ssl.create_default_context()
+        foreign.check_hostname, foreign.verify_mode = False, ssl.CERT_NONE
+        foreign.load_cert_chain(other.certificate, other.key)
+        pair.client = foreign.wrap_bio(pair.incoming, pair.outgoing)
+        pair.shake_hands()
+        assert pair.inner.reason.startswith("its certificate is not trusted: ")
+        assert pair.inner.certificate is None
+        assert pair.raw.closed
+
+    asyncio.run(play())
