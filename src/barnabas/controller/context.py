@@ -130,12 +130,6 @@ class ControllerContext:
     def partition_full_replica_assignment(self, partition: TopicPartition) -> ReplicaAssignment:
         return self.partition_assignments.get(partition.topic, {}).get(partition.partition, NO_ASSIGNMENT)
 
-    def partition_full_replica_assignment_for_topic(self, topic: str) -> dict[TopicPartition, ReplicaAssignment]:
-        return {
-            TopicPartition(topic, partition): assignment
-            for partition, assignment in self.partition_assignments.get(topic, {}).items()
-        }
-
     def update_partition_full_replica_assignment(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> None:
@@ -214,9 +208,6 @@ class ControllerContext:
     @property
     def partitions_leadership_info(self) -> Mapping[TopicPartition, LeaderIsrAndControllerEpoch]:
         return self._leadership
-
-    def clear_partition_leadership_info(self) -> None:
-        self._leadership.clear()
 
     def current_leader(self, partition: TopicPartition) -> int | None:
         """The leader's id, -1 where the partition lost it, None where none was ever elected."""

@@ -277,9 +277,6 @@ class KafkaController:
     def enable_topic_unclean_leader_election(self, topic: str) -> None:
         self._put(events.TopicUncleanLeaderElectionEnable(topic))
 
-    def is_topic_queued_for_deletion(self, topic: str) -> bool:
-        return self._reign is not None and self._reign.topic_deletion.is_topic_queued_up_for_deletion(topic)
-
     async def _ask(self, event: events.AnsweredEvent[events.T]) -> events.T:
         self.event_manager.put(event)
         return await event.answer

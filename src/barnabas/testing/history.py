@@ -20,7 +20,6 @@ from barnabas.testing.loop import current_process
 
 TIMELINE_MAX: Final = 50_000
 HIGH_WATERMARKS_MAX: Final = 2_000
-_REPEATS_ACROSS: Final = 6
 
 
 class Acknowledged(NamedTuple):
@@ -105,22 +104,6 @@ class History:
         if last is not None:
             events = events[-last:]
         return "\n".join(f"{(at_ms - self.began_ms) / 1000:9.3f} s  {who:<12} {what}" for at_ms, _, who, what in events)
-
-
-def _without_repeats(events: Iterable[tuple[int, int, str, str]]) -> Iterable[tuple[int, str, str, int]]:
-    """What someone says again and again, as nobody else says anything new, is told once: time, who, what, how often."""
-    told: list[tuple[int, str, str, int]] = []
-    recent: dict[tuple[str, str], int] = {}
-    for at_ms, _, who, what in events:
-        place = recent.get((who, what))
-        if place is None:
-            recent = {each: at for each, at in recent.items() if at >= len(told) - _REPEATS_ACROSS}
-            recent[who, what] = len(told)
-            told.append((at_ms, who, what, 1))
-        else:
-            began_ms, _, _, times = told[place]
-            told[place] = (began_ms, who, what, times + 1)
-    return told
 
 
 def _runs(moves: Iterable[tuple[int, int, int]], timeline: Iterable[Event]) -> list[tuple[int, int, int, int]]:

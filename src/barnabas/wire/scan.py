@@ -339,10 +339,3 @@ check: Final[Callable[[Bytes, int, int, int, int], int]] = python_check if _kern
 
 def begin(settings: Settings) -> Scan:
     return PythonScan(settings) if _kernel is None else NativeScan(settings)
-
-
-def scan_whole(batch: Bytes, settings: Settings) -> Scanned:
-    """The scan of an uncompressed batch, which is there whole."""
-    scan = begin(settings)
-    scan.feed(memoryview(batch)[HEADER_BYTES:], True)
-    return scan.found()

@@ -27,7 +27,7 @@ from barnabas.zk.client.client import (
 from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
 from barnabas.zk.kafka.znodes import BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, NotEmpty, SessionExpired
-from barnabas.zk.protocol.ops import Check, Create, Delete, GetData, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, GetData, Multi, SetData
 
 BROKER = BrokerInfo(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
 
@@ -63,11 +63,11 @@ def test_every_operation_answers_as_zookeeper_does(run: Run) -> None:
 def test_a_multi_is_done_whole_or_not_at_all_and_says_which_operation_failed(run: Run) -> None:
     async def play(connect: str) -> None:
         async with connected(connect) as client:
-            path, stat = await client.multi([Create("/a", None, ephemeral=True), SetData("/a", b"x", 0)])
+            path, stat = await client.submit(Multi([Create("/a", None, ephemeral=True), SetData("/a", b"x", 0)]))
             assert path == "/a"
             assert stat.czxid == stat.mzxid  # one transaction: the czxid comes with the answer
             with pytest.raises(BadVersion) as failed:
-                await client.multi([Create("/b"), Check("/a", 7), Delete("/a")])
+                await client.submit(Multi([Create("/b"), Check("/a", 7), Delete("/a")]))
             assert failed.value.op_index == 1
             assert await client.exists("/b") is None
 

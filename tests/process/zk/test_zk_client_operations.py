@@ -22,26 +22,37 @@ from barnabas.zk.protocol.errors import (
     ZooKeeperError,
 )
 from barnabas.zk.protocol.frames import WatchEvent
-from barnabas.zk.protocol.ops import Create, Exists, GetChildrenWithoutStat, GetData
+from barnabas.zk.protocol.ops import (
+    Create,
+    Exists,
+    GetACL,
+    GetAllChildrenNumber,
+    GetChildrenWithoutStat,
+    GetData,
+    GetEphemerals,
+    MultiRead,
+    SetACL,
+)
+from barnabas.zk.protocol.session_ops import WhoAmI
 
 
 def test_znodes_of_every_kind_are_made(run: Run) -> None:
     async def play(connect: str) -> None:
         async with connected(connect) as client:
-            path, stat = await client.create_with_stat("/a", b"x")
+            path, stat = await client.submit(Create("/a", b"x", with_stat=True))
             assert (path, stat.version, stat.data_length) == ("/a", 0, 1)
-            path, stat = await client.create_with_stat("/e-", ephemeral=True, sequential=True)
+            path, stat = await client.submit(Create("/e-", ephemeral=True, sequential=True, with_stat=True))
             assert (path, stat.ephemeral_owner) == ("/e-0000000001", client.session_id)
-            path, _ = await client.create_with_stat("/c", container=True)
+            path, _ = await client.submit(Create("/c", container=True, with_stat=True))
             assert path == "/c"
             await client.create("/c/child")
             with pytest.raises(NotEmpty):
                 await client.delete("/c")
-            assert await client.ephemerals() == ["/e-0000000001"]
-            assert await client.all_children_number("/") == 4
+            assert await client.submit(GetEphemerals()) == ["/e-0000000001"]
+            assert await client.submit(GetAllChildrenNumber("/")) == 4
             # A server keeps these only where it is told to (extendedTypesEnabled).
             with contextlib.suppress(Unimplemented):
-                path, stat = await client.create_with_stat("/t-", sequential=True, ttl_ms=600_000)
+                path, stat = await client.submit(Create("/t-", sequential=True, ttl_ms=600_000, with_stat=True))
                 assert (path, stat.num_children) == ("/t-0000000003", 0)
             with pytest.raises(ZooKeeperError, match="EPHEMERALS"):
                 await client.create("/e-0000000001/below")
@@ -54,8 +65,8 @@ def test_reads_among_many_succeed_or_fail_each_for_itself(run: Run) -> None:
         async with connected(connect) as client:
             await client.create("/a", b"1")
             await client.create("/a/b")
-            data, missing, names = await client.multi_read(
-                [GetData("/a"), GetData("/none"), GetChildrenWithoutStat("/a")]
+            data, missing, names = await client.submit(
+                MultiRead([GetData("/a"), GetData("/none"), GetChildrenWithoutStat("/a")])
             )
             assert (data[0], data[1].num_children, names) == (b"1", 1, ["b"])
             assert isinstance(missing, NoNode)
@@ -69,14 +80,18 @@ def test_acls_hold_for_whoever_is_somebody_else(run: Run) -> None:
             await owner.add_auth("digest", b"alice:secret")
             await owner.create("/mine", b"x", acl=CREATOR_ALL_ACL + READ_ACL_UNSAFE)
             await owner.create("/secret", b"y", acl=CREATOR_ALL_ACL)
-            acls, stat = await owner.get_acl("/mine")
+            acls, stat = await owner.submit(GetACL("/mine"))
             assert set(acls) == {
                 ACL(Permission.ALL, "digest", digest_of(b"alice:secret")),
                 ACL(Permission.READ, "world", "anyone"),
             }
             assert stat.aversion == 0
             assert (await other.get("/mine"))[0] == b"x"
-            for attempt in (other.set("/mine", b"z"), other.get("/secret"), other.set_acl("/mine", OPEN_ACL_UNSAFE)):
+            for attempt in (
+                other.set("/mine", b"z"),
+                other.get("/secret"),
+                other.submit(SetACL("/mine", OPEN_ACL_UNSAFE)),
+            ):
                 with pytest.raises(NoAuth):
                     await attempt
             await other.add_auth("digest", b"alice:secret")
@@ -85,13 +100,13 @@ def test_acls_hold_for_whoever_is_somebody_else(run: Run) -> None:
             cut(other)
             await other.wait_until_connected()
             assert (await other.get("/secret"))[0] == b"y"
-            assert (await owner.set_acl("/mine", OPEN_ACL_UNSAFE, 0)).aversion == 1
-            assert (await other.get_acl("/mine"))[0] == OPEN_ACL_UNSAFE
+            assert (await owner.submit(SetACL("/mine", OPEN_ACL_UNSAFE, 0))).aversion == 1
+            assert (await other.submit(GetACL("/mine")))[0] == OPEN_ACL_UNSAFE
             with pytest.raises(InvalidACL):
                 await owner.create("/bad", acl=())
             await owner.create("/local", acl=(ACL(Permission.ALL, "ip", "127.0.0.1/32"),))
             await other.set("/local", b"also from here")
-            assert ("digest", "alice") in await owner.who_am_i()
+            assert ("digest", "alice") in await owner.submit(WhoAmI())
 
     run(play)
 

@@ -26,6 +26,7 @@ from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, Permission
 from barnabas.zk.protocol.errors import AuthFailed, NoAuth
+from barnabas.zk.protocol.ops import GetACL
 
 
 def _tls(authority: Authority, name: str | None = None) -> ClientSecurity:
@@ -91,7 +92,7 @@ def test_a_certificate_is_an_identity(run_tls: Run, authority: Authority) -> Non
             connected(address, security=_tls(authority, "mallory")) as mallory,
         ):
             await alice.create("/x509", b"", acl=CREATOR_ALL_ACL)
-            ((permissions, scheme, identity),) = (await alice.get_acl("/x509"))[0]
+            ((permissions, scheme, identity),) = (await alice.submit(GetACL("/x509")))[0]
             assert (permissions, scheme) == (Permission.ALL, "x509")
             assert "CN=alice" in identity
             with pytest.raises(NoAuth):
@@ -107,7 +108,7 @@ def test_a_user_proves_itself_by_sasl_on_every_connection(run: Run) -> None:
             connected(address, security=ClientSecurity(sasl=("eve", "other"))) as eve,
         ):
             await bob.create("/bobs", b"1", acl=CREATOR_ALL_ACL)
-            assert (await bob.get_acl("/bobs"))[0] == (ACL(Permission.ALL, "sasl", "bob"),)
+            assert (await bob.submit(GetACL("/bobs")))[0] == (ACL(Permission.ALL, "sasl", "bob"),)
             with pytest.raises(NoAuth):
                 await eve.set("/bobs", b"2")
             cut(bob)

@@ -225,7 +225,7 @@ class World:
         raise AssertionError("the world never settles")
 
     async def state(self, partition: TopicPartition) -> LeaderAndIsr:
-        known = await (await self.zk()).get_topic_partition_state(partition)
+        known = (await (await self.zk()).get_topic_partition_states([partition])).get(partition)
         assert known is not None, f"{partition} has no state"
         return known.leader_and_isr
 

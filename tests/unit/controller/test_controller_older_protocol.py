@@ -46,7 +46,7 @@ def play(tmp_path: Path) -> Callable[[Play], None]:
 async def create_without_id(made: World, *replicas: int) -> None:
     zk = await made.zk()
     await zk.create_topic_assignment("t", None, {P0: replicas})
-    await made.until(lambda: zk.get_topic_partition_state(P0), "t has a leader")
+    await made.until(lambda: zk.get_topic_partition_states([P0]), "t has a leader")
     await made.settled()
 
 

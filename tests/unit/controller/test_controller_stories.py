@@ -30,7 +30,12 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient, UpdateLeaderAndIsrResult
-from barnabas.zk.kafka.znodes import ReplicaAssignment, TopicZNode
+from barnabas.zk.kafka.znodes import (
+    PreferredReplicaElectionZNode,
+    ReassignPartitionsZNode,
+    ReplicaAssignment,
+    TopicZNode,
+)
 from barnabas.zk.protocol.errors import SessionExpired
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
@@ -312,7 +317,7 @@ def test_b06_a_leader_meets_the_truth_after_a_write_that_was_not_told(play: Call
         before = await made.state(P0)
         # Somebody's write was done although its answer was lost: the znode is ahead of the controller's picture.
         zk = await made.zk()
-        known = await zk.get_topic_partition_state(P0)
+        known = (await zk.get_topic_partition_states([P0])).get(P0)
         assert known is not None
         await zk.set_topic_partition_states_raw({P0: known}, 1)
         _, refused = await made.alter_partition(P0, (1, 2), state=before)
@@ -400,7 +405,7 @@ def test_the_legacy_znode_asks_for_preferred_elections_too(play: Callable[[Play]
         await made.alter_partition(P0, (1, 2))
         zk = await made.zk()
         for _ in range(2):  # twice: the watch has to be set again
-            await zk.create_preferred_replica_election([P0])
+            await zk.create_recursive(PreferredReplicaElectionZNode.path, PreferredReplicaElectionZNode.encode([P0]))
             await made.until(lambda: _gone(zk, "/admin/preferred_replica_election"), "the znode is gone")
         assert (await made.state(P0)).leader == 2
 
@@ -452,7 +457,7 @@ def test_a_deletion_waits_for_a_dead_broker_and_goes_on_when_it_returns(play: Ca
         await made.die(3)
         await made.settled()
         await made.delete("t")
-        await made.until(lambda: made.controller.is_topic_queued_for_deletion("t"), "queued")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
         await made.settled()
         assert not await made.deleted("t")
         update = made.brokers[1].of(UpdateMetadataRequest)
@@ -478,7 +483,7 @@ def test_a_deletion_in_progress_is_taken_over_by_the_next_controller(play: Calla
         await made.die(3)
         await made.settled()
         await made.delete("t")
-        await made.until(lambda: made.controller.is_topic_queued_for_deletion("t"), "queued")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
         await made.die(1)
         await made.until(lambda: any(c.is_active for c in made.controllers.values()), "a new controller")
         await made.settled()
@@ -500,7 +505,7 @@ def test_a_deleted_replica_is_not_made_anew_by_a_reassignment(play: Callable[[Pl
         await made.create("t", (1, 2))
         await made.controller.alter_partition_reassignments(reassigning(P0, [1, 3, 4]))
         await made.delete("t")
-        await made.until(lambda: made.controller.is_topic_queued_for_deletion("t"), "queued")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
         await made.settled()
         # The first return of a broker lets the deletion begin: 4 is away, all others delete what they have.
         await made.die(4)
@@ -610,7 +615,7 @@ def test_a_reassignment_keeps_partitions_that_its_controller_has_not_heard_of(pl
         asking = asyncio.ensure_future(asked)
         await zk.change_topic_assignment("t", lambda known: {**known, P1: ReplicaAssignment((2, 3))})
         await asking
-        await made.until(lambda: zk.get_topic_partition_state(P1), "the added partition has a leader")
+        await made.until(lambda: zk.get_topic_partition_states([P1]), "the added partition has a leader")
         await made.settled()
         assert await assignment(made, P0) == ReplicaAssignment((3, 2, 1), (3,), (1,))
         assert await assignment(made, P1) == ReplicaAssignment((2, 3))
@@ -736,7 +741,8 @@ def test_the_legacy_znode_reassigns_and_goes_when_it_is_done(play: Callable[[Pla
         await made.start(1, 2, 3)
         await made.create("t", (1, 2))
         zk = await made.zk()
-        await zk.create_partition_reassignment({P0: (1, 3), TopicPartition("nothing", 0): (1,)})
+        wished = ReassignPartitionsZNode.encode({P0: (1, 3), TopicPartition("nothing", 0): (1,)})
+        await zk.create_recursive(ReassignPartitionsZNode.path, wished)
         context = made.controller.reign.context  # type: ignore[union-attr]
         await made.until(lambda: P0 in context.partitions_being_reassigned, "it began")
         await made.settled()

@@ -88,7 +88,7 @@ def test_the_isr_is_written_with_the_epoch_of_the_controller_that_chose_the_lead
     async def story(leader: Leader) -> None:
         written = await leader.writes(replace(STATE, isr=(1, 2)))
         assert written == replace(STATE, isr=(1, 2), partition_epoch=1)
-        found = await leader.zk.get_topic_partition_state(P0)
+        found = (await leader.zk.get_topic_partition_states([P0])).get(P0)
         assert found == LeaderIsrAndControllerEpoch(written, 7)
 
     play(story)
@@ -98,7 +98,7 @@ def test_a_leader_that_knows_an_older_partition_epoch_changes_nothing(play: Call
     async def story(leader: Leader) -> None:
         first = await leader.writes(replace(STATE, isr=(1, 2)))
         assert await leader.writes(replace(STATE, isr=(1,))) is ErrorCode.INVALID_UPDATE_VERSION
-        found = await leader.zk.get_topic_partition_state(P0)
+        found = (await leader.zk.get_topic_partition_states([P0])).get(P0)
         assert found is not None
         assert found.leader_and_isr == first
 

@@ -59,13 +59,6 @@ def java_error_of(code: int, message: str | None = None) -> JavaError:
     return JavaError(f"{_OUTSIDE.get(name, _PACKAGE)}.{name}", text if message is None else message)
 
 
-def error_text(code: int) -> str:
-    """What Kafka says for a code when the broker adds nothing."""
-    from barnabas.model.error_texts import ERRORS
-
-    return ERRORS[int(code)][1]
-
-
 def wrapped(name: str, cause: JavaError) -> JavaError:
     """An exception that was made of another one, and has its description for a message."""
     return JavaError(name, str(cause), cause)

@@ -243,10 +243,6 @@ class ZooKeeperClient(ZooKeeperOperations):
         return self._session.id
 
     @property
-    def negotiated_timeout_ms(self) -> int:
-        return self._session.timeout
-
-    @property
     def outstanding(self) -> int:
         """Requests that are sent and not answered."""
         return 0 if self._connection is None else len(self._connection.in_flight)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition, Uuid
@@ -59,7 +59,7 @@ from barnabas.zk.kafka.znodes import (
 )
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Exists, GetChildren, GetData, Multi, SetData
+from barnabas.zk.protocol.ops import Check, Create, Exists, GetChildren, Multi, SetData
 
 __all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait", "UpdateLeaderAndIsrResult"]
 
@@ -275,9 +275,6 @@ class KafkaZkClient(KafkaZkSecurity):
     async def get_all_broker_and_epochs_in_cluster(self) -> dict[int, tuple[BrokerInfo, int]]:
         return {broker.broker_id: (broker, broker.epoch) for broker in await self.get_all_brokers_in_cluster()}
 
-    async def get_all_brokers_in_cluster_with_epochs(self) -> dict[int, tuple[BrokerInfo, int]]:
-        return await self.get_all_broker_and_epochs_in_cluster()
-
     async def get_broker(self, broker_id: int) -> BrokerInfo | None:
         """None where it is not registered, or nobody can read where it is."""
         found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id)})
@@ -363,21 +360,12 @@ class KafkaZkClient(KafkaZkSecurity):
 
     # --- partition states -------------------------------------------------------------------------------------
 
-    async def get_topic_partition_states_raw(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
-        """Per partition `(data, stat)` or the `ZooKeeperError`."""
-        keys = list(partitions)
-        answers = await self._requests([GetData(TopicPartitionStateZNode.path(key)) for key in keys])
-        return dict(zip(keys, answers, strict=True))
-
     async def get_topic_partition_states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
         """Partitions that have no state yet, or one that cannot be read, are left out."""
         found = await self._read_all({key: TopicPartitionStateZNode.path(key) for key in partitions})
         return self._decoded(found, lambda key, data, stat: TopicPartitionStateZNode.decode(key, data, stat.version))
-
-    async def get_topic_partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
-        return (await self.get_topic_partition_states([partition])).get(partition)
 
     async def create_topic_partition_states_raw(
         self,
@@ -551,11 +539,6 @@ class KafkaZkClient(KafkaZkSecurity):
         known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
         return {key: value for topic in known.values() for key, value in topic.assignment.items()}
 
-    async def get_replica_assignment_for_topics(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
-        return {
-            key: value.replicas for key, value in (await self.get_full_replica_assignment_for_topics(topics)).items()
-        }
-
     async def get_topic_ids_for_topics(self, topics: Iterable[str]) -> dict[str, Uuid]:
         known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
         return {topic: each.topic_id for topic, each in known.items() if each.topic_id is not None}
@@ -611,16 +594,8 @@ class KafkaZkClient(KafkaZkSecurity):
         if isinstance(answer, ZooKeeperError):
             raise answer
 
-    async def create_partition_reassignment(self, reassignment: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        await self.create_recursive(ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode(reassignment))
-
     async def delete_partition_reassignment(self, expected_controller_epoch_zk_version: int) -> None:
         await self.delete_path(ReassignPartitionsZNode.path, expected_controller_epoch_zk_version)
-
-    async def create_preferred_replica_election(self, partitions: Iterable[TopicPartition]) -> None:
-        await self.create_recursive(
-            PreferredReplicaElectionZNode.path, PreferredReplicaElectionZNode.encode(partitions)
-        )
 
     async def get_preferred_replica_election(self) -> list[TopicPartition]:
         data, stat = await self.get_data_and_stat(PreferredReplicaElectionZNode.path)

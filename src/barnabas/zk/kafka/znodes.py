@@ -222,10 +222,6 @@ class ControllerEpochZNode:
             raise ZNodeError(f"{ControllerEpochZNode.path} does not hold a number: {shown(data)}") from None
 
 
-class BrokersZNode:
-    path: Final = "/brokers"
-
-
 class BrokerIdsZNode:
     path: Final = "/brokers/ids"
 
@@ -517,10 +513,6 @@ class LogDirEventNotificationSequenceZNode:
             return int32(fields["broker"])
 
 
-class AdminZNode:
-    path: Final = "/admin"
-
-
 class DeleteTopicsZNode:
     path: Final = "/admin/delete_topics"
 
@@ -597,10 +589,6 @@ class ConsumerOffsetZNode:
         if offset is not None and not -(1 << 63) <= offset < 1 << 63:
             raise ValueError(f"{offset} is no offset")
         return offset
-
-
-class ClusterZNode:
-    path: Final = "/cluster"
 
 
 class ClusterIdZNode:
@@ -681,10 +669,6 @@ class MigrationZNode:
     """Exists only in a cluster that was migrated to KRaft, or whose migration was begun."""
 
     path: Final = "/migration"
-
-
-class DelegationTokenAuthZNode:
-    path: Final = "/delegation_token"
 
 
 class DelegationTokenChangeNotificationZNode:

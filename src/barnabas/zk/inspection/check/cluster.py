@@ -67,11 +67,6 @@ class ClusterRecord:
     deleting: tuple[str, ...]
     unreadable: tuple[Finding, ...] = field(default=())
 
-    @property
-    def has_controller(self) -> bool:
-        """Somebody is there to do what stands in the tree to be done."""
-        return self.controller is not None and self.controller.broker_id in self.brokers
-
     def age_ms(self, since_ms: int) -> int:
         return self.now_ms - since_ms
 
