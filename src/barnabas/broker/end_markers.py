@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.delayed_produce import Appended
-from barnabas.replica.replicas import ACKS_ALL
 from barnabas.runtime import drive
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from barnabas.wire.records import ControlType, control_batch

@@ -9,7 +9,8 @@ from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.replica.replicas import ACKS_ALL, Replicas
+from barnabas.model.sentinels import ACKS_ALL
+from barnabas.replica.replicas import Replicas
 
 if TYPE_CHECKING:
     pass

@@ -25,9 +25,9 @@ from barnabas.log.validation import TakesLong
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.delayed_produce import Appended
 from barnabas.replica.purgatory import DelayedOperation
-from barnabas.replica.replicas import ACKS_ALL
 from barnabas.runtime.doors import Bytes
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError

@@ -32,7 +32,6 @@ from barnabas.broker.request_memory import request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.broker.scram_users import BrokerScramUsers
-from barnabas.broker.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.topics import Topics
 from barnabas.broker.transactions import Transactions
 from barnabas.client.connection import Connection
@@ -44,6 +43,7 @@ from barnabas.model.cluster import BrokerInfo, Endpoint, is_loopback
 from barnabas.model.config import Config, refused_values, topic_config, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
 from barnabas.replica.metadata_cache import MetadataCache, MetadataUpdate
@@ -114,9 +114,9 @@ class Broker:
         self._zk: KafkaZkClient | None = None
         self._registered_epoch = -1
         self.registration_wait: RegistrationWait | None = None
+        """What a starting broker waits for; None when it does not."""
         self.admin: str | None = None
         """Where the admin endpoint listens, host:port."""
-        """What a starting broker waits for; None when it does not."""
         self._controller_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
         self._replicas: Replicas | None = None

@@ -9,9 +9,6 @@ from typing import Final
 from barnabas.model.errors import ErrorCode, KafkaError
 
 MAX_NAME_LENGTH: Final = 249
-GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")

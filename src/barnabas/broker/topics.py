@@ -16,14 +16,10 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.configs import validate_topic_values
 from barnabas.broker.passing import telling
 from barnabas.broker.placement import assign_added_partitions, assign_replicas
-from barnabas.broker.topic_names import (
-    GROUP_METADATA_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-    colliding_topics,
-    validate_topic_name,
-)
+from barnabas.broker.topic_names import colliding_topics, validate_topic_name
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.runtime import Condition
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.broker.end_markers import write_end_markers
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.peers import Peers
-from barnabas.broker.topic_names import TRANSACTION_STATE_TOPIC
 from barnabas.broker.verification import TransactionVerification
 from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
 from barnabas.coordinator.transaction_markers import TransactionMarkers
 from barnabas.model.cluster import Endpoint
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.zk.protocol.errors import ZooKeeperError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from barnabas import __version__
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.security.sasl.login import Doors, Login
@@ -18,7 +19,7 @@ Ask = Callable[[Any, int | None], Awaitable[Any]]
 
 async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
     """Api key -> (lowest, highest) that the broker offers. Raises `KafkaError` where it refuses."""
-    answer = await ask(ApiVersionsRequest(client_software_name="barnabas", client_software_version="0.1.0"), None)
+    answer = await ask(ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__), None)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         answer = await ask(ApiVersionsRequest(), 0)
     if answer.error_code:

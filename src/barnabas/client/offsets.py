@@ -12,12 +12,13 @@ from typing import Any, Final, NamedTuple
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from barnabas.model.sentinels import MAX_TIMESTAMP as MAX_TIMESTAMP
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
+LATEST: Final = LATEST_TIMESTAMP
+EARLIEST: Final = EARLIEST_TIMESTAMP
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1

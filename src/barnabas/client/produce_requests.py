@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.wire.message import Bytes
 from barnabas.wire.messages.produce import ProduceRequest
 
@@ -16,7 +17,6 @@ BUFFER_BYTES: Final = 32 * 1024 * 1024
 RECORD_OVERHEAD_BYTES: Final = 32
 DELIVERY_TIMEOUT_MS: Final = 120_000
 REQUEST_TIMEOUT_MS: Final = 30_000
-ACKS_ALL: Final = -1
 
 
 class Produced(NamedTuple):

@@ -17,7 +17,6 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.produce_requests import (
-    ACKS_ALL,
     BATCH_BYTES,
     BUFFER_BYTES,
     DELIVERY_TIMEOUT_MS,
@@ -29,6 +28,7 @@ from barnabas.client.producing import Batch, PartitionQueue, Producing
 from barnabas.client.transaction import Transaction
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.runtime import Condition, Tasks
 from barnabas.wire.records import Record
 

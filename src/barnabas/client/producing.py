@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, NamedTuple
 from barnabas.client.asking import Asking, Connected, NeverSent
 from barnabas.client.partitioner import StickyPartitioner
 from barnabas.client.produce_requests import (
-    ACKS_ALL,
     Produced,
     not_acknowledged,
     produce_request,
@@ -26,6 +25,7 @@ from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.wire.compression import Codec
 from barnabas.wire.message import Bytes
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
@@ -35,13 +34,14 @@ from barnabas.coordinator.partition_loading import load_partition
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.java_hash import string_hash
 from barnabas.runtime import Runtime, Tasks, drive
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.records import Record, build_batch
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -86,19 +86,9 @@ class Leaver(NamedTuple):
     group_instance_id: str | None
 
 
-@lru_cache(4096)
-def java_hash(text: str) -> int:
-    """``String.hashCode``, kept for the groups and transactional ids that are asked about all the time."""
-    value = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        value = (31 * value + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFF_FFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
 def partition_for(group_id: str, partition_count: int) -> int:
     """``Utils.abs(groupId.hashCode) % partitions``; Kafka's ``abs`` only clears the sign bit of the smallest int."""
-    hashed = java_hash(group_id)
+    hashed = string_hash(group_id)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count
 
 
@@ -184,7 +174,7 @@ class GroupCoordinator:
             known.leader_epoch = leader_epoch
             return
         partition = self._partitions[number] = OffsetsPartition(number, leader_epoch, self.limits)
-        self._tasks.begin(self._load(partition), f"load {OFFSETS_TOPIC}-{number}")
+        self._tasks.begin(self._load(partition), f"load {GROUP_METADATA_TOPIC}-{number}")
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
         """Another broker leads the partition, or (None) it is gone from here."""
@@ -199,7 +189,7 @@ class GroupCoordinator:
 
     async def _load(self, partition: OffsetsPartition) -> None:
         """Reads the partition's log to its end; ends early when the partition is lost meanwhile."""
-        key = TopicPartition(OFFSETS_TOPIC, partition.partition)
+        key = TopicPartition(GROUP_METADATA_TOPIC, partition.partition)
         began_ms = self._clock.monotonic_ms()
         try:
             passed_over = await load_partition(
@@ -241,7 +231,7 @@ class GroupCoordinator:
         now = self._now()
         for group in list(partition.groups.values()):
             self._carry_out(partition, group, group.unloaded(now))
-        logger.info("unloaded %d groups of %s-%d", len(partition.groups), OFFSETS_TOPIC, number)
+        logger.info("unloaded %d groups of %s-%d", len(partition.groups), GROUP_METADATA_TOPIC, number)
 
     # --- which groups are here --------------------------------------------------------------------------------
 
@@ -333,7 +323,7 @@ class GroupCoordinator:
             is_transactional=producer_id >= 0,
         )
         return await self._log.append(
-            TopicPartition(OFFSETS_TOPIC, partition.partition),
+            TopicPartition(GROUP_METADATA_TOPIC, partition.partition),
             batch,
             acks=self._config.number("offsets.commit.required.acks"),
             timeout_ms=self._config.number("offsets.commit.timeout.ms"),
@@ -465,7 +455,7 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         """Each partition's outcome once the offsets are in the log. They count when the transaction is committed."""
         self._partition_of(group_id)
-        error = await verify(TopicPartition(OFFSETS_TOPIC, self.partition_for(group_id)))
+        error = await verify(TopicPartition(GROUP_METADATA_TOPIC, self.partition_for(group_id)))
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, offset_commit_error(error))
         partition = self._partition_of(group_id)

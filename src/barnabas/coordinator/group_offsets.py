@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
-from barnabas.coordinator.offsets_records import NO_TIMESTAMP, KeyValue, OffsetAndMetadata, offset_record
+from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata, offset_record
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 
 
 class CommittedOffset(NamedTuple):

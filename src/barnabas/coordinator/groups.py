@@ -6,8 +6,8 @@ The leader works out who reads what and hands it in with its *sync*; once that i
 answered and the group is stable. Then *heartbeats* keep members in; one that leaves, fails or joins begins it anew.
 
 The machine is told what happens (a request, a written record, the passing of time) and returns an `Outcome`: answers to
-requests that were waiting, each with the ticket it came with, and at most one record to be written, whose fate is told
-to `stored`. It never waits and never reads a clock. `next_deadline_ms` says when `tick` is due at the latest.
+requests, each with the ticket it came with, and records to be written, whose fate is told to `stored`. A heartbeat has
+its answer at once. It never waits and never reads a clock. `next_deadline_ms` says when `tick` is due at the latest.
 
                 join                      all joined, or timeout            leader's sync is in the log
     Empty ───────────────▶ PreparingRebalance ───────▶ CompletingRebalance ───────▶ Stable

@@ -1,6 +1,6 @@
 """The groups that one partition of ``__consumer_offsets`` holds, built from its records. Pure.
 
-The same `replay` is used for a log that is being loaded and for a record that was just written.
+It is loaded by `replay_stored`, record by record. What is committed later goes to the group itself.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.model.ids import NO_EPOCH, TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.group_metadata_key import GroupMetadataKey
 from barnabas.wire.messages.group_metadata_value import GroupMetadataValue
@@ -21,7 +22,6 @@ GROUP_KEY_VERSION: Final = 2
 VALUE_VERSION: Final = 3
 OFFSET_VALUE_WITH_EXPIRY: Final = 1
 """The last version of an offset's value that could say when it expires; still written when a client asked for it."""
-NO_TIMESTAMP: Final = -1
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 

@@ -37,6 +37,8 @@ from barnabas.coordinator.transactions import (
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.runtime import Runtime, Tasks, drive
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.errors import WireError
@@ -44,8 +46,6 @@ from barnabas.wire.records import BatchHeader, Record, build_batch
 
 logger = logging.getLogger(__name__)
 
-TRANSACTION_TOPIC: Final = "__transaction_state"
-ACKS_ALL: Final = -1
 TOMBSTONE_BATCH_BYTES: Final = 16_384
 TOMBSTONE_OVERHEAD_BYTES: Final = 16
 COMPLETION_RETRY_MS: Final = 100
@@ -72,7 +72,7 @@ class TransactionPartition:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        return TopicPartition(TRANSACTION_TOPIC, self.partition)
+        return TopicPartition(TRANSACTION_STATE_TOPIC, self.partition)
 
     def replay_stored(self, header: BatchHeader, record: Record) -> None:
         """One record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
@@ -161,7 +161,7 @@ class TransactionCoordinator:
                 return
             self._epochs[number] = leader_epoch
         if self._partitions.pop(number, None) is not None:
-            logger.info("unloaded the transactions of %s-%d", TRANSACTION_TOPIC, number)
+            logger.info("unloaded the transactions of %s-%d", TRANSACTION_STATE_TOPIC, number)
 
     def _is_current(self, partition: TransactionPartition) -> bool:
         return self._partitions.get(partition.partition) is partition

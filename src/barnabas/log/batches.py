@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Bytes
 from barnabas.wire.records import (
     ATTRIBUTES_AT,
@@ -35,7 +36,6 @@ LAST_OFFSET_END: Final = 27
 _LEGACY: Final = Struct(">qiIbb")
 _LEGACY_TIMESTAMP: Final = Struct(">q")
 LEGACY_MINIMUM: Final = LOG_OVERHEAD + 14
-NO_TIMESTAMP: Final = -1
 
 __all__ = [
     "ATTRIBUTES_AT",
@@ -51,7 +51,6 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAGIC_AT",
     "MAX_TIMESTAMP_AT",
-    "NO_TIMESTAMP",
     "TRANSACTIONAL",
     "CorruptBatch",
     "StoredBatch",

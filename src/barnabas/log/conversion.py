@@ -9,7 +9,6 @@ from typing import Final
 
 from barnabas.log.batches import (
     COMPRESSION_MASK,
-    HEADER,
     HEADER_BYTES,
     LEGACY_MINIMUM,
     LOG_APPEND_TIME,
@@ -27,6 +26,7 @@ from barnabas.log.refusals import corrupt, invalid, too_large, unpacks_too_far
 from barnabas.log.settings import LogSettings
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Bytes
 from barnabas.wire import records as wire_records
 from barnabas.wire.compression import Codec, TooLargeError, decompressed_pieces
@@ -36,7 +36,6 @@ from barnabas.wire.scan import CREATE_TIME, Scanned
 _RECOMPRESSED_BYTES_MIN: Final = 8 * 1024 * 1024
 _RECOMPRESSED_RATIO: Final = 4
 _REBUILT_BYTES_MIN: Final = 1024 * 1024
-_NO_TIMESTAMP: Final = -1
 
 
 # What a batch may unpack to that is written anew: it is held in memory, and done in one go. Producers bound their
@@ -102,7 +101,7 @@ def _check_message(
         raise corrupt(topic_partition, f"Record is corrupt (stored crc = {message.crc})")
     if message.magic != magic:
         raise invalid(topic_partition, f"Batch magic {message.magic} is not the same as the first batch's {magic}")
-    judged = settings.scan_flags & CREATE_TIME and message.base_timestamp != _NO_TIMESTAMP
+    judged = settings.scan_flags & CREATE_TIME and message.base_timestamp != NO_TIMESTAMP
     if magic and message.attributes & LOG_APPEND_TIME and not judged:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
 
@@ -148,8 +147,8 @@ def _inner_messages(
 
 def rewritten(topic_partition: TopicPartition, settings: LogSettings, view: memoryview, found: Scanned) -> memoryview:
     """The batch of magic 2 in `view`, whose records were scanned, in the compression that the topic asks for."""
-    header = HEADER.unpack_from(view)
-    attributes = header[5]
+    header = wire_records.parse_header(view)
+    attributes = header.attributes
     assert settings.codec is not None
     wanted = Codec(settings.codec)
     try:
@@ -159,9 +158,9 @@ def rewritten(topic_partition: TopicPartition, settings: LogSettings, view: memo
             batch: Bytes = wire_records.build_batch(
                 numbered,
                 compression=wanted,
-                producer_id=header[9],
-                producer_epoch=header[10],
-                base_sequence=header[11],
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
                 is_transactional=bool(attributes & TRANSACTIONAL),
             )
         else:
@@ -169,15 +168,15 @@ def rewritten(topic_partition: TopicPartition, settings: LogSettings, view: memo
             pieces = decompressed_pieces(codec, view[HEADER_BYTES:], limit=_recompressed_bytes_max(settings))
             batch = wire_records.packed_batch(
                 bytearray().join((bytes(HEADER_BYTES), *pieces)),
-                header[12],
-                base_timestamp=header[7],
+                header.record_count,
+                base_timestamp=header.base_timestamp,
                 max_timestamp=found.max_timestamp,
-                last_offset_delta=header[6],
+                last_offset_delta=header.last_offset_delta,
                 compression=wanted,
                 attributes=attributes & TRANSACTIONAL,
-                producer_id=header[9],
-                producer_epoch=header[10],
-                base_sequence=header[11],
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
             )
     except TooLargeError as error:
         raise unpacks_too_far(topic_partition, error) from None

@@ -24,7 +24,6 @@ from typing import Any, Final, cast
 from barnabas.log.batches import (
     CONTROL,
     LOG_OVERHEAD,
-    NO_TIMESTAMP,
     TRANSACTIONAL,
     CorruptBatch,
     StoredBatch,
@@ -56,6 +55,14 @@ from barnabas.log.validation import Unpacking, end_txn_marker, stamp_timestamps,
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
+from barnabas.model.sentinels import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    NO_TIMESTAMP,
+)
 from barnabas.runtime import Bytes, Disk
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 
@@ -71,11 +78,6 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL_TIMESTAMP: Final = -4
-LATEST_TIERED_TIMESTAMP: Final = -5
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 

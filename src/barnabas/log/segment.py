@@ -19,7 +19,6 @@ from barnabas.log.batches import (
     LEGACY_MINIMUM,
     LOG_OVERHEAD,
     MAGIC_AT,
-    NO_TIMESTAMP,
     CorruptBatch,
     StoredBatch,
     crc_is_valid,
@@ -32,6 +31,7 @@ from barnabas.log.index_file import CorruptIndex, IndexFile
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from barnabas.log.time_index import TimeIndex
 from barnabas.log.txn_index import AbortedTxn, TransactionIndex
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Bytes, Disk, File
 
 logger = logging.getLogger(__name__)

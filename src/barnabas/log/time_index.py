@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import ClassVar, Final
 
-from barnabas.log.batches import NO_TIMESTAMP
 from barnabas.log.index_file import CorruptIndex, IndexFile
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Disk
 
 _ENTRY: Final = Struct(">qi")

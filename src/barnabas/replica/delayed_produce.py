@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from barnabas.log.log import AppendInfo
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation
-
-NO_TIMESTAMP = -1
 
 
 class Appended:

@@ -25,11 +25,13 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition
+from barnabas.model.java_hash import string_hash
 from barnabas.model.metadata_version import metadata_version_of
+from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.replica.fetch_session import FetchSession, PartitionKey
 from barnabas.replica.fetch_state import Connect, FetchState, Follower, KnownFetch
 from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
-from barnabas.replica.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Partition
+from barnabas.replica.partition import Partition
 from barnabas.replica.truncation import (
     Truncation,
     epoch_request,
@@ -118,10 +120,7 @@ class ReplicaFetcherManager:
 
     def _fetcher_id(self, topic_partition: TopicPartition) -> int:
         """``AbstractFetcherManager.getFetcherId``, with Java's hash of the topic's name."""
-        text = 0
-        for unit in topic_partition.topic.encode("utf-16-be")[1::2]:  # a topic's name is ASCII
-            text = (31 * text + unit) & 0xFFFFFFFF
-        mixed = (31 * text + topic_partition.partition) & 0x7FFFFFFF
+        mixed = (31 * string_hash(topic_partition.topic) + topic_partition.partition) & 0x7FFFFFFF
         return mixed % self._config.number("num.replica.fetchers")
 
 

@@ -30,6 +30,7 @@ from barnabas.model.leadership import (
     PendingExpandIsr,
     PendingShrinkIsr,
 )
+from barnabas.model.sentinels import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.replica.progress import Progress
 from barnabas.replica.replica_selector import ReplicaView, Select
 from barnabas.replica.traffic import Traffic
@@ -42,10 +43,6 @@ PartitionState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 
 HIGH_WATERMARK_OFFSET: Final = -1
 """``DeleteRecordsRequest.HIGH_WATERMARK``: delete up to wherever the high watermark is."""
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL_TIMESTAMP: Final = -4
 
 
 @dataclass(frozen=True, slots=True)

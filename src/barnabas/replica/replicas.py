@@ -24,7 +24,9 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import EPOCH_DURING_DELETE, NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.model.leadership import LeaderAndIsr, PendingExpandIsr
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, AlterPartitionSender
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.delayed_fetch import (
@@ -56,10 +58,8 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaR
 
 logger = logging.getLogger(__name__)
 
-ACKS_ALL: Final = -1
 READ_AT_ONCE: Final = 64
 """Partitions of a fetch; where it has more, others go on meanwhile."""
-INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -1,7 +1,8 @@
 """The four doors to the world: clock, disk, network, entropy. A Protocol each, and `Runtime`, which holds one of each.
 
-Nothing above this package imports ``time``, ``os``, ``socket``, ``random``, ``threading``, ``uuid`` or ``secrets``
-(``make check`` holds it), so that the simulator can stand behind the same four doors. Waiting is asyncio's own
+Nothing that the simulator runs imports ``time``, ``os``, ``socket``, ``random``, ``threading``, ``uuid`` or ``secrets``
+by itself (``make check`` holds it), so that the simulator can stand behind the same four doors. The command, the
+benches, Spark, the clusters for tests and the blocking client reach the world as they please. Waiting is asyncio's own
 (``asyncio.sleep``, ``loop.call_later``): the simulator brings a loop with virtual time.
 
 Disk calls are synchronous: a decision about a log and the bytes it rests on must not be separated by a pre-emption

@@ -27,6 +27,7 @@ from barnabas.client.offsets import LATEST
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.transaction_requests import TransactionIdentity, Written
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.spark.arrow import records_in
 from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
 from barnabas.spark.fetching import fetched
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 KEYLESS_RUN: Final = 1_000
 """Rows without key and partition go to one partition after another, so many at a time: the same in every attempt."""
-_CONSUMER_OFFSETS: Final = "__consumer_offsets"
 _POLL_S: Final = 0.05
 
 
@@ -103,7 +103,7 @@ class OneTransaction(Deliverer):
                     f"Batch {batch} has {count} rows for {each}, and {last + 1} were written there. {_DIFFERENT_ROWS}"
                 )
         others = sorted(
-            each for each in transaction.partitions() if each not in counts and each.topic != _CONSUMER_OFFSETS
+            each for each in transaction.partitions() if each not in counts and each.topic != GROUP_METADATA_TOPIC
         )
         if others:
             raise SinkError(

@@ -13,6 +13,7 @@ from barnabas.broker.router import Handle
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.runtime.file_records import FileRecords
 from barnabas.testing.history import History
 from barnabas.testing.network import CLIENT, Links
@@ -20,7 +21,6 @@ from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import MAGIC_AT, batches, parse_header
 
-_ACKS_ALL: Final = -1
 _BATCHES_SINCE: Final = 3
 _CONSUMER: Final = -1
 
@@ -147,7 +147,7 @@ def _fetch_failed(response: Any, error: ErrorCode) -> Any:
 
 def _acknowledging(handle: Handle, history: History) -> Handle:
     async def acknowledging(broker: Broker, request: Any, context: RequestContext) -> Any:
-        if request.acks != _ACKS_ALL:
+        if request.acks != ACKS_ALL:
             return await handle(broker, request, context)
         sent = {(topic.name, data.index): data.records for topic in request.topic_data for data in topic.partition_data}
         response = await handle(broker, request, context)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress, mended_lz4
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
@@ -32,7 +33,6 @@ _PREFIX: Final = struct.Struct(">qi")
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 _LEGACY_BYTES_MIN: Final = LOG_OVERHEAD + 14
-_NO_TIMESTAMP: Final = -1
 _UINT32: Final = 0xFFFFFFFF
 
 COMPRESSION_MASK: Final = 0x07
@@ -134,7 +134,7 @@ def _legacy_header(buffer: Bytes, start: int, magic: int, left: int) -> BatchHea
         raise WireError(f"a message says it has {length} bytes, {left} are there")
     crc = _INT.unpack_from(buffer, start + LOG_OVERHEAD)[0] & _UINT32
     attributes = buffer[start + MAGIC_AT + 1]
-    timestamp = _LONG.unpack_from(buffer, start + MAGIC_AT + 2)[0] if magic else _NO_TIMESTAMP
+    timestamp = _LONG.unpack_from(buffer, start + MAGIC_AT + 2)[0] if magic else NO_TIMESTAMP
     return BatchHeader(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, 1)
 
 
@@ -424,7 +424,7 @@ def emptied(data: Bytes) -> bytes:
     """The batch `data`, magic 2, without any record: it still says what its producer's last sequence was."""
     header = parse_header(data)
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
-    return _with_header(bytearray(HEADER_BYTES), header, attributes, _NO_TIMESTAMP, header.max_timestamp, 0)
+    return _with_header(bytearray(HEADER_BYTES), header, attributes, NO_TIMESTAMP, header.max_timestamp, 0)
 
 
 def _with_header(

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER, HEADER_BYTES
@@ -53,7 +54,6 @@ NOT_FINE: Final = 2
 ERRORS_MAX: Final = 1000
 """So many records are told of one by one; `Scanned.error_count` counts them all."""
 
-_NO_TIMESTAMP: Final = -1
 _STRUCTURE: Final = 2
 _RECORD_LENGTH: Final = 1
 _LEFT_OVER: Final = 3
@@ -118,7 +118,7 @@ class NativeScan:
 
     def __init__(self, settings: Settings) -> None:
         self._state = bytearray(_STATE.size + ERRORS_MAX * _ERROR.size)
-        _STATE.pack_into(self._state, 0, *settings, _NO_TIMESTAMP, ERRORS_MAX)
+        _STATE.pack_into(self._state, 0, *settings, NO_TIMESTAMP, ERRORS_MAX)
 
     def feed(self, piece: Bytes, is_last: bool = False) -> int:
         fault: int = _kernel.feed(self._state, piece, is_last)
@@ -167,7 +167,7 @@ class PythonScan:
         self._records = self._field = self._skip = self._left = self._bits = self._shift = self._headers = 0
         self._timestamp = self._offset_delta = self._key_size = self._value_size = 0
         self._errors: list[RecordError] = []
-        self.max_timestamp = _NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
         self.fault = self.error_count = 0
         self.disordered = self.timestamp_errors = False
 
@@ -287,7 +287,7 @@ class PythonScan:
         kind = 0
         if settings.flags & NEEDS_KEYS and self._key_size < 0:
             kind = NO_KEY
-        elif settings.flags & CREATE_TIME and timestamp != _NO_TIMESTAMP:
+        elif settings.flags & CREATE_TIME and timestamp != NO_TIMESTAMP:
             age = wrapped(settings.now - timestamp)
             if age > settings.before_max or wrapped(-age) > settings.after_max:
                 kind = OUT_OF_RANGE

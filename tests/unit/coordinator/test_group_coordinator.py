@@ -10,7 +10,6 @@ import pytest
 
 from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.group_coordinator import (
-    OFFSETS_TOPIC,
     FetchedOffset,
     GroupCoordinator,
     Leaver,
@@ -21,6 +20,7 @@ from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.records import batches, stamp
@@ -47,7 +47,7 @@ class MemoryLog:
         timeout_ms: int,
         appended: Callable[[int], None] | None = None,
     ) -> int:
-        assert (topic_partition.topic, acks, timeout_ms) == (OFFSETS_TOPIC, -1, 5000)
+        assert (topic_partition.topic, acks, timeout_ms) == (GROUP_METADATA_TOPIC, -1, 5000)
         if self.error is not None:
             raise KafkaError(self.error)
         log = self.partitions.setdefault(topic_partition.partition, bytearray())
@@ -310,7 +310,7 @@ def test_a_session_that_ends_is_noticed_by_the_groups_timer() -> None:
 
 async def committed_in_transaction(groups: GroupCoordinator, offset: int, group: str = "g") -> ErrorCode:
     async def verify(topic_partition: TopicPartition) -> ErrorCode:
-        assert topic_partition == TopicPartition(OFFSETS_TOPIC, PARTITION)
+        assert topic_partition == TopicPartition(GROUP_METADATA_TOPIC, PARTITION)
         return ErrorCode.NONE
 
     offsets = {T0: OffsetAndMetadata(offset)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.coordinator.group_coordinator import java_hash, partition_for
+from barnabas.coordinator.group_coordinator import partition_for
 from barnabas.coordinator.groups import GroupLimits, Now
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import (
@@ -20,6 +20,7 @@ from barnabas.coordinator.offsets_records import (
     read_offset,
 )
 from barnabas.model.ids import TopicPartition
+from barnabas.model.java_hash import string_hash
 
 T1 = TopicPartition("t1", 5)
 NOW = Now(0, 0)
@@ -71,7 +72,7 @@ def test_keys_of_other_types_are_left_alone() -> None:
 )
 def test_hashes_are_javas(text: str, hashed: int | None) -> None:
     if hashed is not None:
-        assert java_hash(text) == hashed
+        assert string_hash(text) == hashed
     assert 0 <= partition_for(text, 50) < 50
 
 

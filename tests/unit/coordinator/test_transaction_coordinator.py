@@ -10,7 +10,6 @@ from clocks import ManualClock
 
 from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.transaction_coordinator import (
-    TRANSACTION_TOPIC,
     TWO_PHASE_TIMEOUT_MS,
     TransactionCoordinator,
 )
@@ -20,6 +19,7 @@ from barnabas.coordinator.transactions import LAST_GIVEN_EPOCH, ProducerIdAndEpo
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.runtime import Disk, Network, Runtime, Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -49,7 +49,7 @@ class MemoryLog:
         timeout_ms: int,
         appended: Callable[[int], None] | None = None,
     ) -> int:
-        assert (topic_partition, acks) == (TopicPartition(TRANSACTION_TOPIC, 0), -1)
+        assert (topic_partition, acks) == (TopicPartition(TRANSACTION_STATE_TOPIC, 0), -1)
         if self.error is not None:
             raise KafkaError(self.error)
         base_offset = max((header.next_offset for header, _, _ in batches(self.data)), default=0)

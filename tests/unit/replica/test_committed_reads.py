@@ -11,8 +11,9 @@ from test_replicas import KEY, Peer, play, until
 
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import ErrorCode
+from barnabas.model.sentinels import LATEST_TIMESTAMP
 from barnabas.replica.delayed_fetch import FetchParams
-from barnabas.replica.partition import LATEST_TIMESTAMP, FetchIsolation
+from barnabas.replica.partition import FetchIsolation
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 

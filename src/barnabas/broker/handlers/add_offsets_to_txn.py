@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
-from barnabas.broker.topic_names import GROUP_METADATA_TOPIC
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized, authorized_topics, require_cluster
 from barnabas.broker.context import RequestContext
-from barnabas.broker.topic_names import INTERNAL_TOPICS
 from barnabas.broker.transactions import partitions_of, topic_results, transaction_result
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.replica.partition import (
+from barnabas.model.sentinels import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    FetchIsolation,
 )
+from barnabas.replica.partition import FetchIsolation
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
@@ -28,14 +29,13 @@ TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 _CONSUMER: Final = -1
 _DEBUGGING_CONSUMER: Final = -2
 _READ_COMMITTED: Final = 1
-_LATEST_TIERED_TIMESTAMP: Final = -5
 _FIRST_VERSION_WITH_LEADER_EPOCH: Final = 4
 _FIRST_VERSION: Final = {
     LATEST_TIMESTAMP: 0,
     EARLIEST_TIMESTAMP: 0,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL_TIMESTAMP: 8,
-    _LATEST_TIERED_TIMESTAMP: 9,
+    LATEST_TIERED_TIMESTAMP: 9,
 }
 """The timestamps that mean something else than a time, with the version since which they do."""
 
@@ -87,7 +87,7 @@ def _answered(
         isolation = FetchIsolation.TXN_COMMITTED
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
-    if asked.timestamp == _LATEST_TIERED_TIMESTAMP:
+    if asked.timestamp == LATEST_TIERED_TIMESTAMP:
         return response  # nothing is tiered
     try:
         partition = broker.replicas.partition_or_raise(TopicPartition(topic, asked.partition_index))

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster, operations_bits
 from barnabas.broker.context import RequestContext
-from barnabas.broker.topic_names import INTERNAL_TOPICS, validate_topic_name
+from barnabas.broker.topic_names import validate_topic_name
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.cluster import BrokerInfo, ClusterImage, TopicInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
+from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:

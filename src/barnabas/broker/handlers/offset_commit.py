@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized, authorized_topics
 from barnabas.broker.context import RequestContext
-from barnabas.coordinator.offsets_records import NO_TIMESTAMP, OffsetAndMetadata
+from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.zk.protocol.errors import ZooKeeperError
 

@@ -12,8 +12,8 @@ from barnabas.log.validation import Unpacking, only_batch
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.delayed_produce import Appended
-from barnabas.replica.replicas import ACKS_ALL
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL
@@ -100,10 +100,10 @@ async def _unverified(
             records = data.records
             if not isinstance(records, memoryview | bytearray) or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
                 continue
-            header = HEADER.unpack_from(records)
-            if header[5] & TRANSACTIONAL and header[9] >= 0:
-                producers[header[9], header[10]] = None
-                first_sequences[TopicPartition(topic.name, data.index)] = header[11]
+            _, _, _, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(records)
+            if attributes & TRANSACTIONAL and producer_id >= 0:
+                producers[producer_id, producer_epoch] = None
+                first_sequences[TopicPartition(topic.name, data.index)] = sequence
     if len(producers) > 1:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"

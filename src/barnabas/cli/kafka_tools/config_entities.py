@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.cli.kafka_tools.config_words import CLIENTS, IPS, USERS
 from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, illegal_argument, java_error_of, wrapped
-from barnabas.cli.kafka_tools.java import double, in_hash_order, string_hash
+from barnabas.cli.kafka_tools.java import double, in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION
 from barnabas.model.errors import ErrorCode
+from barnabas.model.java_hash import string_hash
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest

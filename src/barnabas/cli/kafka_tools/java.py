@@ -6,19 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from barnabas.model.ids import TopicPartition
+from barnabas.model.java_hash import string_hash
 
 T = TypeVar("T")
 
 _LOAD: Final = 0.75
-
-
-def string_hash(text: str) -> int:
-    """``String.hashCode``: over UTF-16 units, in 32 bits."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for place in range(0, len(units), 2):
-        value = (31 * value + (units[place] << 8 | units[place + 1])) & 0xFFFFFFFF
-    return value
 
 
 def partition_hash(topic_partition: TopicPartition) -> int:
@@ -31,7 +23,7 @@ def hash_of(key: object) -> int:
         return partition_hash(key)
     if isinstance(key, int):
         return key & 0xFFFFFFFF
-    return string_hash(str(key))
+    return string_hash(str(key)) & 0xFFFFFFFF
 
 
 def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int] = hash_of, *, sized_for: int = 0) -> list[T]:

@@ -14,7 +14,8 @@ from enum import Enum
 from typing import Any, Final, NoReturn
 
 from barnabas.cli.kafka_tools.errors import Exit, JavaError
-from barnabas.cli.kafka_tools.java import in_hash_order, string_hash
+from barnabas.cli.kafka_tools.java import in_hash_order
+from barnabas.model.java_hash import string_hash
 
 KAFKA_VERSION: Final = "3.9.2"
 

@@ -9,8 +9,9 @@ from typing import Final
 from barnabas.cli.kafka_tools.errors import RUNTIME, JavaError
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION
 from barnabas.model.config import Definition, topic_definitions
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
-INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+INTERNAL_TOPICS: Final = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state")
 
 INVALID_CONFIGURATION: Final = "org.apache.kafka.common.errors.InvalidConfigurationException"
 INVALID_TOPIC: Final = "org.apache.kafka.common.errors.InvalidTopicException"

@@ -1,0 +1,17 @@
+"""Numbers of Kafka's protocol that stand for something else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ACKS_ALL: Final = -1
+"""``acks=all``: a produce is answered when every member of the ISR has it."""
+NO_TIMESTAMP: Final = -1
+"""``RecordBatch.NO_TIMESTAMP``, also of a commit that never expires by itself."""
+
+# ``ListOffsetsRequest``: what is asked for instead of a timestamp.
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
