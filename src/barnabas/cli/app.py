@@ -66,6 +66,8 @@ for _name, _place, _help in (
     ("consume", "records:consume", "Read records."),
     ("group", "group:app", "Consumer groups, how far they have read, and where they go on."),
     ("transaction", "transaction:app", "Transactions: what is open, what hangs, and its end."),
+    ("user", "user:app", "Users that log in by SCRAM."),
+    ("token", "token:app", "Delegation tokens: made, renewed and ended."),
     ("config", "config:app", "Configurations of topics and brokers."),
     ("partition", "partition:app", "Leaders, replicas and elections of partitions."),
     ("reassign", "reassign:app", "Move partitions to other brokers."),

@@ -231,14 +231,21 @@ def _metadata(given: Mapping[str, list[str]]) -> Any:
 def _asked(given: Mapping[str, list[str]], story: Callable[[Any], Any]) -> Any:
     import asyncio
 
+    from barnabas.cli.connect import security_of, settings_of
     from barnabas.client.admin import Admin
     from barnabas.client.cluster import ClusterClient
     from barnabas.runtime.real import real_runtime
 
-    at = Reach(*(next(iter(given.get(name, [])), None) for name in ("bootstrap", "directory")))
+    bootstrap, directory, file = (
+        next(iter(given.get(name, [])), None) for name in ("bootstrap", "directory", "command_config")
+    )
+    at = Reach(bootstrap, directory, given.get("properties"), file)
+    settings = settings_of(at)
+    tls, login = security_of(settings)
+    servers = at.servers(settings.get("bootstrap.servers"))
 
     async def run() -> Any:
-        cluster = ClusterClient(real_runtime(), at.servers(), retry_timeout_ms=PATIENCE_MS)
+        cluster = ClusterClient(real_runtime(), servers, retry_timeout_ms=PATIENCE_MS, tls=tls, login=login)
         try:
             async with asyncio.timeout(PATIENCE_MS / 1000):
                 return await story(Admin(cluster))

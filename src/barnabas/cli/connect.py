@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.cli.options import Reach
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.client.cluster import ClusterClient, cause_of
 from barnabas.client.metadata import parse_bootstrap
+from barnabas.model.errors import ConfigError
 from barnabas.runtime.real import real_runtime
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.login import Login
 
 T = TypeVar("T")
 
@@ -40,7 +47,44 @@ PROPERTIES: Final = (
     "request.timeout.ms",
     "session.timeout.ms",
 )
-"""What ``-X`` takes, by librdkafka's and Kafka's names."""
+"""What ``-X`` takes beside what secures a connection, by librdkafka's and Kafka's names."""
+
+
+_SECURING: Final = ("security.", "sasl.", "ssl.", "org.apache.kafka.sasl.")
+COMMAND_CONFIG: Final = "BARNABAS_COMMAND_CONFIG"
+
+
+def settings_of(at: Reach) -> dict[str, str]:
+    """Client properties: of ``--command-config``'s file, or the environment's, and ``-X`` before them.
+
+    A file may have properties for other programs as well; what ``-X`` says is meant for this one. Raises `UsageError`.
+    """
+    values: dict[str, str] = {}
+    path = at.command_config or os.environ.get(COMMAND_CONFIG)
+    if path:
+        from barnabas.model.config import parse_properties as properties_in
+
+        try:
+            values = properties_in(Path(path).read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--command-config {path} cannot be read: {error}.") from None
+    return {**values, **parse_properties(at.properties or ())}
+
+
+def security_of(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Login | None]:
+    """What protects a connection, and who the client is. Raises `UsageError`."""
+    if settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT":
+        return None, None
+    from barnabas.client.config import SECURITY, login, tls_context  # here, so that a plain command starts sooner
+
+    for name in settings:
+        if name.startswith(_SECURING) and name not in SECURITY:
+            near = difflib.get_close_matches(name, SECURITY, n=1)
+            raise UsageError(f"{name} is not known" + (f": did you mean {near[0]}?" if near else "."))
+    try:
+        return tls_context(settings), login(settings)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
 
 
 def parse_properties(pairs: Sequence[str]) -> dict[str, str]:
@@ -50,7 +94,7 @@ def parse_properties(pairs: Sequence[str]) -> dict[str, str]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"-X takes key=value, not {pair!r}.")
-        if key not in PROPERTIES:
+        if key not in PROPERTIES and not key.startswith(_SECURING):
             near = difflib.get_close_matches(key, PROPERTIES, n=1)
             raise UsageError(f"-X {key} is not known" + (f": did you mean {near[0]}?" if near else "."))
         values[key] = value
@@ -74,6 +118,8 @@ def with_cluster(
     story: Callable[[ClusterClient], Awaitable[T]],
 ) -> T:
     """Runs `story` with a client, which is closed whatever happens."""
+    properties = {**settings_of(at), **properties}
+    tls, login = security_of(properties)
     servers = at.servers(properties.get("bootstrap.servers"), properties.get("metadata.broker.list"))
     try:
         addresses = parse_bootstrap(servers)
@@ -87,6 +133,8 @@ def with_cluster(
             properties.get("client.id", "barnabas"),
             request_timeout_ms=number(properties, 30_000, "request.timeout.ms"),
             retry_timeout_ms=RETRY_TIMEOUT_MS,
+            tls=tls,
+            login=login,
         )
         try:
             # Whether anything is there at all shows at once, without the patience that a failover deserves.

@@ -42,6 +42,17 @@ class Reach:
         ),
     ] = None
     directory: Directory = None
+    properties: Annotated[
+        list[str] | None, Option("-X", metavar="K=V", help="A client property by Kafka's name; may be repeated.")
+    ] = None
+    command_config: Annotated[
+        str | None,
+        Option(
+            "--command-config",
+            metavar="FILE",
+            help="Client properties in a file, as Kafka's tools take them: by default BARNABAS_COMMAND_CONFIG.",
+        ),
+    ] = None
 
     def servers(self, *properties: str | None) -> str:
         """The bootstrap list: the flag's, of `properties`, --dir's, the environment's, the cluster's here, Kafka's."""

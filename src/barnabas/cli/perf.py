@@ -13,11 +13,11 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Group, Option
-from barnabas.cli.connect import number, parse_properties, with_cluster
+from barnabas.cli.connect import number, settings_of, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import partitions_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table, progress
-from barnabas.cli.records import Acks, Compression, Properties, Settled, Topic, producer_by
+from barnabas.cli.records import Acks, Compression, Settled, Topic, producer_by
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -80,12 +80,11 @@ def produce(
     ] = None,
     compression: Compression = None,
     acks: Acks = None,
-    properties: Properties = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Write records: how many a second, and how long each waits for its acknowledgement. The records stay."""
-    values = parse_properties(properties or ())
+    values = settings_of(at)
     payloads = [os.urandom(size) for _ in range(min(records, _PAYLOADS))]
     waits_ms: list[float] = []
 
@@ -126,12 +125,11 @@ def consume(
     records: Annotated[
         int | None, Option("-n", "--num", metavar="N", min=1, help="At most so many; all there are by default.")
     ] = None,
-    properties: Properties = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Read a topic from its start to what is its end now: how many records a second."""
-    values = parse_properties(properties or ())
+    values = settings_of(at)
 
     async def story(cluster: ClusterClient) -> tuple[int, int, float]:
         partitions = await partitions_of(cluster, [topic])
@@ -167,12 +165,11 @@ def latency(
     records: Records = 1_000,
     size: Size = 100,
     acks: Acks = None,
-    properties: Properties = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Send one record at a time and wait until it is read: how long that takes. The records stay."""
-    values = parse_properties(properties or ())
+    values = settings_of(at)
     payload = os.urandom(size)
 
     async def story(cluster: ClusterClient) -> tuple[list[float], float]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Annotated, Any, BinaryIO, Final
 
 from barnabas.cli.command import Option
-from barnabas.cli.connect import number, parse_properties, with_cluster
+from barnabas.cli.connect import number, settings_of, with_cluster
 from barnabas.cli.formats import DEFAULT_FORMAT, Bound, compile_format, json_envelope, parse_offset, unescape
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.output import CommandError, Exit, Format, Progress, UsageError, complain, print_json, progress
@@ -27,11 +27,6 @@ _CHUNK_BYTES: Final = 256 * 1024
 _PENDING_MAX: Final = 100_000
 
 Topic = Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="The topic.", complete="topic")]
-Properties = Annotated[
-    list[str] | None, Option("-X", metavar="K=V", help="A client property by librdkafka's name; may be repeated.")
-]
-
-
 Compression = Annotated[
     str | None, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="How batches are compressed.")
 ]
@@ -63,7 +58,6 @@ def producer_by(
 def produce(
     topic: Topic,
     at: Reach = HERE,
-    properties: Properties = None,
     partition: Annotated[int | None, Option("-p", "--partition", help="By the key's hash by default.")] = None,
     key: Annotated[str | None, Option("-k", "--key", help="One key for every record.")] = None,
     key_delimiter: Annotated[str | None, Option("-K", help="Each line is KEY, this delimiter, VALUE.")] = None,
@@ -76,7 +70,7 @@ def produce(
     output: OutputFormat = Format.text,
 ) -> None:
     """Write records, one a line of the standard input."""
-    values = parse_properties(properties or ())
+    values = settings_of(at)
     header_list = [_header(each) for each in headers or ()]
     split = unescape(key_delimiter).encode() if key_delimiter is not None else None
     end = unescape(delimiter).encode()
@@ -209,7 +203,6 @@ async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
 def consume(
     topic: Topic,
     at: Reach = HERE,
-    properties: Properties = None,
     partitions: Annotated[list[int] | None, Option("-p", "--partition", help="Only these; may be repeated.")] = None,
     offset: Annotated[
         str | None,
@@ -227,7 +220,7 @@ def consume(
     output: Annotated[Format, Option("--format", help="json is -J.")] = Format.text,
 ) -> None:
     """Read records and print them."""
-    values = parse_properties(properties or ())
+    values = settings_of(at)
     now_ms = time.time_ns() // 1_000_000
     try:
         first, last = parse_offset(offset or "start", now_ms)

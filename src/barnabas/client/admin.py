@@ -10,6 +10,7 @@ from typing import Any
 from barnabas import __version__
 from barnabas.client.admin_groups import GroupAdmin
 from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS
+from barnabas.client.admin_security import SecurityAdmin
 from barnabas.client.admin_transactions import TransactionAdmin
 from barnabas.client.connection import Connection
 from barnabas.client.descriptions import (
@@ -92,7 +93,7 @@ def _outcome(code: int, message: str | None) -> KafkaError | None:
     return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
 
 
-class Admin(GroupAdmin, TransactionAdmin):
+class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin):
     """Requests that change the cluster go to its controller, and again when that has moved."""
 
     async def create_topics(

@@ -16,17 +16,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from barnabas.client.asking import Asking, ConnectionLost, NeverSent, RequestTimedOut, finished
-from barnabas.client.blocking_http import fetch
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.client.metadata import ClusterMetadata, parse_bootstrap
 from barnabas.client.offsets import READ_UNCOMMITTED, CommittedOffset, ListedOffset
 from barnabas.model.ids import TopicPartition
-from barnabas.security.sasl.login import Doors, Login
 from barnabas.wire.errors import WireError
 
 if TYPE_CHECKING:
     from barnabas.client.blocking_twin import SyncCluster
+    from barnabas.security.sasl.login import Login
 
 __all__ = ["connect"]
 
@@ -102,6 +101,9 @@ class BlockingConnection:
         self._authenticate_again_s = None
         if self._login is None:
             return
+        from barnabas.client.blocking_http import fetch  # here, so that a process that logs in nowhere starts sooner
+        from barnabas.security.sasl.login import Doors
+
         nonce = base64.b64encode(os.urandom(24)).decode()
         doors = Doors(self.host, nonce, time.time_ns() // 1_000_000, fetch, _file)
         lifetime_ms = finished(authenticate(self._ask, f"{self.host}:{self.port}", self._login, doors))

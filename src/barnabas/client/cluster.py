@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.asking import (
     GROUP,
@@ -19,7 +19,9 @@ from barnabas.client.asking import (
 from barnabas.client.connection import REQUEST_TIMEOUT_MS, Connection
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.runtime import Runtime
-from barnabas.security.sasl.login import Login
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.login import Login
 
 _Address = tuple[str, int, object]
 """Host, port, and the owner of a connection that is not shared, else None."""

@@ -12,16 +12,17 @@ import base64
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.client.asking import ConnectionLost, NeverSent, RequestTimedOut
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.model.errors import KafkaError
 from barnabas.runtime import Bytes, Condition, Runtime
-from barnabas.security.sasl.http import fetch
-from barnabas.security.sasl.login import Doors, Login
 from barnabas.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.login import Login
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._exchange.versions
 
     async def _authenticate(self, login: Login) -> None:
+        from barnabas.security.sasl.http import fetch  # here, so that a process that logs in nowhere starts sooner
+        from barnabas.security.sasl.login import Doors
+
         runtime = self._runtime
         nonce = base64.b64encode(runtime.entropy.token(24)).decode()
         now_ms = runtime.clock.now_ms()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas import __version__
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.sasl.exchange import SaslRefused
-from barnabas.security.sasl.login import Doors, Login
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.login import Doors, Login
 
 Ask = Callable[[Any, int | None], Awaitable[Any]]
 """Sends a message, in a version or in the best one, and waits for its answer."""

@@ -14,6 +14,7 @@ TOOLS: Final[dict[str, str]] = {
     "kafka-console-producer": "console_producer",
     "kafka-consumer-groups": "consumer_groups",
     "kafka-consumer-perf-test": "consumer_perf_test",
+    "kafka-delegation-tokens": "delegation_tokens",
     "kafka-delete-records": "delete_records",
     "kafka-dump-log": "dump_log",
     "kafka-features": "features",

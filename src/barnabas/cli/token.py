@@ -1,0 +1,142 @@
+"""``barnabas token``: delegation tokens, by which others work for a user without its password."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.group_reset import duration_ms
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.output import Format, UsageError, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.admin_security import DelegationToken
+from barnabas.security.principal import Principal
+
+app = Group("Delegation tokens: made, renewed and ended.")
+
+Hmac = Annotated[str, Argument(metavar="HMAC", help="The token's HMAC in base64, as `token create` told it.")]
+
+
+@app.command("create")
+def create(
+    owner: Annotated[
+        str | None, Option("--owner", metavar="USER", help="Whose token it is: by default who asks for it.")
+    ] = None,
+    renewers: Annotated[
+        list[str] | None, Option("--renewer", metavar="USER", help="Who may renew it, too; may be repeated.")
+    ] = None,
+    lifetime: Annotated[
+        str | None,
+        Option("--lifetime", metavar="P7D", help="Its longest life, as P7D or 12h; else the brokers'."),
+    ] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Make a token. Its id is the user name and its HMAC the password of a SCRAM login with tokenauth=true."""
+    lifetime_ms = -1 if lifetime is None else duration_ms(lifetime, "--lifetime")
+    whose = None if owner is None else _principal(owner)
+    may_renew = [_principal(each) for each in renewers or ()]
+    made = with_cluster(
+        at,
+        {},
+        lambda cluster: Admin(cluster).create_delegation_token(
+            owner=whose, renewers=may_renew, lifetime_ms=lifetime_ms
+        ),
+    )
+    if output is Format.json:
+        print_json(_row(made))
+        return
+    print(f"token {made.token_id} of {made.owner}, until {_time(made.expiry_ms)}, renewable until {_time(made.max_ms)}")
+    print(f"HMAC {base64.b64encode(made.hmac).decode()}")
+
+
+@app.command("list")
+def list_(
+    owners: Annotated[list[str] | None, Argument(metavar="USER..", help="By default all that one may know.")] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List tokens, without their HMACs but in json."""
+    whose = [_principal(each) for each in owners or ()]
+    found = with_cluster(at, {}, lambda cluster: Admin(cluster).delegation_tokens(whose))
+    if output is Format.json:
+        print_json([_row(each) for each in found])
+    else:
+        print_table(
+            ["token", "owner", "requester", "renewers", "expires", "ends"],
+            [
+                [
+                    each.token_id,
+                    each.owner,
+                    each.requester,
+                    _names(each.renewers) or None,
+                    _time(each.expiry_ms),
+                    _time(each.max_ms),
+                ]
+                for each in found
+            ],
+        )
+
+
+@app.command("renew")
+def renew(
+    hmac: Hmac,
+    period: Annotated[
+        str | None, Option("--for", metavar="P1D", help="For so long from now on: the brokers' period by default.")
+    ] = None,
+    at: Reach = HERE,
+) -> None:
+    """Have a token last longer, up to its end."""
+    period_ms = -1 if period is None else duration_ms(period, "--for")
+    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).renew_delegation_token(_mac(hmac), period_ms))
+    print(f"valid until {_time(ends)}")
+
+
+@app.command("expire")
+def expire(
+    hmac: Hmac,
+    period: Annotated[str | None, Option("--in", metavar="1h", help="In so long: at once by default.")] = None,
+    at: Reach = HERE,
+) -> None:
+    """Have a token end sooner, or at once."""
+    period_ms = -1 if period is None else duration_ms(period, "--in")
+    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).expire_delegation_token(_mac(hmac), period_ms))
+    print("the token is gone" if period is None else f"valid until {_time(ends)}")
+
+
+def _principal(text: str) -> Principal:
+    """``User:name``, or a name alone."""
+    return Principal.parse(text) if text.startswith("User:") else Principal("User", text)
+
+
+def _mac(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise UsageError(f"HMAC {text}: it is no base64.") from None
+
+
+def _time(ms: int) -> str:
+    return datetime.datetime.fromtimestamp(ms / 1000).astimezone().isoformat(timespec="seconds")
+
+
+def _names(principals: Sequence[Principal]) -> str:
+    return ", ".join(map(str, principals))
+
+
+def _row(token: DelegationToken) -> dict[str, Any]:
+    return {
+        "token_id": token.token_id,
+        "hmac": base64.b64encode(token.hmac).decode(),
+        "owner": str(token.owner),
+        "requester": str(token.requester),
+        "renewers": [str(each) for each in token.renewers],
+        "issued_ms": token.issue_ms,
+        "expires_ms": token.expiry_ms,
+        "ends_ms": token.max_ms,
+    }

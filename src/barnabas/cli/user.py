@@ -1,0 +1,104 @@
+"""``barnabas user``: who may log in by SCRAM."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Annotated, Final
+
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.outcomes import as_json, fail, sorted_out
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.model.errors import KafkaError
+from barnabas.security.sasl.scram_credential import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
+
+app = Group("Users that log in by SCRAM.")
+
+DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
+Name = Annotated[str, Argument(metavar="USER", help="The user's name, without User:.")]
+
+
+@app.command("list")
+def list_(
+    users: Annotated[list[str] | None, Argument(metavar="USER..", help="All by default.")] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List users and the mechanisms they have a password for."""
+    found, failed = sorted_out(with_cluster(at, {}, lambda cluster: Admin(cluster).scram_users(users or ())))
+    rows = [
+        {"user": user, "mechanism": mechanism.mechanism_name, "iterations": iterations}
+        for user, mechanisms in found.items()
+        for mechanism, iterations in mechanisms.items()
+    ]
+    if output is Format.json:
+        print_json([*rows, *({"user": user, **as_json(error)} for user, error in failed.items())])
+    elif rows:
+        print_table(["user", "mechanism", "iterations"], [list(row.values()) for row in rows])
+    fail(failed)
+
+
+@app.command("set")
+def set_(
+    user: Name,
+    mechanisms: Annotated[
+        list[str] | None,
+        Option("--mechanism", metavar="M", choices=tuple(MECHANISMS), help=f"{DEFAULT_MECHANISM} by default."),
+    ] = None,
+    iterations: Annotated[
+        int, Option("--iterations", metavar="N", min=ITERATIONS_MIN, help="How much a guess costs.")
+    ] = ITERATIONS_MIN,
+    password: Annotated[
+        str | None, Option("--password", metavar="P", help="Else it is asked for, or a line of the standard input.")
+    ] = None,
+    at: Reach = HERE,
+) -> None:
+    """Make a user, or change its password."""
+    if iterations > ITERATIONS_MAX:
+        raise UsageError(f"--iterations {iterations}: brokers take {ITERATIONS_MAX} at most.")
+    secret = _password(user) if password is None else password
+    if not secret:
+        raise CommandError("A password is needed, and this one is empty.")
+    chosen = [MECHANISMS[each] for each in mechanisms or [DEFAULT_MECHANISM]]
+
+    async def story(cluster: ClusterClient) -> None:
+        for mechanism in chosen:
+            await Admin(cluster).set_scram_password(user, secret, mechanism, iterations=iterations)
+
+    with_cluster(at, {}, story)
+    print(f"{user} has a password for {', '.join(each.mechanism_name for each in chosen)}")
+
+
+@app.command("delete")
+def delete(
+    user: Name,
+    mechanisms: Annotated[
+        list[str] | None,
+        Option("--mechanism", metavar="M", choices=tuple(MECHANISMS), help="All that the user has by default."),
+    ] = None,
+    at: Reach = HERE,
+) -> None:
+    """Delete a user's passwords. Connections that are open stay open until they authenticate again."""
+
+    async def story(cluster: ClusterClient) -> list[str]:
+        admin = Admin(cluster)
+        chosen = [MECHANISMS[each] for each in mechanisms or ()]
+        if not chosen:
+            known = (await admin.scram_users([user]))[user]
+            if isinstance(known, KafkaError):
+                raise known
+            chosen = list(known)
+        await admin.delete_scram_passwords(user, chosen)
+        return [each.mechanism_name for each in chosen]
+
+    print(f"{user} has no password any more for {', '.join(with_cluster(at, {}, story))}")
+
+
+def _password(user: str) -> str:
+    if sys.stdin.isatty():
+        return getpass.getpass(f"Password of {user}: ")
+    return sys.stdin.readline().rstrip("\r\n")
