@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import apache
 import pytest
-from cluster import BARNABAS, until
+from cluster import BARNABAS, barnabas, until
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -187,3 +190,91 @@ def test_a_client_authenticates_again_before_its_session_ends(brokers: Brokers, 
         again = asking._authenticate_again_s
         assert again is not None
         assert again > first + 3
+
+
+def told(*arguments: str, text: str | None = None) -> str:
+    done = barnabas(*arguments, text=text)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def command_config(directory: Path, login: SaslLogin) -> Path:
+    path = directory / f"{login.username}.properties"
+    path.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={login.mechanism}\n"
+        f'sasl.jaas.config={_MODULES}.scram.ScramLoginModule required username="{login.username}" '
+        f'password="{login.password}"{" tokenauth=true" if login.token_authenticated else ""};\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize("broker", [APACHES, OURS], ids=["apaches", "ours"])
+def test_users_and_tokens_by_command(brokers: Brokers, broker: int, tmp_path: Path) -> None:
+    plain = ("-b", f"127.0.0.1:{brokers.plaintext[broker]}")
+    user = f"operator{broker}"
+    login = SaslLogin("SCRAM-SHA-512", user, "pass word")
+    told("user", "set", user, *plain, text="pass word\n")
+    told("user", "set", user, "--mechanism", "SCRAM-SHA-256", "--iterations", "5000", "--password", "x", *plain)
+    until(lambda: brokers.admits(broker, login), "the user is known")
+    listed = json.loads(told("user", "list", user, "--format", "json", *plain))
+    assert [(each["mechanism"], each["iterations"]) for each in listed] == [
+        ("SCRAM-SHA-256", 5000),
+        ("SCRAM-SHA-512", 4096),
+    ]
+    secured = ("-b", f"127.0.0.1:{brokers.sasl[broker]}", "--command-config", str(command_config(tmp_path, login)))
+    made = json.loads(told("token", "create", "--renewer", "bob", "--lifetime", "2h", "--format", "json", *secured))
+    assert (made["owner"], made["renewers"]) == (f"User:{user}", ["User:bob"])
+    assert made["ends_ms"] - made["issued_ms"] == 7_200_000
+    by_token = SaslLogin("SCRAM-SHA-256", made["token_id"], made["hmac"], token_authenticated=True)
+    until(lambda: brokers.admits(broker, by_token), "the token is known")
+    assert made["token_id"] in told("token", "list", *secured)
+    as_token = ("-b", f"127.0.0.1:{brokers.sasl[broker]}", "--command-config", str(command_config(tmp_path, by_token)))
+    assert "tokens" in told("topic", "create", f"tokens{broker}", *as_token) + told("topic", "list", *as_token)
+    refused = barnabas("token", "create", *as_token)
+    assert "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED" in refused.stderr
+    assert "valid until" in told("token", "renew", made["hmac"], "--for", "1h", *secured)
+    assert told("token", "expire", made["hmac"], *secured) == "the token is gone\n"
+    assert told("user", "delete", user, *plain) == f"{user} has no password any more for SCRAM-SHA-256, SCRAM-SHA-512\n"
+    until(lambda: not brokers.admits(broker, login), "the user is gone")
+    refused = barnabas("topic", "list", *secured)
+    assert refused.returncode == 1
+    assert "SASL_AUTHENTICATION_FAILED" in refused.stderr or "invalid credentials" in refused.stderr
+
+
+def masked(output: str) -> str:
+    """Without ids, HMACs and times, and the columns' widths that come of them."""
+    output = re.sub(r"[A-Za-z0-9+/]{86}==|\d{4}-\d\d-\d\dT\d\d:\d\d", "*", output)
+    return re.sub(r" +", " ", re.sub(r"(tokenId : |^)[A-Za-z0-9_-]{22}", r"\1ID", output, flags=re.M))
+
+
+def test_kafkas_tool_for_tokens_by_name(brokers: Brokers, tmp_path: Path) -> None:
+    """``kafka-delegation-tokens``, Apache's and ours, says and does the same at a broker of each kind."""
+    config = str(command_config(tmp_path, user_login(brokers, "tool")))
+    mine = ("--describe", "--owner-principal", "User:tool")
+    outputs = []
+    for tool, broker in (("apaches", OURS), ("ours", OURS), ("ours", APACHES)):
+        at = ("--bootstrap-server", f"127.0.0.1:{brokers.sasl[broker]}", "--command-config", config)
+
+        def run(*arguments: str, tool: str = tool, at: tuple[str, ...] = at) -> tuple[int, str, str]:
+            words = ("kafka-delegation-tokens", *at, *arguments)
+            done = apache.tool(*words) if tool == "apaches" else barnabas(*words)
+            return done.returncode, done.stdout, done.stderr if done.returncode == 0 else done.stderr.partition("\n")[0]
+
+        answers = [run("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")]
+        found = re.search(r"[A-Za-z0-9+/]{86}==", answers[0][1])
+        assert found is not None, answers
+        answers.append(run("--describe"))
+        answers.append(run("--describe", "--owner-principal", "User:tool"))
+        answers.append(run("--renew", "--renew-time-period", "-1", "--hmac", found[0]))
+        answers.append(run("--expire", "--expiry-time-period", "-1", "--hmac", found[0]))
+        until(
+            lambda run=run: "tokens : 0" in run("--describe", "--owner-principal", "User:tool")[1], "the token is gone"
+        )
+        answers.append(run("--describe", "--owner-principal", "User:nobody"))
+        answers.append(run("--renew", "--renew-time-period", "-1", "--hmac", found[0]))
+        answers.append(run("--describe", "--hmac", "x"))
+        answers.append(run("--create"))
+        answers.append(run())
+        outputs.append([(code, masked(out), masked(err)) for code, out, err in answers])
+    assert outputs[1] == outputs[0]
+    assert outputs[2] == outputs[0]

@@ -75,16 +75,18 @@ def security_of(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Log
     """What protects a connection, and who the client is. Raises `UsageError`."""
     if settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT":
         return None, None
-    from barnabas.client.config import SECURITY, login, tls_context  # here, so that a plain command starts sooner
+    from barnabas.client.config import login, tls_context  # here, so that a plain command starts sooner
 
-    for name in settings:
-        if name.startswith(_SECURING) and name not in SECURITY:
-            near = difflib.get_close_matches(name, SECURITY, n=1)
-            raise UsageError(f"{name} is not known" + (f": did you mean {near[0]}?" if near else "."))
     try:
         return tls_context(settings), login(settings)
     except ConfigError as error:
         raise UsageError(str(error)) from None
+
+
+def _security_names() -> Sequence[str]:
+    from barnabas.client.config import SECURITY
+
+    return SECURITY
 
 
 def parse_properties(pairs: Sequence[str]) -> dict[str, str]:
@@ -94,8 +96,9 @@ def parse_properties(pairs: Sequence[str]) -> dict[str, str]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"-X takes key=value, not {pair!r}.")
-        if key not in PROPERTIES and not key.startswith(_SECURING):
-            near = difflib.get_close_matches(key, PROPERTIES, n=1)
+        known = _security_names() if key.startswith(_SECURING) else PROPERTIES
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
             raise UsageError(f"-X {key} is not known" + (f": did you mean {near[0]}?" if near else "."))
         values[key] = value
     return values

@@ -63,7 +63,7 @@ def list_(
 ) -> None:
     """List tokens, without their HMACs but in json."""
     whose = [_principal(each) for each in owners or ()]
-    found = with_cluster(at, {}, lambda cluster: Admin(cluster).delegation_tokens(whose))
+    found = with_cluster(at, {}, lambda cluster: Admin(cluster).delegation_tokens(whose or None))
     if output is Format.json:
         print_json([_row(each) for each in found])
     else:

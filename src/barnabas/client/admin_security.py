@@ -120,11 +120,10 @@ class SecurityAdmin(AdminRouting):
         answer = await self._token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms))
         return int(answer.expiry_timestamp_ms)
 
-    async def delegation_tokens(self, owners: Sequence[Principal] = ()) -> list[DelegationToken]:
+    async def delegation_tokens(self, owners: Sequence[Principal] | None = None) -> list[DelegationToken]:
         """Those of `owners`, or all that the caller may know."""
-        request = DescribeDelegationTokenRequest(
-            owners=[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner(*each) for each in owners] or None
-        )
+        one = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
+        request = DescribeDelegationTokenRequest(owners=None if owners is None else [one(*each) for each in owners])
         found = []
         for each in (await self._token(request)).tokens:
             owner = Principal(each.principal_type, each.principal_name)

@@ -136,6 +136,7 @@ async def _describe(admin: ToolAdmin, given: _Words) -> None:
         print(f"Calling describe token operation for owners: [{', '.join(map(str, owners))}]")
     else:
         print("Calling describe token operation for current user.")
+    # Without owners Kafka's tool names none, which brokers take to the letter.
     tokens = await admin.delegation_tokens(owners)
     print(f"Total number of tokens : {len(tokens)}", end="")
     _print(tokens)

@@ -256,6 +256,8 @@ class OptionParser:
             options.add(option, waiting.pop())
         else:
             follows = bool(waiting) and not (waiting[-1].startswith("-") and len(waiting[-1]) > 1)
+            if waiting and option.kind in ("Integer", "Long", "Double"):  # a negative number looks like an option
+                follows = follows or re.fullmatch(r"-\d+", waiting[-1]) is not None
             options.add(option, waiting.pop() if follows else None)
 
     def _check(self, options: Options) -> None:
