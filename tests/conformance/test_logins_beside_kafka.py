@@ -264,12 +264,10 @@ def test_kafkas_tool_for_tokens_by_name(brokers: Brokers, tmp_path: Path) -> Non
         found = re.search(r"[A-Za-z0-9+/]{86}==", answers[0][1])
         assert found is not None, answers
         answers.append(run("--describe"))
-        answers.append(run("--describe", "--owner-principal", "User:tool"))
+        answers.append(run(*mine))
         answers.append(run("--renew", "--renew-time-period", "-1", "--hmac", found[0]))
         answers.append(run("--expire", "--expiry-time-period", "-1", "--hmac", found[0]))
-        until(
-            lambda run=run: "tokens : 0" in run("--describe", "--owner-principal", "User:tool")[1], "the token is gone"
-        )
+        until(lambda run=run: "tokens : 0" in run(*mine)[1], "the token is gone")
         answers.append(run("--describe", "--owner-principal", "User:nobody"))
         answers.append(run("--renew", "--renew-time-period", "-1", "--hmac", found[0]))
         answers.append(run("--describe", "--hmac", "x"))
