@@ -90,11 +90,12 @@ def renew(
         str | None, Option("--for", metavar="P1D", help="For so long from now on: the brokers' period by default.")
     ] = None,
     at: Reach = HERE,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Have a token last longer, up to its end."""
     period_ms = -1 if period is None else duration_ms(period, "--for")
     ends = with_cluster(at, {}, lambda cluster: Admin(cluster).renew_delegation_token(_mac(hmac), period_ms))
-    print(f"valid until {_time(ends)}")
+    _tell_end(output, ends)
 
 
 @app.command("expire")
@@ -102,11 +103,19 @@ def expire(
     hmac: Hmac,
     period: Annotated[str | None, Option("--in", metavar="1h", help="In so long: at once by default.")] = None,
     at: Reach = HERE,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Have a token end sooner, or at once."""
     period_ms = -1 if period is None else duration_ms(period, "--in")
     ends = with_cluster(at, {}, lambda cluster: Admin(cluster).expire_delegation_token(_mac(hmac), period_ms))
-    print("the token is gone" if period is None else f"valid until {_time(ends)}")
+    _tell_end(output, ends, gone=period is None)
+
+
+def _tell_end(output: Format, ends_ms: int, *, gone: bool = False) -> None:
+    if output is Format.json:
+        print_json({"expires_ms": ends_ms})
+    else:
+        print("the token is gone" if gone else f"valid until {_time(ends_ms)}")
 
 
 def _principal(text: str) -> Principal:

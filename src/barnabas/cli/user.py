@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from barnabas.cli.command import Argument, Group, Option
@@ -56,6 +57,7 @@ def set_(
         str | None, Option("--password", metavar="P", help="Else it is asked for, or a line of the standard input.")
     ] = None,
     at: Reach = HERE,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Make a user, or change its password."""
     if iterations > ITERATIONS_MAX:
@@ -70,7 +72,7 @@ def set_(
             await Admin(cluster).set_scram_password(user, secret, mechanism, iterations=iterations)
 
     with_cluster(at, {}, story)
-    print(f"{user} has a password for {', '.join(each.mechanism_name for each in chosen)}")
+    _tell(output, user, [each.mechanism_name for each in chosen], "a password")
 
 
 @app.command("delete")
@@ -81,6 +83,7 @@ def delete(
         Option("--mechanism", metavar="M", choices=tuple(MECHANISMS), help="All that the user has by default."),
     ] = None,
     at: Reach = HERE,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Delete a user's passwords. Connections that are open stay open until they authenticate again."""
 
@@ -95,7 +98,14 @@ def delete(
         await admin.delete_scram_passwords(user, chosen)
         return [each.mechanism_name for each in chosen]
 
-    print(f"{user} has no password any more for {', '.join(with_cluster(at, {}, story))}")
+    _tell(output, user, with_cluster(at, {}, story), "no password any more")
+
+
+def _tell(output: Format, user: str, mechanisms: Sequence[str], what: str) -> None:
+    if output is Format.json:
+        print_json({"user": user, "mechanisms": mechanisms})
+    else:
+        print(f"{user} has {what} for {', '.join(mechanisms)}")
 
 
 def _password(user: str) -> str:

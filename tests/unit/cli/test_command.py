@@ -150,7 +150,7 @@ def test_completion_knows_commands_values_and_what_was_said_already() -> None:
     assert completed("paint", "-c", "") == ["red", "blue"]
     assert completed("paint", "--colour=b") == ["--colour=blue"]
     assert completed("paint", "wall", "--co") == ["--colour", "--coats", "--command-config"]
-    assert completed("paint", "wall", "-n", "3", "--co") == ["--colour"]
+    assert completed("paint", "wall", "-n", "3", "--co") == ["--colour", "--command-config"]
     assert completed("paint", "--where", "") is None, "a file"
     assert completed("paint", "--where", "a", "--wh") == ["--where"], "may be repeated"
     assert completed("paint", "-n", "") == []
