@@ -20,8 +20,6 @@ async def handle(broker: Broker, request: UpdateMetadataRequest, context: Reques
     while True:
         if broker.is_stale(request.broker_epoch):
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-        if request.controller_epoch < broker.replicas.controller_epoch:
-            return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         updating = broker.metadata.updating(request)
         try:
             while True:
