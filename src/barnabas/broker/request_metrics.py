@@ -9,6 +9,7 @@ clock costs them nothing that shows. Everything here is plain integers; who want
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -172,14 +173,9 @@ class RequestMetrics:
     def answered(self, context: RequestContext, response: Any) -> None:
         """Counts the errors in a response, and tells the first that an operator should see."""
         figures = self.of(context.route, context.request, context.version)
-        good, told = errors_in(response)
-        if good:
-            figures.count_error(0, good)
-        seen: Told | None = None
-        for each in told:
-            figures.count_error(each.code)
-            if seen is None and each.code in _REFUSED:
-                seen = each
+        codes, seen = errors_in(response)
+        for code, times in codes.items():
+            figures.count_error(code, times)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         figures.throttle.observe_ms(throttle_ms)
         if seen is not None:
@@ -257,32 +253,37 @@ class _Shape(NamedTuple):
 _shapes: Final[dict[type, _Shape]] = {}
 
 
-def errors_in(response: Any) -> tuple[int, list[Told]]:
-    """How many of a response's error codes are 0, and all others (``AbstractResponse.errorCounts``)."""
+def errors_in(response: Any) -> tuple[Counter[int], Told | None]:
+    """How often each error code is in a response, 0 among them (``AbstractResponse.errorCounts``), and the first that
+    an operator should see. An answer may have a hundred thousand: they are counted without an object for each."""
     kind = type(response)
     shape = _shapes.get(kind)
     if shape is None:
         shape = _shapes[kind] = _shape_of(kind, kind)
-    found: list[Told] = []
-    return _look(response, shape, (), found), found
+    codes: Counter[int] = Counter()
+    seen: list[Told] = []
+    _look(response, shape, (), codes, seen)
+    return codes, seen[0] if seen else None
 
 
-def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], found: list[Told]) -> int:
-    """Returns how many there are of no error, and finds the others; most answers have none."""
-    good = 0
+def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], codes: Counter[int], seen: list[Told]) -> None:
+    """Counts, and sees the first that is refused."""
     if shape.code:
-        if struct.error_code:
-            about = [getattr(each, name) for each in (*above, struct) for name in _names_of(each)]
-            found.append(Told(struct.error_code, tuple(about), struct.error_message if shape.message else None))
-        else:
-            good = 1
+        code = struct.error_code
+        codes[code] += 1
+        if code in _REFUSED and not seen:
+            seen.append(_told(struct, shape, above))
+    if not shape.lists:
+        return
+    below = (*above, struct)
     for name, inner in shape.lists:
         for each in getattr(struct, name) or ():
-            if inner.lists or each.error_code:
-                good += _look(each, inner, (*above, struct), found)
-            else:
-                good += 1
-    return good
+            _look(each, inner, below, codes, seen)
+
+
+def _told(struct: Any, shape: _Shape, above: tuple[Any, ...]) -> Told:
+    about = tuple(getattr(each, name) for each in (*above, struct) for name in _names_of(each))
+    return Told(struct.error_code, about, struct.error_message if shape.message else None)
 
 
 def _names_of(struct: Any) -> list[str]:

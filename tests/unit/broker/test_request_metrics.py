@@ -142,13 +142,19 @@ def test_errors_are_found_wherever_a_response_has_them() -> None:
             )
         ]
     )
-    good, told = errors_in(response)
-    assert (good, [str(each) for each in told]) == (1, ["TOPIC_AUTHORIZATION_FAILED for a-7 (no)"])
+    codes, seen = errors_in(response)
+    assert codes == {0: 1, 29: 1}
+    assert str(seen) == "TOPIC_AUTHORIZATION_FAILED for a-7 (no)"
     topic = MetadataResponse.MetadataResponseTopic(
-        3, "b", partitions=[MetadataResponse.MetadataResponsePartition(5, partition_index=2)]
+        3,
+        "b",
+        partitions=[
+            MetadataResponse.MetadataResponsePartition(5, partition_index=2),
+            MetadataResponse.MetadataResponsePartition(29, partition_index=4),
+            MetadataResponse.MetadataResponsePartition(29, partition_index=5),
+        ],
     )
-    good, told = errors_in(MetadataResponse(topics=[topic]))
-    assert [str(each) for each in told] == [
-        "UNKNOWN_TOPIC_OR_PARTITION for b",
-        "LEADER_NOT_AVAILABLE for b-2",
-    ]
+    codes, seen = errors_in(MetadataResponse(topics=[topic]))
+    assert codes == {3: 1, 5: 1, 29: 2}
+    assert str(seen) == "TOPIC_AUTHORIZATION_FAILED for b-4", "the first that an operator is asked about"
+    assert errors_in(MetadataResponse(topics=[])) == ({}, None)
