@@ -103,7 +103,7 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
             try:
                 each.run(target)
                 rounds[each.name] += 1
-            except Broken:
+            except (Broken, ProcessLookupError):  # of a process that was killed meanwhile
                 over.wait(0.2)
             except AssertionError as error:
                 # A broker that was killed meanwhile answers nothing, or with an error that passes.

@@ -181,6 +181,8 @@ class Target:
         return list(self.cluster.state["brokers"])
 
     def caller(self, broker_id: int = 0) -> Caller:
+        if broker_id < 0:
+            raise Broken("a broker said that nobody is it now, such as the controller")
         caller = Caller(self.cluster.broker(broker_id)["port"], self._count)
         self.callers.append(caller)
         return caller
