@@ -33,7 +33,6 @@ numbers and addresses in a message.
 """
 
 NOT_OFFERED = {
-    "SASL_HANDSHAKE SASL_AUTHENTICATE": "listeners with SASL come with security",
     "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol: with ZooKeeper, Apache refuses it too",
     "ENVELOPE": "a KRaft broker forwards with it; ZooKeeper's brokers only have it for a migration",
 }

@@ -85,6 +85,8 @@ from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 BROKER_RESOURCE = 4
 ABSENT = "absent"
@@ -128,6 +130,15 @@ SENSIBLE: dict[ApiKey, Builder] = {
     ApiKey.SYNC_GROUP: lambda world, version: (sync_group(version, *world.member()), OK),
     ApiKey.DESCRIBE_GROUPS: describes_groups,
     ApiKey.LIST_GROUPS: lambda world, version: (ListGroupsRequest(), OK),
+    # On a plaintext listener there is nothing to be proved.
+    ApiKey.SASL_HANDSHAKE: lambda world, version: (
+        SaslHandshakeRequest(mechanism="PLAIN"),
+        codes(ErrorCode.ILLEGAL_SASL_STATE),
+    ),
+    ApiKey.SASL_AUTHENTICATE: lambda world, version: (
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0wonder"),
+        codes(ErrorCode.ILLEGAL_SASL_STATE),
+    ),
     ApiKey.API_VERSIONS: lambda world, version: (
         ApiVersionsRequest(client_software_name="every-version", client_software_version="1.0"),
         OK,

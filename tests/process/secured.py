@@ -14,6 +14,8 @@ JAAS: Final = (
     'username="broker" password="inner" user_broker="inner" user_alice="wonder";'
 )
 AUTHENTICATION_TIMEOUT_MS: Final = 10_000
+SESSION_MS: Final = 6_000
+"""On the listener PLAIN."""
 
 
 class SecuredCluster(Cluster):
@@ -36,6 +38,7 @@ class SecuredCluster(Cluster):
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.both.plain.sasl.jaas.config": JAAS,
             "listener.name.plain.plain.sasl.jaas.config": JAAS,
+            "listener.name.plain.plain.connections.max.reauth.ms": str(SESSION_MS),
             "barnabas.authentication.timeout.ms": str(AUTHENTICATION_TIMEOUT_MS),
             "zookeeper.session.timeout.ms": "10000",
             **(config or {}),

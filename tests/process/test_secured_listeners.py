@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from certificates import Authority, Certificate
 from processes import eventually, read
-from secured import AUTHENTICATION_TIMEOUT_MS, LISTENERS, SecuredCluster
+from secured import AUTHENTICATION_TIMEOUT_MS, LISTENERS, SESSION_MS, SecuredCluster
 
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.frames import decode_response, encode_request, response_class
@@ -172,6 +172,7 @@ def test_a_certificate_names_the_principal_and_sasl_what_it_proved(cluster: Secu
     with secured(cluster, "TLS", cluster.alice) as wire:
         assert len(ask(wire, MetadataRequest(topics=[]), 4).brokers) == 3
         assert ask(wire, SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert ask(wire, ApiVersionsRequest(), 0).error_code == 0  # which ended nothing
     with secured(cluster, "BOTH") as wire:
         assert login(wire).error_code == 0
         assert len(ask(wire, MetadataRequest(topics=[]), 4).brokers) == 3
@@ -257,6 +258,29 @@ def test_a_login_in_one_packet_with_what_follows_it_is_served(cluster: SecuredCl
         for _ in range(4):
             (size,) = struct.unpack(">i", exactly(wire, 4))
             exactly(wire, size)
+
+
+def test_a_session_is_prolonged_by_the_same_principal_or_ends(cluster: SecuredCluster) -> None:
+    with plain(cluster, "PLAIN") as wire:
+        assert login(wire).session_lifetime_ms == SESSION_MS
+        again = login(wire)
+        assert (again.error_code, again.session_lifetime_ms) == (0, SESSION_MS)
+        with pytest.raises((EOFError, ConnectionError)):  # noqa: PT012
+            while True:
+                ask(wire, MetadataRequest(topics=[]), 4)
+                time.sleep(0.1)
+    cluster.said("its session has ended, and it did not authenticate again")
+    with plain(cluster, "PLAIN") as wire:
+        assert login(wire).error_code == 0
+        other = login(wire, b"\0broker\0inner")
+        assert other.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert other.error_message.startswith("Cannot change principals during re-authentication from User.alice")
+        assert ends(wire)
+    with plain(cluster, "PLAIN") as wire:
+        assert login(wire).error_code == 0
+        assert ask(wire, SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+        wire.sendall(frame(MetadataRequest(topics=[]), 4))  # in the midst of it, nothing else
+        assert ends(wire)
 
 
 @pytest.mark.parametrize("size", [-1, 512 * 1024 + 1, 100 * 1024 * 1024])
