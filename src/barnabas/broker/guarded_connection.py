@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
-from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, Session
+from barnabas.broker.sasl_authenticator import SHOWN_CHARACTERS, Reply, SaslServerAuthenticator, Session
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.story import drive
 from barnabas.security.principal import Principal
@@ -57,7 +57,7 @@ class GuardedConnection(BrokerConnection):
             try:
                 self.principal = Principal("User", self._gate.principal_mapper.name_of(subject_of(certificate)))
             except (NoMatchingRule, ValueError) as error:
-                self._abort(str(error))
+                self._abort(f"its certificate names no user ({str(error)[:SHOWN_CHARACTERS]!r})")
 
     def insecure(self, reason: str) -> None:
         self._drop_deadline()

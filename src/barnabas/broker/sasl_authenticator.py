@@ -30,6 +30,8 @@ from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 
 logger = logging.getLogger(__name__)
 
+SHOWN_CHARACTERS: Final = 200
+"""Of what a stranger said, in a line of the log. It stands in brackets, so that all its forms are one kind of line."""
 _GSSAPI: Final = "GSSAPI"
 _SIZE: Final = Struct(">i").pack
 
@@ -93,7 +95,7 @@ class SaslServerAuthenticator:
                 return await (self._authenticate(frame) if self._in_requests else self._token(frame))
             return await self._handshake(frame)
         except WireError as error:
-            return Reply([], f"its request cannot be read ({error})")
+            return Reply([], f"its request cannot be read ({_shown(str(error))})")
 
     # Which mechanism
 
@@ -119,7 +121,7 @@ class SaslServerAuthenticator:
         if request.mechanism not in self._mechanisms:
             offered.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             answer = encode_response(offered, header.api_version, header.correlation_id)
-            return Reply(answer, f"it asked for the SASL mechanism {request.mechanism!r}, which is not enabled")
+            return Reply(answer, f"it asked for a SASL mechanism that is not enabled ({_shown(request.mechanism)})")
         self._begin(request.mechanism)
         return Reply(encode_response(offered, header.api_version, header.correlation_id))
 
@@ -206,7 +208,12 @@ class SaslServerAuthenticator:
         return str(error)
 
     def _refusal(self, error: SaslRefused) -> str:
-        return f"authentication by {self._mechanism} failed: {error.reason}"
+        return f"authentication by {self._mechanism} failed ({_shown(error.reason)})"
+
+
+def _shown(said: str) -> str:
+    """What a stranger has a word in, as a log may have it: of bounded length, on one line."""
+    return "".join(each if each.isprintable() else "?" for each in said[:SHOWN_CHARACTERS])
 
 
 def _decoded(message: Any, header: RequestHeader, frame: bytearray, offset: int) -> Any:

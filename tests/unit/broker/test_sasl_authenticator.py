@@ -11,6 +11,7 @@ import pytest
 from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, Session, State
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Bytes
+from barnabas.runtime.sparing_log import VARYING
 from barnabas.security.principal import Principal
 from barnabas.security.sasl.exchange import Authenticated, InvalidCredentials, SaslMechanism
 from barnabas.security.sasl.plain import Plain
@@ -116,6 +117,14 @@ def test_a_mechanism_that_is_not_enabled_is_told_what_is() -> None:
     assert "SCRAM-SHA-256" in reply.failure
 
 
+@pytest.mark.parametrize("mechanism", ["", "x", "a\nWARNING forged", "(" * 9, "\u2028", "M" * 20_000])
+def test_whatever_a_stranger_asks_for_is_one_kind_of_line_in_the_log(mechanism: str) -> None:
+    reply, _ = ask(authenticator(), SaslHandshakeRequest(mechanism=mechanism), 1)
+    assert VARYING.sub("", reply.failure) == "it asked for a SASL mechanism that is not enabled "
+    assert len(reply.failure) < 300
+    assert reply.failure.isprintable()
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -164,7 +173,7 @@ def test_a_wrong_password_is_told_no_more_than_kafka_tells() -> None:
     handshake(asked, "TICKET")
     reply, answer = token(asked, b"forged")
     assert answer.error_message.endswith("due to invalid credentials with SASL mechanism TICKET")
-    assert reply.failure.endswith("the signature is another's")
+    assert reply.failure.endswith("the signature is another's)")
 
 
 def test_a_mechanism_that_breaks_lets_nobody_in() -> None:
