@@ -89,7 +89,6 @@ class Gssapi:
     def __init__(self, options: Mapping[str, str], rules: Sequence[str]) -> None:
         """Raises `ConfigError`."""
         self.gssapi = gssapi_package()
-        self.rules = ShortNames(rules)
         principal, key_tab = options.get("principal", ""), options.get("keyTab", "")
         if not key_tab:
             raise ConfigError("the JAAS options of GSSAPI need keyTab, the file with the broker's key.")
@@ -97,6 +96,7 @@ class Gssapi:
             self.credentials = _credentials(self.gssapi, principal, key_tab, "accept")
         except self.gssapi.exceptions.GSSError as error:
             raise ConfigError(f"the key tab {key_tab} cannot be used: {error}") from None
+        self.rules = ShortNames(rules, (principal or str(self.credentials.name)).rpartition("@")[2])
 
     def begin(self) -> GssapiServer:
         return GssapiServer(self)
@@ -153,8 +153,9 @@ class GssapiServer:
 class ShortNames:
     """``sasl.kerberos.principal.to.local.rules``: ``User:`` names of ``name/host@REALM`` (``KerberosShortNamer``)."""
 
-    def __init__(self, rules: Sequence[str]) -> None:
-        """Raises `ConfigError`."""
+    def __init__(self, rules: Sequence[str], realm: str) -> None:
+        """`realm` is the broker's own, the only one for whose principals DEFAULT speaks. Raises `ConfigError`."""
+        self._realm = realm
         self._rules = []
         for text in rules or ("DEFAULT",):
             match = _RULE.fullmatch(text.strip())
@@ -166,12 +167,16 @@ class ShortNames:
         """Raises `InvalidCredentials` where no rule fits."""
         parts = _PRINCIPAL.fullmatch(principal)
         if parts is None:
+            if "/" in principal or "@" in principal:
+                raise InvalidCredentials(MECHANISM, f"{principal!r} is no Kerberos name")
             return principal
         service, host, realm = parts.groups()
         for rule in self._rules:
             default, count, form, pattern, old, new, everywhere, case = rule.groups()
             if default:
-                return str(service)
+                if realm == self._realm:
+                    return str(service)
+                continue
             components = [realm, service, *([host] if host is not None else [])]
             if int(count or 0) != len(components) - 1:
                 continue
@@ -179,7 +184,7 @@ class ShortNames:
             if pattern and not re.fullmatch(pattern, name):
                 continue
             if old is not None:
-                name = re.sub(old, new, name, count=0 if everywhere else 1)
+                name = re.sub(old, re.sub(r"\$(\d)", r"\\\1", new), name, count=0 if everywhere else 1)
             if "/" in name or "@" in name:
                 raise InvalidCredentials(MECHANISM, f"the rules make {name!r} of {principal!r}, which is no short name")
             return {"L": name.lower(), "U": name.upper()}.get(case, name)
