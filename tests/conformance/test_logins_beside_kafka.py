@@ -241,6 +241,28 @@ def test_users_and_tokens_by_command(brokers: Brokers, broker: int, tmp_path: Pa
     assert "SASL_AUTHENTICATION_FAILED" in refused.stderr or "invalid credentials" in refused.stderr
 
 
+def test_kafkas_java_client_logs_in_to_ours_by_every_mechanism(brokers: Brokers, tmp_path: Path) -> None:
+    owner = user_login(brokers, "java")
+    with brokers.connect(OURS, owner) as asking:
+        made = asking.send(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+    mac = base64.b64encode(bytes(made.hmac)).decode()
+    scram, oauthbearer = (
+        f"{_MODULES}.{each}LoginModule required" for each in ("scram.Scram", "oauthbearer.OAuthBearer")
+    )
+    logins = {
+        "PLAIN": f'{_MODULES}.plain.PlainLoginModule required username="plain" password="p=,q";',
+        "SCRAM-SHA-256": f'{scram} username="{owner.username}" password="{owner.password}";',
+        "SCRAM-SHA-512": f'{scram} username="{made.token_id}" password="{mac}" tokenauth="true";',
+        "OAUTHBEARER": f'{oauthbearer} unsecuredLoginStringClaim_sub="java";',
+    }
+    for mechanism, jaas in logins.items():
+        config = tmp_path / mechanism
+        config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n")
+        at = ("--bootstrap-server", f"127.0.0.1:{brokers.sasl[OURS]}", "--command-config", str(config))
+        done = apache.tool("kafka-broker-api-versions", *at)
+        assert "id: 1" in done.stdout, (mechanism, done.stdout, done.stderr)
+
+
 def masked(output: str) -> str:
     """Without ids, HMACs and times, and the columns' widths that come of them."""
     output = re.sub(r"[A-Za-z0-9+/]{86}==|\d{4}-\d\d-\d\dT\d\d:\d\d", "*", output)
