@@ -196,6 +196,10 @@ def _credentials(gssapi: Any, principal: str, key_tab: str, usage: str) -> Any:
     if not key_tab:
         return None
     name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
+    # Kerberos alone: SPNEGO would negotiate what else the system has.
     return gssapi.Credentials(
-        name=name, usage=usage, store={"keytab" if usage == "accept" else "client_keytab": key_tab}
+        name=name,
+        usage=usage,
+        mechs=[gssapi.MechType.kerberos],
+        store={"keytab" if usage == "accept" else "client_keytab": key_tab},
     )
