@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from barnabas.controller import events
-from barnabas.controller.election import ControlledShutdownPartitionLeaderElectionStrategy
+from barnabas.controller.election_plan import ControlledShutdownPartitionLeaderElectionStrategy
 from barnabas.controller.reign import Reign
 from barnabas.controller.states import PartitionAndReplica, PartitionState, ReplicaState
 from barnabas.model.errors import ErrorCode, KafkaError

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
 
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
@@ -28,36 +27,6 @@ class ElectionTrigger(Enum):
     AUTO_TRIGGERED = "auto"
     ZK_TRIGGERED = "znode"
     ADMIN_CLIENT_TRIGGERED = "request"
-
-
-@dataclass(frozen=True, slots=True)
-class OfflinePartitionLeaderElectionStrategy:
-    """The leader is gone. `allow_unclean`: an operator accepts a leader from outside the ISR, and its losses."""
-
-    allow_unclean: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReassignPartitionLeaderElectionStrategy:
-    """The leader is not among the target replicas of a reassignment."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreferredReplicaPartitionLeaderElectionStrategy:
-    """The first assigned replica shall lead."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControlledShutdownPartitionLeaderElectionStrategy:
-    """The leader has asked to leave."""
-
-
-PartitionLeaderElectionStrategy: TypeAlias = (
-    OfflinePartitionLeaderElectionStrategy
-    | ReassignPartitionLeaderElectionStrategy
-    | PreferredReplicaPartitionLeaderElectionStrategy
-    | ControlledShutdownPartitionLeaderElectionStrategy
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,12 @@ from typing import TypeAlias
 
 from barnabas.controller.batch import ControllerBrokerRequestBatch
 from barnabas.controller.context import ControllerContext
-from barnabas.controller.election import (
-    ControlledShutdownPartitionLeaderElectionStrategy,
-    ElectionResult,
+from barnabas.controller.election_plan import (
     OfflinePartitionLeaderElectionStrategy,
     PartitionLeaderElectionStrategy,
-    PreferredReplicaPartitionLeaderElectionStrategy,
-    ReassignPartitionLeaderElectionStrategy,
-    leader_for_controlled_shutdown,
-    leader_for_offline,
-    leader_for_preferred_replica,
-    leader_for_reassign,
+    UncleanElections,
+    electable,
+    plan_elections,
 )
 from barnabas.controller.state_change_log import StateChangeLog, described
 from barnabas.controller.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
@@ -198,41 +193,25 @@ class PartitionStateMachine:
         self, partitions: Sequence[TopicPartition], strategy: PartitionLeaderElectionStrategy
     ) -> tuple[dict[TopicPartition, ElectionOutcome], list[TopicPartition]]:
         context = self._context
-        outcomes: dict[TopicPartition, ElectionOutcome] = {}
         states = await self._zk.get_topic_partition_states(partitions)
-        current: dict[TopicPartition, LeaderAndIsr] = {}
-        for partition in partitions:
-            known = states.get(partition)
-            if known is None:
-                outcomes[partition] = StateChangeFailed(f"{partition} has no leader and ISR in ZooKeeper")
-            elif known.controller_epoch > context.epoch:
-                outcomes[partition] = StateChangeFailed(
-                    f"the state of {partition} was written by a controller of epoch {known.controller_epoch}, "
-                    f"which is newer than this one's {context.epoch}"
-                )
-            else:
-                current[partition] = known.leader_and_isr
-        elected: dict[TopicPartition, LeaderAndIsr] = {}
-        results = {}
-        for result in await self._elect(current, strategy):
-            if result.leader_and_isr is None:
-                outcomes[result.topic_partition] = StateChangeFailed(
-                    f"Failed to elect leader for partition {result.topic_partition} under strategy "
-                    f"{type(strategy).__name__}"
-                )
-            else:
-                results[result.topic_partition] = result
-                elected[result.topic_partition] = result.leader_and_isr
-        if not elected:
+        current, failed = electable(context.epoch, partitions, states)
+        unclean = UncleanElections(
+            await self._unclean_allowed(current, strategy), self._metadata_version.is_leader_recovery_supported
+        )
+        plan = plan_elections(context, current, strategy, unclean)
+        outcomes: dict[TopicPartition, ElectionOutcome] = {
+            partition: StateChangeFailed(why) for partition, why in (failed | plan.failed).items()
+        }
+        if not plan.elected:
             return outcomes, []
-        updated = await self._zk.update_leader_and_isr(elected, context.epoch, context.epoch_zk_version)
+        updated = await self._zk.update_leader_and_isr(plan.states, context.epoch, context.epoch_zk_version)
         for partition, outcome in updated.finished.items():
             outcomes[partition] = outcome
             if not isinstance(outcome, LeaderAndIsr):
                 continue
             leadership = LeaderIsrAndControllerEpoch(outcome, context.epoch)
             context.put_partition_leadership_info(partition, leadership)
-            result = results[partition]
+            result = plan.elected[partition]
             if result.unclean:
                 self._report_unclean(partition, current[partition], outcome)
             self._batch.add_leader_and_isr_request_for_brokers(
@@ -244,64 +223,18 @@ class PartitionStateMachine:
             )
         return outcomes, list(updated.updates_to_retry)
 
-    async def _elect(
-        self, current: dict[TopicPartition, LeaderAndIsr], strategy: PartitionLeaderElectionStrategy
-    ) -> list[ElectionResult]:
-        context = self._context
-        if isinstance(strategy, OfflinePartitionLeaderElectionStrategy):
-            unclean_allowed = await self._unclean_allowed(current, strategy.allow_unclean)
-            return [
-                leader_for_offline(
-                    partition,
-                    leader_and_isr,
-                    context.partition_replica_assignment(partition),
-                    context.online_replicas(context.partition_replica_assignment(partition), partition),
-                    unclean_allowed.get(partition, False),
-                    recovers=self._metadata_version.is_leader_recovery_supported,
-                )
-                for partition, leader_and_isr in current.items()
-            ]
-        if isinstance(strategy, ReassignPartitionLeaderElectionStrategy):
-            results = []
-            for partition, leader_and_isr in current.items():
-                targets = context.partition_full_replica_assignment(partition).target_replicas
-                live = context.online_replicas(targets, partition)
-                results.append(leader_for_reassign(partition, leader_and_isr, targets, live))
-            return results
-        if isinstance(strategy, PreferredReplicaPartitionLeaderElectionStrategy):
-            return [
-                leader_for_preferred_replica(
-                    partition,
-                    leader_and_isr,
-                    context.partition_replica_assignment(partition),
-                    context.online_replicas(context.partition_replica_assignment(partition), partition),
-                )
-                for partition, leader_and_isr in current.items()
-            ]
-        assert isinstance(strategy, ControlledShutdownPartitionLeaderElectionStrategy)
-        return [
-            leader_for_controlled_shutdown(
-                partition,
-                leader_and_isr,
-                context.partition_replica_assignment(partition),
-                context.online_replicas(
-                    context.partition_replica_assignment(partition), partition, include_shutting_down_brokers=True
-                ),
-                context.shutting_down_broker_ids,
-            )
-            for partition, leader_and_isr in current.items()
-        ]
-
     async def _unclean_allowed(
-        self, current: dict[TopicPartition, LeaderAndIsr], allow_unclean: bool
-    ) -> dict[TopicPartition, bool]:
-        """For partitions without a live in-sync replica: whether the operator or the topic accepts losses."""
+        self, current: dict[TopicPartition, LeaderAndIsr], strategy: PartitionLeaderElectionStrategy
+    ) -> frozenset[TopicPartition]:
+        """The partitions without a live in-sync replica for which the operator or the topic accepts losses."""
         context = self._context
+        if not strategy.considers_unclean:
+            return frozenset()
         without = [tp for tp, state in current.items() if not context.online_replicas(state.isr, tp)]
-        if allow_unclean:
-            return dict.fromkeys(without, True)
+        if strategy.allow_unclean:
+            return frozenset(without)
         if not without:
-            return {}
+            return frozenset()
         topics = sorted({partition.topic for partition in without})
         overrides = await self._zk.get_entities_configs(TOPICS, topics)
         by_topic: dict[str, bool] = {}
@@ -312,7 +245,7 @@ class PartitionStateMachine:
                 logger.warning("no unclean election for topic %s, whose configuration can't be read: %s", topic, error)
             else:
                 by_topic[topic] = config.flag("unclean.leader.election.enable")
-        return {partition: by_topic.get(partition.topic, False) for partition in without}
+        return frozenset(partition for partition in without if by_topic.get(partition.topic, False))
 
     def _report_unclean(self, partition: TopicPartition, before: LeaderAndIsr, after: LeaderAndIsr) -> None:
         self.unclean_leader_elections += 1

@@ -23,7 +23,10 @@ from typing import TYPE_CHECKING
 from barnabas.controller import events
 from barnabas.controller.batch import ControllerBrokerRequestBatch
 from barnabas.controller.context import ControllerContext
-from barnabas.controller.election import OfflinePartitionLeaderElectionStrategy, ReassignPartitionLeaderElectionStrategy
+from barnabas.controller.election_plan import (
+    OfflinePartitionLeaderElectionStrategy,
+    ReassignPartitionLeaderElectionStrategy,
+)
 from barnabas.controller.partition_state_machine import PartitionStateMachine, StateChangeFailed
 from barnabas.controller.replica_state_machine import ReplicaStateMachine
 from barnabas.controller.state_change_log import StateChangeLog, described

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from barnabas.controller import events
 from barnabas.controller.context import ControllerContext
-from barnabas.controller.election import (
-    ElectionTrigger,
-    ElectionType,
+from barnabas.controller.election import ElectionTrigger, ElectionType, preferred_replica_partition_leader_election
+from barnabas.controller.election_plan import (
     OfflinePartitionLeaderElectionStrategy,
     PartitionLeaderElectionStrategy,
     PreferredReplicaPartitionLeaderElectionStrategy,
-    preferred_replica_partition_leader_election,
 )
 from barnabas.controller.partition_state_machine import ElectionOutcome, PartitionStateMachine
 from barnabas.controller.reign import Reign

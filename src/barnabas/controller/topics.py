@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from barnabas.controller import events
-from barnabas.controller.election import OfflinePartitionLeaderElectionStrategy
+from barnabas.controller.election_plan import OfflinePartitionLeaderElectionStrategy
 from barnabas.controller.failover import read_topics, take_in_topics
 from barnabas.controller.reign import Reign
 from barnabas.controller.states import PartitionState, ReplicaState

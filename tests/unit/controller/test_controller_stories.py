@@ -12,7 +12,7 @@ import pytest
 from controller_world import World, world
 
 from barnabas.controller import events, topics
-from barnabas.controller.election import ControlledShutdownPartitionLeaderElectionStrategy
+from barnabas.controller.election_plan import ControlledShutdownPartitionLeaderElectionStrategy
 from barnabas.controller.states import PartitionState
 from barnabas.controller.status import partition_status
 from barnabas.model.errors import ErrorCode, KafkaError
