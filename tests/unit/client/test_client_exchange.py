@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.exchange import STAGING_BYTES, Exchange, FrameReceiver
@@ -30,6 +30,7 @@ def fill(receiver: FrameReceiver | Exchange, data: bytes, sizes: list[int]) -> l
     return found
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine
 @given(
     st.lists(st.integers(0, 3 * STAGING_BYTES), max_size=6),
     st.lists(st.integers(1, STAGING_BYTES * 2), max_size=100),
