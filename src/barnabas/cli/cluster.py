@@ -111,7 +111,7 @@ def status(directory: Directory = None, output: OutputFormat = Format.text) -> N
                     for each in examined.troubled
                 ],
             )
-        told = (each.get("records_checked_by") for each in statuses.values() if each)
+        told = (status.get("records_checked_by") for status in statuses.values() if status)
         for checked_by in dict.fromkeys(filter(None, told)):  # a broker that was started before they said so does not
             print(f"records are checked by {checked_by}")
     if not examined.healthy:

@@ -65,14 +65,14 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
         ["broker", "address", "rack", "leaders", "replicas", ""],
         [
             [
-                each["id"],
-                f"{each['host']}:{each['port']}",
-                each["rack"],
-                each["leaders"],
-                each["replicas"],
-                "controller" if each["controller"] else "",
+                broker["id"],
+                f"{broker['host']}:{broker['port']}",
+                broker["rack"],
+                broker["leaders"],
+                broker["replicas"],
+                "controller" if broker["controller"] else "",
             ]
-            for each in brokers
+            for broker in brokers
         ],
     )
 
@@ -149,7 +149,7 @@ def features(
     elif rows:
         print_table(
             ["feature", "supported", "finalized", "epoch"],
-            [[each["name"], _shown(each["supported"]), each["finalized"], each["epoch"]] for each in rows],
+            [[row["name"], _shown(row["supported"]), row["finalized"], row["epoch"]] for row in rows],
         )
     else:
         print("no broker supports a feature, and none is finalized")
@@ -171,7 +171,9 @@ def _levels(
 def _features(versions: Mapping[int, BrokerVersions]) -> list[dict[str, Any]]:
     """Every feature: what all brokers support, and what the newest of them says is finalized."""
     newest = max(versions.values(), key=lambda each: each.finalized_features_epoch)
-    names = {name for each in versions.values() for name in each.supported_features} | set(newest.finalized_features)
+    names = {name for version in versions.values() for name in version.supported_features} | set(
+        newest.finalized_features
+    )
     rows = []
     for name in sorted(names):
         supported = [each.supported_features.get(name) for each in versions.values()]

@@ -158,7 +158,7 @@ class Command:
 
     @property
     def parameters(self) -> list[Parameter]:
-        return [each for _, parameters in self._declared() for each in parameters]
+        return [parameter for _, parameters in self._declared() for parameter in parameters]
 
     def _declared(self) -> Iterator[tuple[type | None, list[Parameter]]]:
         """The function's parameters; those that share a dataclass, its fields, together with it."""
@@ -176,11 +176,11 @@ class Command:
     def run(self, path: str, words: Sequence[str]) -> int:
         parameters = self.parameters
         parser = _Parser(prog=path, add_help=False, allow_abbrev=False)
-        for each in parameters:
-            each.add_to(parser)
+        for parameter in parameters:
+            parameter.add_to(parser)
         valued = {flag for each in parameters if not each.is_flag for flag in each.spec.flags}
         options, places = _sorted(words, valued)
-        if any(each in HELP_FLAGS for each in options):
+        if any(option in HELP_FLAGS for option in options):
             print(self.help_text(path))
             return 0
         named = vars(parser.parse_args([*options, "--", *places] if places else options))
@@ -191,21 +191,23 @@ class Command:
 
     def _arguments(self, named: dict[str, Any]) -> Iterator[Any]:
         for shared, parameters in self._declared():
-            values = [named[each.name] for each in parameters]
+            values = [named[parameter.name] for parameter in parameters]
             yield values[0] if shared is None else shared(*values)
 
     def usage(self, path: str) -> str:
         places = [
-            each.metavar if each.required or each.metavar.startswith("[") else f"[{each.metavar}]"
-            for each in self.parameters
-            if each.positional
+            parameter.metavar if parameter.required or parameter.metavar.startswith("[") else f"[{parameter.metavar}]"
+            for parameter in self.parameters
+            if parameter.positional
         ]
         return " ".join([f"Usage: {path}", *places, "[OPTIONS]"])
 
     def help_text(self, path: str) -> str:
         parameters = self.parameters
         sections = [self.usage(path), _paragraphs(self.help)]
-        places = [(each.shown, each.help) for each in parameters if each.positional and each.help]
+        places = [
+            (parameter.shown, parameter.help) for parameter in parameters if parameter.positional and parameter.help
+        ]
         options = [(each.shown, each.help) for each in parameters if not each.positional]
         sections += [listed("Arguments", places)] if places else []
         return "\n\n".join([*sections, listed("Options", [*options, _HELP_ROW])])

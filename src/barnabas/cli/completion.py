@@ -118,7 +118,7 @@ def candidates(root: Group, words: Sequence[str]) -> list[Candidate] | None:
     entry: Group | Command | None = root
     while isinstance(entry, Group):
         if not before:
-            commands = [Candidate(*each) for each in entry.completions()]
+            commands = [Candidate(*completion) for completion in entry.completions()]
             flags = [Candidate(each, "Show help.") for each in HELP_FLAGS] if current.startswith("-") else []
             return _fitting([*commands, *flags], current)
         entry = entry.find(before.pop(0))
@@ -163,7 +163,7 @@ def _within(command: Command, before: Sequence[str], current: str) -> list[Candi
 
 
 def _place(places: Iterable[Parameter], given: Mapping[str, object]) -> Parameter | None:
-    return next((each for each in places if each.many or each.name not in given), None)
+    return next((place for place in places if place.many or place.name not in given), None)
 
 
 def _values(parameter: Parameter, given: Mapping[str, list[str]], current: str) -> list[Candidate] | None:

@@ -55,7 +55,7 @@ def describe(
             ]
         )
     else:
-        rows = [[each.name, each.value or "", _SOURCES.get(each.source, each.source)] for each in entries]
+        rows = [[entry.name, entry.value or "", _SOURCES.get(entry.source, entry.source)] for entry in entries]
         print_table(["key", "value", "source"], rows)
 
 

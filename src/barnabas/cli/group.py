@@ -80,7 +80,9 @@ def describe(group: GroupId, at: Reach = HERE, output: OutputFormat = Format.tex
     print(f"group {group}: {described.state}, {len(members)} members{assignor}, coordinator {coordinator.broker_id}")
     if offsets:
         heads = ["topic", "partition", "committed", "end", "lag", "client_id", "host"]
-        print_table([head.replace("_", "-") for head in heads], [[each[name] for name in heads] for each in offsets])
+        print_table(
+            [head.replace("_", "-") for head in heads], [[offset[name] for name in heads] for offset in offsets]
+        )
     if members:
         print()
         print_table(

@@ -109,7 +109,7 @@ def duration_ms(text: str, option: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise UsageError(f"{option} {text}: it takes an ISO 8601 duration such as PT1H30M or P1D, or 1h30m.")
-    days, hours, minutes, seconds = (float(each or 0) for each in match.groups())
+    days, hours, minutes, seconds = (float(group or 0) for group in match.groups())
     return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
 
@@ -175,7 +175,7 @@ async def _planned(
     partitions = list(file) if file is not None else list(committed) if wanted is None else list(wanted)
     remarks: list[str] = []
     if way.to_current:
-        offsets = {each: committed[each].offset for each in partitions if each in committed}
+        offsets = {partition: committed[partition].offset for partition in partitions if partition in committed}
         offsets |= await _listed(admin, [each for each in partitions if each not in committed], LATEST)
     elif way.to_earliest or way.to_latest:
         offsets = await _listed(admin, partitions, EARLIEST if way.to_earliest else LATEST)

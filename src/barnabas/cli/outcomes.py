@@ -77,7 +77,7 @@ async def partitions_of(
             raise KafkaError(code, f"topic {name}: {code.name}")
     if asked is None:
         shown = [topic.name for topic in metadata.topics.values() if internal or not topic.is_internal]
-        return [each for name in sorted(shown) for each in metadata.partitions(name)]
+        return [partition for name in sorted(shown) for partition in metadata.partitions(name)]
     found: dict[TopicPartition, None] = {}
     for word in asked:
         found.update(dict.fromkeys(metadata.partitions(word) if isinstance(word, str) else [_known(metadata, word)]))

@@ -37,7 +37,12 @@ def list_(
                 raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
         if not offsets:
             return metadata, {}, {}
-        led = [each for name in metadata.topics for each in metadata.partitions(name) if metadata.leader(each) >= 0]
+        led = [
+            partition
+            for name in metadata.topics
+            for partition in metadata.partitions(name)
+            if metadata.leader(partition) >= 0
+        ]
         first = await cluster.list_offsets(dict.fromkeys(led, EARLIEST))
         return metadata, first, await cluster.list_offsets(dict.fromkeys(led, LATEST))
 
@@ -45,16 +50,23 @@ def list_(
     rows = []
     items = []
     for name in sorted(metadata.topics):
-        for each in metadata.topics[name].partitions.values():
-            where = TopicPartition(name, each.partition)
-            row = [name, each.partition, each.leader, each.leader_epoch, numbers(each.replicas), numbers(each.isr)]
+        for partition in metadata.topics[name].partitions.values():
+            where = TopicPartition(name, partition.partition)
+            row = [
+                name,
+                partition.partition,
+                partition.leader,
+                partition.leader_epoch,
+                numbers(partition.replicas),
+                numbers(partition.isr),
+            ]
             item = {
                 "topic": name,
-                "partition": each.partition,
-                "leader": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "replicas": list(each.replicas),
-                "isr": list(each.isr),
+                "partition": partition.partition,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
             }
             if offsets:
                 start = first[where].offset if where in first else None
@@ -81,7 +93,7 @@ def elect(
 ) -> None:
     """Elect the preferred leader, the first replica."""
     try:
-        wanted = [TopicPartition.from_dir_name(each) for each in partitions] if partitions else None
+        wanted = [TopicPartition.from_dir_name(partition) for partition in partitions] if partitions else None
     except ValueError as fault:
         raise CommandError(f"{fault}: use TOPIC-N.", 2) from None
     if unclean and wanted is None:

@@ -135,7 +135,11 @@ def consume(
         partitions = await partitions_of(cluster, [topic])
         starts = await cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await cluster.list_offsets(dict.fromkeys(partitions, LATEST))
-        wanted = {each: starts[each].offset for each in partitions if starts[each].offset < ends[each].offset}
+        wanted = {
+            partition: starts[partition].offset
+            for partition in partitions
+            if starts[partition].offset < ends[partition].offset
+        }
         there = sum(ends[each].offset - offset for each, offset in wanted.items())
         consumer = Consumer(cluster, max_bytes=number(values, 50 * 1024 * 1024, "fetch.max.bytes"))
         count = size = 0

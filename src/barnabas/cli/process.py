@@ -151,7 +151,7 @@ def brokers_main(arguments: list[str]) -> int:
     Three brokers that start alone import the same modules three times, and that is most of their start. The pids go to
     the standard output; this process ends at once and leaves each broker to itself.
     """
-    started = [each.split(":", 2) for each in arguments]
+    started = [argument.split(":", 2) for argument in arguments]
     for module in ("barnabas.runtime.real", "barnabas.broker.process"):
         importlib.import_module(module)
     from barnabas.broker.router import Router

@@ -103,7 +103,7 @@ def plan(
         for topic in metadata.topics.values():
             if topic.error is not ErrorCode.NONE:
                 raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
-            factor = max(len(each.replicas) for each in topic.partitions.values())
+            factor = max(len(partition.replicas) for partition in topic.partitions.values())
             placed = assign_replicas(racks, len(topic.partitions), factor, real_runtime().entropy)
             moves.update((TopicPartition(topic.name, each), list(placed[each])) for each in sorted(topic.partitions))
         return moves
@@ -206,7 +206,7 @@ async def _until_done(cluster: ClusterClient, moves: Sequence[TopicPartition]) -
     with progress("moved", left) as bar:
         while left:
             under_way = await admin.list_reassignments()
-            now = sum(1 for each in moves if each in under_way)
+            now = sum(1 for move in moves if move in under_way)
             bar.advance(left - now)
             left = now
             if left:

@@ -275,7 +275,7 @@ async def _assign(
 ) -> None:
     """Reads partitions of the user's choice from one bound to another."""
     known = (await _described(cluster, topic)).partitions(topic)
-    wanted = known if partitions is None else [TopicPartition(topic, each) for each in partitions]
+    wanted = known if partitions is None else [TopicPartition(topic, partition) for partition in partitions]
     for each in wanted:
         if each not in known:
             raise CommandError(f"{topic} has no partition {each.partition}: it has 0 to {len(known) - 1}.")

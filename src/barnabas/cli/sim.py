@@ -35,7 +35,7 @@ def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
     begun = time.process_time()
     outcome = run_seed(seed, profile)
     took = time.process_time() - begun
-    wrong = [str(each) for each in outcome.violations]
+    wrong = [str(violation) for violation in outcome.violations]
     if twice:
         again = run_seed(seed, profile)
         if again.event_hash != outcome.event_hash:
@@ -48,7 +48,7 @@ def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
         "excused": len(outcome.excused),
         "event_hash": outcome.event_hash,
         "acknowledged": outcome.acknowledged,
-        "planned_faults": sum(1 for each in outcome.plan.actions if each.name in FAULTS),
+        "planned_faults": sum(1 for action in outcome.plan.actions if action.name in FAULTS),
         "virtual_s": round(outcome.virtual_s, 3),
         "cpu_s": round(took, 3),
         "faults": dict(outcome.faults),

@@ -78,7 +78,7 @@ def _as_json(outcome: Outcome, command: str) -> dict[str, Any]:
         "seed": outcome.plan.seed,
         "profile": outcome.plan.profile,
         "good": outcome.good,
-        "violations": [each.as_json() for each in outcome.violations],
+        "violations": [violation.as_json() for violation in outcome.violations],
         "excused": [each.as_json() for each in outcome.excused],
         "event_hash": outcome.event_hash,
         "acknowledged": outcome.acknowledged,
@@ -139,7 +139,7 @@ def shrink(
     logging.disable(logging.CRITICAL)
     plan = plan_of(run, profile)
     began = time.process_time()
-    broken = list(dict.fromkeys(each.invariant for each in run_plan(plan).violations))
+    broken = list(dict.fromkeys(violation.invariant for violation in run_plan(plan).violations))
     if not broken:
         raise CommandError(f"everything holds in {run}: there is nothing to shrink.")
     if invariant and invariant not in broken:
@@ -208,7 +208,7 @@ def scenarios(
                         "name": scenario.name,
                         "good": not unmet,
                         "unmet": unmet,
-                        "violations": [each.as_json() for each in outcome.violations],
+                        "violations": [violation.as_json() for violation in outcome.violations],
                         "virtual_s": round(outcome.virtual_s, 3),
                     }
                     for scenario, outcome, unmet in played

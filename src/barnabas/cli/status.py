@@ -133,17 +133,17 @@ def _min_isr(connection: BlockingConnection, metadata: ClusterMetadata) -> dict[
 
 def _troubled(metadata: ClusterMetadata, minima: Mapping[str, int]) -> Iterator[Troubled]:
     for topic in metadata.topics.values():
-        for each in topic.partitions.values():
-            minimum = min(minima.get(topic.name, 1), len(each.replicas))  # ``Partition.effectiveMinIsr``
+        for partition in topic.partitions.values():
+            minimum = min(minima.get(topic.name, 1), len(partition.replicas))  # ``Partition.effectiveMinIsr``
             ways = []
-            if each.leader == NO_BROKER:
+            if partition.leader == NO_BROKER:
                 ways.append(OFFLINE)
-            elif len(each.isr) < len(each.replicas):
+            elif len(partition.isr) < len(partition.replicas):
                 ways.append(UNDER_REPLICATED)
-            if len(each.isr) < minimum:
+            if len(partition.isr) < minimum:
                 ways.append(UNDER_MIN_ISR)
-            elif len(each.isr) == minimum < len(each.replicas):
+            elif len(partition.isr) == minimum < len(partition.replicas):
                 ways.append(AT_MIN_ISR)
             if ways:
-                name = f"{topic.name}-{each.partition}"
-                yield Troubled(name, tuple(ways), each.leader, each.replicas, each.isr, minimum)
+                name = f"{topic.name}-{partition.partition}"
+                yield Troubled(name, tuple(ways), partition.leader, partition.replicas, partition.isr, minimum)

@@ -155,7 +155,7 @@ def describe(
             configs: dict[str, str] = {}
             if topic.error is ErrorCode.NONE:
                 entries = await Admin(cluster).describe_configs(ResourceType.TOPIC, topic.name)
-                configs = {each.name: each.value or "" for each in entries if each.source == 1}
+                configs = {entry.name: entry.value or "" for entry in entries if entry.source == 1}
             found.append((topic, configs))
         return found
 
@@ -169,9 +169,10 @@ def describe(
             items.append({"name": topic.name, "error": topic.error.name})
             continue
         partitions = [
-            each
-            for each in topic.partitions.values()
-            if (not under_replicated or len(each.isr) < len(each.replicas)) and (not unavailable or each.leader < 0)
+            partition
+            for partition in topic.partitions.values()
+            if (not under_replicated or len(partition.isr) < len(partition.replicas))
+            and (not unavailable or partition.leader < 0)
         ]
         items.append(
             {

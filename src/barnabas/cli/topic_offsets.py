@@ -60,7 +60,9 @@ def offsets(
 
     partitions, listed = with_cluster(at, {}, story)
     failed = {each: error for outcomes in listed.values() for each, error in sorted_out(outcomes)[1].items()}
-    rows = [_row(each, {name: outcomes[each] for name, outcomes in listed.items()}) for each in partitions]
+    rows = [
+        _row(partition, {name: outcomes[partition] for name, outcomes in listed.items()}) for partition in partitions
+    ]
     if output is Format.json:
         print_json(rows)
     else:
@@ -128,13 +130,13 @@ def trim(
     done, failed = sorted_out(outcomes)
     rows = [
         {
-            "topic": each.topic,
-            "partition": each.partition,
-            "start": first.get(each),
-            "new_start": done.get(each),
-            **({} if each in done else as_json(failed[each])),
+            "topic": outcome.topic,
+            "partition": outcome.partition,
+            "start": first.get(outcome),
+            "new_start": done.get(outcome),
+            **({} if outcome in done else as_json(failed[outcome])),
         }
-        for each in outcomes
+        for outcome in outcomes
     ]
     if output is Format.json:
         print_json({"executed": execute, "partitions": rows})

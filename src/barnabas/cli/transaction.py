@@ -74,7 +74,7 @@ def describe(
         heads = ["transactional_id", "coordinator", "producer_id", "epoch", "state", "timeout_ms", "open_ms"]
         print_table(
             [*(head.replace("_", "-") for head in heads), "partitions"],
-            [[*(each[head] for head in heads), ", ".join(each["partitions"]) or None] for each in rows],
+            [[*(row[head] for head in heads), ", ".join(row["partitions"]) or None] for row in rows],
         )
     fail(failed)
 
@@ -181,7 +181,7 @@ def find_hanging(
     async def story(cluster: ClusterClient) -> list[OpenTransaction]:
         partitions = await partitions_of(cluster, words, internal=True)
         if broker is not None:
-            partitions = [each for each in partitions if _is_replica(cluster, each, broker)]
+            partitions = [partition for partition in partitions if _is_replica(cluster, partition, broker)]
         return await Admin(cluster).find_hanging_transactions(
             partitions, idle_for_ms=max_timeout * 60_000, broker_id=broker
         )

@@ -259,9 +259,11 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin):
         if error is not None:
             raise error
         return {
-            TopicPartition(topic.name, each.partition_index): _outcome(each.error_code, each.error_message)
+            TopicPartition(topic.name, partition.partition_index): _outcome(
+                partition.error_code, partition.error_message
+            )
             for topic in answer.responses
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     async def list_reassignments(self) -> dict[TopicPartition, tuple[list[int], list[int], list[int]]]:
@@ -272,13 +274,13 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin):
         if error is not None:
             raise error
         return {
-            TopicPartition(topic.name, each.partition_index): (
-                each.replicas,
-                each.adding_replicas,
-                each.removing_replicas,
+            TopicPartition(topic.name, partition.partition_index): (
+                partition.replicas,
+                partition.adding_replicas,
+                partition.removing_replicas,
             )
             for topic in answer.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     async def list_offsets(
@@ -360,7 +362,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin):
         error = _outcome(answer.error_code, answer.error_message)
         if error is not None:
             raise error
-        found = {each.feature: _outcome(each.error_code, each.error_message) for each in answer.results}
+        found = {result.feature: _outcome(result.error_code, result.error_message) for result in answer.results}
         return {name: found.get(name) for name in upgrades}
 
     async def describe_log_dirs(

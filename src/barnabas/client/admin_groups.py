@@ -27,7 +27,7 @@ class GroupAdmin(AdminRouting):
             error = outcome_of(answer.error_code, None, f"groups of broker {broker_id}")
             if error is not None:
                 raise error
-            return [GroupListing(each.group_id, each.protocol_type, each.group_state) for each in answer.groups]
+            return [GroupListing(group.group_id, group.protocol_type, group.group_state) for group in answer.groups]
 
         groups: dict[str, GroupListing] = {}
         for outcome in (await self._at_brokers(None, ask)).values():
@@ -118,7 +118,7 @@ class GroupAdmin(AdminRouting):
 
 
 def _codes_of_partitions(answer: Any) -> list[int]:
-    return [each.error_code for topic in answer.topics for each in topic.partitions]
+    return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
 
 def _outcomes_of_partitions(answer: Any) -> dict[TopicPartition, KafkaError | None]:

@@ -62,7 +62,8 @@ class AdminRouting:
     ) -> dict[TopicPartition, T | KafkaError]:
         """`ask` for each leader and its partitions, again for those whose leader moves."""
         outcomes: dict[TopicPartition, T | KafkaError] = {
-            each: KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{each}: no broker has answered") for each in partitions
+            partition: KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no broker has answered")
+            for partition in partitions
         }
         settled: set[TopicPartition] = set()
         clock = self.cluster.runtime.clock

@@ -51,8 +51,13 @@ class TransactionAdmin(AdminRouting):
                 unknown = ", ".join(answer.unknown_state_filters)
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} knows no transaction state {unknown}")
             return [
-                TransactionListing(each.transactional_id, broker_id, each.producer_id, each.transaction_state)
-                for each in answer.transaction_states
+                TransactionListing(
+                    transaction_state.transactional_id,
+                    broker_id,
+                    transaction_state.producer_id,
+                    transaction_state.transaction_state,
+                )
+                for transaction_state in answer.transaction_states
             ]
 
         listed: list[TransactionListing] = []
@@ -70,7 +75,9 @@ class TransactionAdmin(AdminRouting):
         for name in transactional_ids:
             target = self._coordinator_of(name, TRANSACTION)
             request = DescribeTransactionsRequest([name])
-            answer = await self._to(target, request, lambda a: [each.error_code for each in a.transaction_states])
+            answer = await self._to(
+                target, request, lambda a: [transaction_state.error_code for transaction_state in a.transaction_states]
+            )
             found = answer.transaction_states[0]
             connection = await target()
             coordinator = (await self._node_of(connection)).broker_id
@@ -129,7 +136,7 @@ class TransactionAdmin(AdminRouting):
         ]
         if not candidates:
             return []
-        producer_ids = sorted({each.producer_id for each in candidates})
+        producer_ids = sorted({candidate.producer_id for candidate in candidates})
         listed = await self.list_transactions(producer_ids=producer_ids)
         described: dict[str, TransactionDescription] = {}
         for name, outcome in (await self.describe_transactions(each.transactional_id for each in listed)).items():

@@ -236,7 +236,7 @@ class Asking(ABC, Generic[Connected]):
         found: dict[TopicPartition, ListedOffset] = {}
 
         async def attempt() -> dict[TopicPartition, ListedOffset]:
-            missing = [each for each in timestamps if each not in found]
+            missing = [timestamp for timestamp in timestamps if timestamp not in found]
             await self.refresh(list(dict.fromkeys(each.topic for each in missing)))
             trouble: KafkaError | None = None
             for leader, group in by_leader(missing, self.metadata).items():

@@ -56,7 +56,9 @@ class Subscription(NamedTuple):
         owned: tuple[TopicPartition, ...] = ()
         if version >= _SUBSCRIPTION_WITH_OWNED:
             owned = tuple(
-                TopicPartition(each.topic, number) for each in message.owned_partitions for number in each.partitions
+                TopicPartition(owned_partition.topic, number)
+                for owned_partition in message.owned_partitions
+                for number in owned_partition.partitions
             )
         return cls(
             tuple(message.topics),
@@ -84,7 +86,11 @@ def decode_assignment(data: bytes | bytearray | memoryview) -> list[TopicPartiti
         return []
     version = min(int.from_bytes(data[:2], "big"), _VERSION)
     message = ConsumerProtocolAssignment.decode(data, version, 2)[0]
-    return [TopicPartition(each.topic, number) for each in message.assigned_partitions for number in each.partitions]
+    return [
+        TopicPartition(assigned_partition.topic, number)
+        for assigned_partition in message.assigned_partitions
+        for number in assigned_partition.partitions
+    ]
 
 
 class Assignor(ABC):

@@ -213,7 +213,7 @@ class BlockingAsking(Asking[BlockingConnection]):
         return connection
 
     def _open_connections(self) -> Iterable[BlockingConnection]:
-        return (each for each in self._connections.values() if not each.closed)
+        return (connection for connection in self._connections.values() if not connection.closed)
 
     async def ask(
         self, connection: BlockingConnection, message: Any, version: int | None = None, timeout_ms: int | None = None

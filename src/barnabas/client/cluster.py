@@ -68,7 +68,7 @@ class ClusterClient(Asking[Connection]):
         """Closes the connections that are `owner`'s alone, and forgets it."""
         for address in [each for each in self._connecting if each[2] is owner]:
             del self._connecting[address]
-        for address in [each for each in self._connections if each[2] is owner]:
+        for address in [connection for connection in self._connections if connection[2] is owner]:
             await self._connections.pop(address).close()
 
     async def connection(self, host: str, port: int, owner: object = None) -> Connection:

@@ -381,7 +381,7 @@ class Consumer(Fetcher):
         elif not member.cooperative:
             await self._give_up(list(self._positions))
         else:
-            await self._give_up([each for each in self._positions if each.topic not in member.topics])
+            await self._give_up([position for position in self._positions if position.topic not in member.topics])
             member.assignment = list(self._positions)
         if not self._positions:
             self._let_go()
@@ -391,7 +391,7 @@ class Consumer(Fetcher):
         assigned = dict.fromkeys(joined.assignment)
         if not joined.kept:
             await self._lose(list(self._positions))
-        revoked = [each for each in self._positions if each not in assigned]
+        revoked = [position for position in self._positions if position not in assigned]
         await self._give_up(revoked)
         fresh = [each for each in assigned if each not in self._positions]
         for each in fresh:
@@ -420,9 +420,9 @@ class Consumer(Fetcher):
             self._drop(partitions)
 
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
-        for each in partitions:
-            self._positions.pop(each, None)
-            self._in_doubt.discard(each)
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._in_doubt.discard(partition)
 
     def _let_go(self) -> None:
         """No partition is the consumer's any more, nor is anything asked for one."""

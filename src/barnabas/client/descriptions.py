@@ -140,9 +140,17 @@ class BrokerVersions:
 
 def read_api_versions(answer: Any) -> BrokerVersions:
     return BrokerVersions(
-        {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys},
-        {each.name: VersionRange(each.min_version, each.max_version) for each in answer.supported_features},
-        {each.name: VersionRange(each.min_version_level, each.max_version_level) for each in answer.finalized_features},
+        {api_key.api_key: VersionRange(api_key.min_version, api_key.max_version) for api_key in answer.api_keys},
+        {
+            supported_feature.name: VersionRange(supported_feature.min_version, supported_feature.max_version)
+            for supported_feature in answer.supported_features
+        },
+        {
+            finalized_feature.name: VersionRange(
+                finalized_feature.min_version_level, finalized_feature.max_version_level
+            )
+            for finalized_feature in answer.finalized_features
+        },
         answer.finalized_features_epoch,
     )
 
@@ -194,11 +202,11 @@ def read_log_dirs(answer: Any) -> list[LogDirDescription]:
             found.log_dir,
             outcome_of(found.error_code, None, found.log_dir),
             {
-                TopicPartition(topic.name, each.partition_index): ReplicaInLogDir(
-                    each.partition_size, each.offset_lag, each.is_future_key
+                TopicPartition(topic.name, partition.partition_index): ReplicaInLogDir(
+                    partition.partition_size, partition.offset_lag, partition.is_future_key
                 )
                 for topic in found.topics
-                for each in topic.partitions
+                for partition in topic.partitions
             },
             found.total_bytes,
             found.usable_bytes,
@@ -306,4 +314,4 @@ def hanging(
         found = described.get(transactional_ids.get(each.producer_id, ""))
         return found is None or each.partition not in found.partitions
 
-    return [each for each in open_transactions if is_hanging(each)]
+    return [open_transaction for open_transaction in open_transactions if is_hanging(open_transaction)]

@@ -280,7 +280,9 @@ class GroupMember:
         return Joined(generation, decode_assignment(sync.assignment), now_ms, assignor, kept)
 
     async def _assign(self, assignor: Assignor, members: Sequence[Any]) -> list[Any]:
-        subscriptions = {each.member_id: Subscription.decode(each.metadata, each.group_instance_id) for each in members}
+        subscriptions = {
+            member.member_id: Subscription.decode(member.metadata, member.group_instance_id) for member in members
+        }
         topics = sorted({topic for subscription in subscriptions.values() for topic in subscription.topics})
         known = await self.cluster.refresh(topics)
         self._dealt = {topic: len(known.partitions(topic)) for topic in topics}

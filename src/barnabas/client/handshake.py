@@ -26,7 +26,7 @@ async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
         answer = await ask(ApiVersionsRequest(), 0)
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), f"{where} refused ApiVersions")
-    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    return {api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys}
 
 
 async def authenticate(ask: Ask, where: str, login: Login, doors: Doors) -> int:

@@ -88,12 +88,12 @@ def produce_request(
 
 def read_produce(response: Any) -> dict[TopicPartition, Produced]:
     return {
-        TopicPartition(topic.name, each.index): Produced(
-            ErrorCode(each.error_code),
-            each.base_offset if not each.error_code else -1,
-            each.log_append_time_ms,
-            getattr(each, "error_message", None),
+        TopicPartition(topic.name, partition_response.index): Produced(
+            ErrorCode(partition_response.error_code),
+            partition_response.base_offset if not partition_response.error_code else -1,
+            partition_response.log_append_time_ms,
+            getattr(partition_response, "error_message", None),
         )
         for topic in response.responses
-        for each in topic.partition_responses
+        for partition_response in topic.partition_responses
     }

@@ -71,20 +71,20 @@ def _owned(
         generation = NO_GENERATION if since is None else since
         highest = max(highest, generation)
         mine = by_member[member] = []
-        for each in partitions:
-            if not 0 <= each.partition < partition_counts.get(each.topic, 0):
+        for partition in partitions:
+            if not 0 <= partition.partition < partition_counts.get(partition.topic, 0):
                 continue  # of a topic that was deleted, and perhaps made anew with fewer partitions
-            other = owner.get(each)
+            other = owner.get(partition)
             others = NO_GENERATION if other is None else members[other].generation
             if other is None or generation > others:
-                mine.append(each)
+                mine.append(partition)
             elif generation == others:
-                claimed_twice.add(each)
+                claimed_twice.add(partition)
             else:
                 continue
-            if other is not None and each in by_member[other]:
-                by_member[other].remove(each)
-            owner[each] = member
+            if other is not None and partition in by_member[other]:
+                by_member[other].remove(partition)
+            owner[partition] = member
     return _Owned(by_member, claimed_twice, highest)
 
 
@@ -152,15 +152,15 @@ class _Constrained:
     def _deal(self, partitions: Sequence[TopicPartition]) -> None:
         """One after the other to those below the quota, and then one each to those who may have one more."""
         turn = 0
-        for each in partitions:
+        for partition in partitions:
             if self._below_quota:
                 turn %= len(self._below_quota)
                 member = self._below_quota[turn]
             else:
                 member = self._at_quota.popleft()
-            self.assignment[member].append(each)
-            if self._perhaps_revoked.get(each, member) != member or each in self._owned.claimed_twice:
-                self.transferred[each] = member
+            self.assignment[member].append(partition)
+            if self._perhaps_revoked.get(partition, member) != member or partition in self._owned.claimed_twice:
+                self.transferred[partition] = member
             if self._below_quota:
                 if len(self.assignment[member]) == self._quota:
                     del self._below_quota[turn]
@@ -219,7 +219,7 @@ class _General:
         for member, partitions in owned.by_member.items():
             self.assignment[member] = [each for each in partitions if each.topic in self._topics[member]]
             self._revoked |= len(self.assignment[member]) < len(partitions)
-        self._owner = {each: member for member, partitions in self.assignment.items() for each in partitions}
+        self._owner = {partition: member for member, partitions in self.assignment.items() for partition in partitions}
         self._balance()
 
     def _previous_owners(self, claims: Mapping[str, Claim], generation: int) -> dict[TopicPartition, str]:
@@ -268,14 +268,14 @@ class _General:
         partitions = self.assignment[member]
         if len(partitions) < sum(self._counts[topic] for topic in self._topics[member]):
             return True
-        return any(len(self._readers[each.topic]) >= 2 for each in partitions)
+        return any(len(self._readers[partition.topic]) >= 2 for partition in partitions)
 
     def _is_balanced(self) -> bool:
         """Nobody wants a partition of one who has two more than it."""
         ordered = self._by_load()
         if not ordered or len(self.assignment[ordered[0]]) >= len(self.assignment[ordered[-1]]) - 1:
             return True
-        owner = {each: member for member, partitions in self.assignment.items() for each in partitions}
+        owner = {partition: member for member, partitions in self.assignment.items() for partition in partitions}
         for member in ordered:
             count = len(self.assignment[member])
             for topic in self._topics[member]:
@@ -291,10 +291,10 @@ class _General:
         modified = True
         while modified:
             modified = False
-            for each in partitions:
+            for partition in partitions:
                 if self._is_balanced():
                     break
-                modified |= self._moved(each)
+                modified |= self._moved(partition)
             moved |= modified
         return moved
 

@@ -78,7 +78,7 @@ class Transaction(Generic[Connected]):
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Before the first record goes to them. Those that are in the transaction already cost nothing."""
-        fresh = [each for each in partitions if each not in self.added]
+        fresh = [partition for partition in partitions if partition not in self.added]
         if not fresh:
             return
         self.is_empty = False

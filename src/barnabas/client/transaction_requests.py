@@ -140,7 +140,7 @@ def errors_of(response: Any) -> list[ErrorCode]:
             for each in topic.results_by_partition
         ]
     elif hasattr(response, "topics"):
-        numbers = [each.error_code for topic in response.topics for each in topic.partitions]
+        numbers = [partition.error_code for topic in response.topics for partition in topic.partitions]
     else:
         numbers = [response.error_code]
     return [ErrorCode(number) for number in numbers if number]

@@ -33,10 +33,10 @@ def on_response(reign: Reign, broker_id: int, request: ControlRequest, response:
             if state.delete_partition and reign.context.is_topic_deletion_in_progress(topic.topic_name)
         }
         errors = {}
-        for each in response.partition_errors:
-            partition = TopicPartition(each.topic_name, each.partition_index)
+        for partition_error in response.partition_errors:
+            partition = TopicPartition(partition_error.topic_name, partition_error.partition_index)
             if partition in deleted:
-                errors[partition] = ErrorCode(each.error_code)
+                errors[partition] = ErrorCode(partition_error.error_code)
         if errors:
             reign.put(
                 events.TopicDeletionStopReplicaResponseReceived(
@@ -84,8 +84,8 @@ def _partition_errors(
     context: ControllerContext, response: LeaderAndIsrResponse
 ) -> Iterator[tuple[TopicPartition, int]]:
     """Versions below 5 name the topic, later ones tell its id; a topic that was deleted meanwhile is left out."""
-    for each in response.partition_errors:
-        yield TopicPartition(each.topic_name, each.partition_index), each.error_code
+    for partition_error in response.partition_errors:
+        yield TopicPartition(partition_error.topic_name, partition_error.partition_index), partition_error.error_code
     for topic in response.topics:
         name = context.topic_names.get(topic.topic_id)
         if name is not None:

@@ -169,9 +169,9 @@ class ControllerBrokerRequestBatch:
     def send_requests_to_brokers(self, controller_epoch: int) -> None:
         requests = self.requests(controller_epoch)
         self.clear()
-        for each in requests:
-            self._log.info(f"Sending {_summary(each.request)} to broker {each.broker_id}")
-            self._send(each)
+        for request in requests:
+            self._log.info(f"Sending {_summary(request.request)} to broker {request.broker_id}")
+            self._send(request)
 
     def _leader_and_isr_request(self, controller_epoch: int, broker_id: int) -> BrokerRequest:
         context = self._context

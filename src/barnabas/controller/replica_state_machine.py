@@ -238,6 +238,6 @@ class ReplicaStateMachine:
 def remove_replica(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:
     return ReplicaAssignment(
         tuple(each for each in assignment.replicas if each != replica),
-        tuple(each for each in assignment.adding_replicas if each != replica),
-        tuple(each for each in assignment.removing_replicas if each != replica),
+        tuple(adding_replica for adding_replica in assignment.adding_replicas if adding_replica != replica),
+        tuple(removing_replica for removing_replica in assignment.removing_replicas if removing_replica != replica),
     )

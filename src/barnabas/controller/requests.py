@@ -51,9 +51,11 @@ def reassignments_asked_for(
 ) -> dict[TopicPartition, tuple[int, ...] | None]:
     """The target of each partition; None to cancel."""
     return {
-        TopicPartition(topic.name, each.partition_index): None if each.replicas is None else tuple(each.replicas)
+        TopicPartition(topic.name, partition.partition_index): None
+        if partition.replicas is None
+        else tuple(partition.replicas)
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 

@@ -297,7 +297,7 @@ def _act(words: _Words, properties: Mapping[str, str]) -> None:
 
 
 def _lines(entries: Iterable[object]) -> str:
-    return "\n".join(f"\t{each}" for each in entries)
+    return "\n".join(f"\t{entry}" for entry in entries)
 
 
 async def _asked(admin: ToolAdmin, request: Any) -> Any:

@@ -107,8 +107,8 @@ async def describe_scram_users(admin: ToolAdmin, names: Sequence[str]) -> None:
             continue
         mechanisms = {number: name for name, number in MECHANISMS.items()}
         text = ", ".join(
-            f"{mechanisms.get(each.mechanism, 'UNKNOWN')}=iterations={each.iterations}"
-            for each in result.credential_infos
+            f"{mechanisms.get(credential_info.mechanism, 'UNKNOWN')}=iterations={credential_info.iterations}"
+            for credential_info in result.credential_infos
         )
         print(f"SCRAM credential configs for user-principal '{result.user}' are {text}")
 
@@ -191,9 +191,9 @@ async def _alter_quotas(
     ]
     request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(entity=entity, ops=operations)])
     answer = await admin.to_controller(request, lambda a: [each.error_code for each in a.entries])
-    for each in answer.entries:
-        if each.error_code:
-            raise wrapped(EXECUTION, java_error_of(each.error_code, each.error_message))
+    for entry in answer.entries:
+        if entry.error_code:
+            raise wrapped(EXECUTION, java_error_of(entry.error_code, entry.error_message))
 
 
 async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
@@ -218,9 +218,9 @@ async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], de
         upsertions=upsertions,
     )
     answer = await admin.to_controller(request, lambda a: [each.error_code for each in a.results])
-    for each in answer.results:
-        if each.error_code:
-            raise wrapped(EXECUTION, java_error_of(each.error_code, each.error_message))
+    for result in answer.results:
+        if result.error_code:
+            raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
 
 
 def scram_credential(mechanism: str, text: str) -> tuple[int, str]:

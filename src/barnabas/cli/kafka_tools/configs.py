@@ -152,8 +152,8 @@ async def _all_names(admin: ToolAdmin, kind: str) -> list[str]:
         answer = await admin.to_any(ListClientMetricsResourcesRequest())
         if answer.error_code:
             raise wrapped(EXECUTION, java_error_of(answer.error_code))
-        return [each.name for each in answer.client_metrics_resources]
-    return [*(str(each) for each in (await admin.cluster.refresh([])).brokers), ""]
+        return [client_metrics_resource.name for client_metrics_resource in answer.client_metrics_resources]
+    return [*(str(broker) for broker in (await admin.cluster.refresh([])).brokers), ""]
 
 
 async def _entries(
@@ -192,7 +192,7 @@ async def _entries(
         )
         for each in sorted(result.configs, key=lambda each: str(each.name))
     ]
-    return [each for each in entries if describe_all or only is None or each.source == only]
+    return [entry for entry in entries if describe_all or only is None or entry.source == only]
 
 
 async def _to_resource(admin: ToolAdmin, kind: str, name: str, request: Any) -> Any:
@@ -287,6 +287,6 @@ async def _alter_broker(admin: ToolAdmin, name: str, added: Mapping[str, str], d
 
 
 def _raise_refusal(answer: Any) -> None:
-    for each in answer.responses:
-        if each.error_code:
-            raise wrapped(EXECUTION, java_error_of(each.error_code, each.error_message))
+    for response in answer.responses:
+        if response.error_code:
+            raise wrapped(EXECUTION, java_error_of(response.error_code, response.error_message))

@@ -118,7 +118,7 @@ class _Words:
         groups += [each["group.id"] for each in (from_file, extra) if "group.id" in each]
         groups = in_hash_order(groups)
         if len(groups) > 1:
-            names = ", ".join(f"'{each}'" for each in groups)
+            names = ", ".join(f"'{group}'" for group in groups)
             self.parser.usage_and_exit(
                 "The group ids provided in different places (directly using '--group', via '--consumer-property', or "
                 f"via '--consumer.config') do not match. Detected group ids: {names}"
@@ -255,7 +255,7 @@ class _Reader:
     async def _assign_new(self, cluster: ClusterClient, consumer: Consumer) -> None:
         """What is to be read and is not yet. What appears later is read from its beginning."""
         there = consumer.assignment
-        found = [each for name in await self._topics(cluster) for each in cluster.metadata.partitions(name)]
+        found = [partition for name in await self._topics(cluster) for partition in cluster.metadata.partitions(name)]
         new = [each for each in found if each not in there]
         if new:
             properties = self._words.properties
@@ -308,7 +308,7 @@ class _Reader:
         if topic not in self._stamps:
             entries = (await ToolAdmin(cluster).topic_configs([topic]))[topic]
             self._stamps[topic] = next(
-                (str(each.value) for each in entries if each.name == "message.timestamp.type"), "CreateTime"
+                (str(entry.value) for entry in entries if entry.name == "message.timestamp.type"), "CreateTime"
             )
         return self._stamps[topic]
 

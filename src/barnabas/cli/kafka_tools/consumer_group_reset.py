@@ -103,7 +103,9 @@ async def _partitions(admin: ToolAdmin, words: ConsumerGroupWords, group: str) -
 
 async def _of_topics(admin: ToolAdmin, topics: Iterable[str]) -> list[TopicPartition]:
     whole = [each for each in topics if ":" not in each]
-    found = [each for topic in topics if ":" in topic for each in topic_and_partitions(topic)]
+    found = [
+        topic_and_partition for topic in topics if ":" in topic for topic_and_partition in topic_and_partitions(topic)
+    ]
     for topic in in_hash_order(whole, sized_for=len(whole)):
         try:
             found += await partitions_of(admin, topic)
@@ -139,7 +141,7 @@ async def _prepared(
         offsets = await _planned(admin, words, group)
     elif words.has(words.to_current):
         committed = await committed_offsets(admin, group)
-        offsets = {each: committed[each].offset for each in partitions if each in committed}
+        offsets = {partition: committed[partition].offset for partition in partitions if partition in committed}
         offsets |= await log_offsets(admin, [each for each in partitions if each not in committed], LATEST)
     else:
         scenarios = ", ".join(map(str, words.scenarios))
@@ -154,10 +156,10 @@ async def _shifted(
 ) -> Offsets:
     committed = await committed_offsets(admin, group)
     shift = words.value(words.shift_by)
-    for each in partitions:
-        if each not in committed:
+    for partition in partitions:
+        if partition not in committed:
             raise illegal_argument(
-                f"Cannot shift offset for partition {each} since there is no current committed offset"
+                f"Cannot shift offset for partition {partition} since there is no current committed offset"
             )
     return {each: committed[each].offset + shift for each in partitions}
 
@@ -228,7 +230,7 @@ def _duration_ms(text: str) -> int:
     parts = match.group(2, 4, 5, 6) if match is not None else (None,)
     if match is None or (match[3] or "").upper() == "T" or all(each is None for each in parts):
         raise JavaError("java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration")
-    days, hours, minutes, seconds = (int(each or 0) for each in parts)
+    days, hours, minutes, seconds = (int(part or 0) for part in parts)
     fraction = int(((match[7] or "") + "000")[:3])
     if (match[6] or "").startswith("-"):
         fraction = -fraction

@@ -122,9 +122,9 @@ class ConsumerGroupWords:
             )
         if options.has(self.reset_offsets):
             self._check_reset(options)
-        parser.forbid(options, self.group, [each for each in self.selections if each is not self.group])
-        others = [each for each in self.levels if each not in (self.delete, self.reset_offsets)]
-        parser.forbid(options, self.group, [each for each in others if each is not self.describe])
+        parser.forbid(options, self.group, [selection for selection in self.selections if selection is not self.group])
+        others = [level for level in self.levels if level not in (self.delete, self.reset_offsets)]
+        parser.forbid(options, self.group, [other for other in others if other is not self.describe])
         parser.forbid(options, self.topic, others)
 
     def _check_describe(self, options: Options) -> None:

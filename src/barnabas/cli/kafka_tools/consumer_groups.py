@@ -134,10 +134,10 @@ async def listed_groups(admin: ToolAdmin, states: Sequence[str] = (), types: Seq
             answer = await admin.to_broker(broker_id, request)
             if answer.error_code:
                 raise KafkaError(ErrorCode(answer.error_code))
-            for each in answer.groups:
-                if each.protocol_type in ("consumer", ""):
-                    kind = next((name for name in _TYPES if name.lower() == each.group_type.lower()), "Unknown")
-                    found[each.group_id] = Listing(each.group_id, kind, each.group_state or "Unknown")
+            for group in answer.groups:
+                if group.protocol_type in ("consumer", ""):
+                    kind = next((name for name in _TYPES if name.lower() == group.group_type.lower()), "Unknown")
+                    found[group.group_id] = Listing(group.group_id, kind, group.group_state or "Unknown")
     except KafkaError as error:
         raise at_runtime(error) from error
     return [found[name] for name in in_hash_order(found)]
@@ -163,7 +163,7 @@ async def _list(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
     types = _parsed(given and given.lower(), _TYPES, "types", "types")
     states = _parsed(words.value(words.state), _STATES, "state", "states")
     groups = await listed_groups(admin, states, types)
-    width = max([15, *(len(each.group) for each in groups)]) + 10
+    width = max([15, *(len(group.group) for group in groups)]) + 10
     for row in [Listing("GROUP", "TYPE", "STATE"), *groups]:
         line = f"{row.group:<{width}}"
         if with_type:
@@ -315,8 +315,8 @@ def _print_members(group: GroupDescription, *, verbose: bool) -> None:
 
 def _assignment(partitions: Iterable[TopicPartition]) -> str:
     topics: dict[str, list[str]] = {}
-    for each in partitions:
-        topics.setdefault(each.topic, []).append(str(each.partition))
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(str(partition.partition))
     return ", ".join(sorted(f"({','.join(sorted(numbers))})" for numbers in topics.values())) or "-"
 
 

@@ -165,8 +165,8 @@ class _Run:
             now = clock.monotonic_ms()
             if records:
                 last_ms = now
-            for each in records:
-                self._count(each)
+            for record in records:
+                self._count(record)
             if records and now - reported[0] >= interval_ms:
                 if words.has(words.detailed):
                     self._print_progress(*reported, now)

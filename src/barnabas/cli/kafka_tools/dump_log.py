@@ -416,7 +416,7 @@ def _dump_time_index(words: _Words, path: str, findings: _Findings) -> None:
             return
         offset = base + relative
         start = max((at for first, at in positions if base + first <= offset), default=0)
-        found = next((each for each in _batches(log[start:]) if each[0].last_offset >= offset), None)
+        found = next((batch for batch in _batches(log[start:]) if batch[0].last_offset >= offset), None)
         name = os.path.abspath(path)
         if found is None:
             findings.lost.setdefault(name, []).append((offset, -1))

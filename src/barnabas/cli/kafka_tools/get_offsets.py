@@ -136,8 +136,8 @@ def main(arguments: list[str]) -> int:
             print_stack_trace(error)
             print(file=sys.stderr)
         return 1
-    for each in sorted(offsets, key=str):
-        print(f"{each.topic}:{each.partition}:{offsets[each]}")
+    for offset in sorted(offsets, key=str):
+        print(f"{offset.topic}:{offset.partition}:{offsets[offset]}")
     return 0
 
 
@@ -145,7 +145,7 @@ async def _offsets(admin: ToolAdmin, allowed: Filter, at: int, internal: bool) -
     metadata = await admin.cluster.refresh(None)
     names = [name for name, topic in metadata.topics.items() if internal or not topic.is_internal]
     names = in_hash_order(names, sized_for=len(names))
-    wanted = [each for name in names for each in metadata.partitions(name) if allowed(each)]
+    wanted = [partition for name in names for partition in metadata.partitions(name) if allowed(partition)]
     if not wanted:
         raise _terse("Could not match any topic-partitions with the specified filters")
     offsets: dict[TopicPartition, int] = {}

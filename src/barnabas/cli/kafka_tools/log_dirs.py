@@ -53,7 +53,7 @@ def _query(words: list[str]) -> None:
     async def story(admin: ToolAdmin) -> None:
         topics = parts(options.value(topic_list))
         try:
-            brokers = [int(each) for each in parts(options.value(broker_list))]
+            brokers = [int(part) for part in parts(options.value(broker_list))]
         except ValueError:
             wrong = next(each for each in parts(options.value(broker_list)) if not each.isdigit())
             raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
@@ -94,7 +94,7 @@ def _in_map_order(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _directories(directories: list[LogDirDescription], topics: list[str]) -> list[dict[str, Any]]:
-    by_path = {each.path: each for each in directories}
+    by_path = {directory.path: directory for directory in directories}
     shown: list[dict[str, Any]] = []
     for path in in_hash_order(by_path, sized_for=len(by_path)):
         each = by_path[path]

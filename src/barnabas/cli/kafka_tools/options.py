@@ -100,7 +100,7 @@ class OptionError(JavaError):
 
 
 def _in_brackets(options: Iterable[Option]) -> str:
-    return "[" + ", ".join("/".join(each.names) for each in options) + "]"
+    return "[" + ", ".join("/".join(option.names) for option in options) + "]"
 
 
 class Options:
@@ -123,7 +123,7 @@ class Options:
         return option in self._values
 
     def has_any(self, options: Iterable[Option]) -> bool:
-        return any(each in self._values for each in options)
+        return any(option in self._values for option in options)
 
     def values(self, option: Option) -> list[Any]:
         """All values, or the default's. Raises `OptionError` for one that is no such thing."""
@@ -263,7 +263,7 @@ class OptionParser:
     def _check(self, options: Options) -> None:
         if any(options.has(each) for each in self._options if each.for_help):
             return
-        missing = [each for each in self._options if each.required and not options.has(each)]
+        missing = [option for option in self._options if option.required and not options.has(option)]
         if missing:
             raise OptionError("MissingRequiredOptionsException", f"Missing required option(s) {_in_brackets(missing)}")
         forbidden = [
@@ -318,7 +318,7 @@ class OptionParser:
         header = "Option (* = required)" if required else "Option"
         rows = [(header, "Description"), ("-" * len(header), "-----------")]
         rows += [(_option_column(each), _description_column(each)) for each in shown]
-        left = min((_WIDTH - _GAP) // 2, max(len(each[0]) for each in rows))
+        left = min((_WIDTH - _GAP) // 2, max(len(row[0]) for row in rows))
         right = min(_WIDTH - left - _GAP, max(len(each[1]) for each in rows))
         lines: list[str] = []
         for first, second in rows:
@@ -331,7 +331,7 @@ class OptionParser:
 
 
 def _option_column(option: Option) -> str:
-    names = ", ".join(("-" if len(each) == 1 else "--") + each for each in option.names)
+    names = ", ".join(("-" if len(name) == 1 else "--") + name for name in option.names)
     text = ("* " if option.required else "") + names
     if option.argument is Argument.NONE:
         return text

@@ -227,22 +227,22 @@ async def _verify(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
     targets = dict(plan.partitions)
     metadata = await admin.cluster.refresh(list(dict.fromkeys(each.topic for each in targets)))
     print("Status of partition reassignment:")
-    for each in sorted(targets):
-        if each in current:
-            print(f"Reassignment of partition {each} is still in progress.")
+    for target in sorted(targets):
+        if target in current:
+            print(f"Reassignment of partition {target} is still in progress.")
             continue
-        topic = metadata.topics.get(each.topic)
-        partition = topic.partitions.get(each.partition) if topic is not None else None
+        topic = metadata.topics.get(target.topic)
+        partition = topic.partitions.get(target.partition) if topic is not None else None
         replicas = list(partition.replicas) if partition is not None else []
-        if replicas == targets[each]:
-            print(f"Reassignment of partition {each} is completed.")
+        if replicas == targets[target]:
+            print(f"Reassignment of partition {target} is completed.")
         else:
             print(
-                f"There is no active reassignment of partition {each}, but replica set is {_ids(replicas)} rather than "
-                f"{_ids(targets[each])}."
+                f"There is no active reassignment of partition {target}, but replica set is {_ids(replicas)} rather "
+                f"than {_ids(targets[target])}."
             )
     states = await _directories(admin, plan.directories)
-    print("\n".join(_move_text(each, plan.directories[each], *states[each]) for each in sorted(states)))
+    print("\n".join(_move_text(state, plan.directories[state], *states[state]) for state in sorted(states)))
     moving = any(future is not None for _, future in states.values())
     if not current and not moving and not words.has(words.preserve):
         await _clear_throttles(admin, targets)
@@ -253,7 +253,9 @@ async def _directories(
 ) -> dict[Replica, tuple[str | None, str | None]]:
     """Each replica's current log directory, and the one that it is being moved to; None where there is none."""
     found: dict[Replica, tuple[str | None, str | None]] = dict.fromkeys(directories, (None, None))
-    described = await admin.describe_log_dirs(sorted({each.broker for each in directories})) if directories else {}
+    described = (
+        await admin.describe_log_dirs(sorted({directory.broker for directory in directories})) if directories else {}
+    )
     for broker, outcome in described.items():
         if isinstance(outcome, KafkaError):
             raise outcome
@@ -301,7 +303,7 @@ async def _clear_throttles(admin: ToolAdmin, targets: Assignment) -> None:
         await admin.alter_configs(
             ResourceType.BROKER, str(broker), [(AlterOperation.DELETE, name, None) for name in names]
         )
-    topics = in_hash_order([each.topic for each in targets])
+    topics = in_hash_order([target.topic for target in targets])
     print(f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
     for topic in topics:
         await admin.alter_configs(
@@ -332,7 +334,7 @@ async def _execute(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
     if missing:
         text = f"Unable to find partition: {', '.join(map(str, missing))}"
         raise wrapped(EXECUTION, java_error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
-    current = {each: every[each] for each in targets}
+    current = {target: every[target] for target in targets}
     print(
         f"Current partition replica assignment\n\n{reassignment_json(current)}\n\nSave this to use as the "
         "--reassignment-json-file option during rollback"
@@ -346,7 +348,7 @@ async def _execute(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
     if rate >= 0:
         await _throttle(admin, moves(under_way, targets, current), rate)
     if dirs_rate >= 0:
-        for broker in sorted({each.broker for each in plan.directories}):
+        for broker in sorted({directory.broker for directory in plan.directories}):
             await admin.alter_configs(
                 ResourceType.BROKER, str(broker), [(AlterOperation.SET, _DIRS_RATE, str(dirs_rate))]
             )
@@ -430,7 +432,9 @@ async def _cancel(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
     under_way = await admin.list_reassignments()
     # Kafka's tool leaves out a move that only adds replicas, by a slip of its condition: there it says that none is
     # active, and goes on to clear the throttles.
-    active = [each for each in targets if each in under_way and (not under_way[each][1] or under_way[each][2])]
+    active = [
+        target for target in targets if target in under_way and (not under_way[target][1] or under_way[target][2])
+    ]
     if active:
         outcomes = await admin.alter_reassignments(dict.fromkeys(active))
         failed = {each: error for each, error in outcomes.items() if error is not None}

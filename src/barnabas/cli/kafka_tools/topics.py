@@ -146,7 +146,7 @@ class _Words:
         self, options: Options, option: Option, allowed: tuple[Option, ...], added: tuple[Option, ...]
     ) -> None:
         actions = (self.alter, self.create, self.describe, self.list, self.delete)
-        self.parser.forbid(options, option, [*(each for each in actions if each not in allowed), *added])
+        self.parser.forbid(options, option, [*(action for action in actions if action not in allowed), *added])
 
 
 def main(words: list[str]) -> int:
@@ -215,7 +215,7 @@ def _assignment(words: _Words) -> dict[int, list[int]]:
         except ValueError:
             wrong = next(each.strip() for each in part.split(":") if not each.strip().lstrip("+-").isdigit())
             raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
-        twice = in_hash_order([each for each in brokers if brokers.count(each) > 1])
+        twice = in_hash_order([broker for broker in brokers if brokers.count(broker) > 1])
         if twice:
             raise JavaError(
                 "org.apache.kafka.server.common.AdminCommandFailedException",
@@ -318,7 +318,7 @@ class _Described:
 
 def _replication_factor(partition: PartitionMetadata, move: Reassignment | None) -> int:
     """That of the assignment without the move that is under way."""
-    if move is not None and any(each in (*move.removing, *move.adding) for each in partition.replicas):
+    if move is not None and any(replica in (*move.removing, *move.adding) for replica in partition.replicas):
         return len(move.replicas) - len(move.adding)
     return len(partition.replicas)
 
@@ -337,7 +337,7 @@ async def _describe(admin: ToolAdmin, words: _Words) -> None:
     for name in in_hash_order(names, sized_for=len(names)):
         entries = configs[name]
         min_isr = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
-        own = {each.name: str(each.value) for each in entries if not each.is_default}
+        own = {entry.name: str(entry.value) for entry in entries if not entry.is_default}
         _print_topic(words, _Described(metadata.topics[name], own, min_isr, reassignments), metadata.brokers)
 
 

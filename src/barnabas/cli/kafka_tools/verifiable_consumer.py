@@ -89,7 +89,7 @@ class _Run:
 
     def _told_of(self, name: str) -> Any:
         def told(partitions: list[TopicPartition]) -> None:
-            shown = [{"topic": each.topic, "partition": each.partition} for each in partitions]
+            shown = [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
             self._event(name, partitions=shown)
 
         return told
@@ -132,8 +132,8 @@ class _Run:
 
     async def _take(self, consumer: Consumer, records: list[ConsumerRecord]) -> None:
         by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for each in records:
-            by_partition.setdefault(each.topic_partition, []).append(each)
+        for record in records:
+            by_partition.setdefault(record.topic_partition, []).append(record)
         offsets: dict[TopicPartition, int] = {}
         summaries: list[dict[str, Any]] = []
         for partition, found in by_partition.items():
@@ -156,14 +156,14 @@ class _Run:
         def text(data: bytes | None) -> str | None:
             return None if data is None else bytes(data).decode("utf-8", "replace")
 
-        for each in records:
+        for record in records:
             self._event(
                 "record_data",
-                key=text(each.record.key),
-                value=text(each.record.value),
-                topic=each.topic,
-                partition=each.partition,
-                offset=each.offset,
+                key=text(record.record.key),
+                value=text(record.record.value),
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
             )
 
     async def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:

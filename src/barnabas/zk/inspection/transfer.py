@@ -243,7 +243,7 @@ async def import_tree(
             acls.setdefault(znode.acls, znode.path)
     own = f"barnabas-import:{secret}".encode()
     lock = (ACL(Permission.ALL, "digest", digest_of(own)),)
-    if any(_keeps_out(each, identities) for each in acls):
+    if any(_keeps_out(acl, identities) for acl in acls):
         await client.add_auth("digest", own)
     story = _Import(client, lock, tuple(identities), force)
     for batch in _batches(read()):

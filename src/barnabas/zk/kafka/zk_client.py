@@ -102,7 +102,7 @@ class UpdateLeaderAndIsrResult:
 def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
     """Where the broker listens that wrote a registration; nothing for one that cannot be read."""
     try:
-        return tuple(f"{each.host}:{each.port}" for each in BrokerIdZNode.decode(broker_id, data).endpoints)
+        return tuple(f"{endpoint.host}:{endpoint.port}" for endpoint in BrokerIdZNode.decode(broker_id, data).endpoints)
     except ZNodeError:
         return ()
 

@@ -132,7 +132,7 @@ def _wchp(server: CoordinatorServer) -> str:
     lines = []
     for path, watchers in server.tree.watches.data.items():
         lines.append(f"{path}\n")
-        lines += [f"\t{each.session.id:#x}\n" for each in watchers if each.session is not None]
+        lines += [f"\t{watcher.session.id:#x}\n" for watcher in watchers if watcher.session is not None]
     return "".join(lines) + "\n"
 
 

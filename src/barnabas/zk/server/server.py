@@ -550,7 +550,7 @@ class CoordinatorServer:
             connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
             connection.close_when_sent()
             return
-        connection.identities += [each for each in identities if each not in connection.identities]
+        connection.identities += [identity for identity in identities if identity not in connection.identities]
         connection.send(encode_reply(xid, 0, 0))
 
     def _sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
@@ -567,7 +567,9 @@ class CoordinatorServer:
                     user, token = connection.sasl.verify(request.token)
                     connection.sasl = None
                     identities = self.authentication.sasl_user(user)
-                    connection.identities += [each for each in identities if each not in connection.identities]
+                    connection.identities += [
+                        identity for identity in identities if identity not in connection.identities
+                    ]
             except SaslError as error:
                 logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
                 required = self.config.sasl_required

@@ -393,7 +393,7 @@ def deletions(cluster: ClusterRecord) -> Iterator[Finding]:
                 )
             continue
         replicas = dict.fromkeys(
-            each for assigned in topic.assignment.assignment.values() for each in assigned.replicas
+            replica for assigned in topic.assignment.assignment.values() for replica in assigned.replicas
         )
         absent = cluster.dead(tuple(replicas))
         age_ms = cluster.age_ms(znode.stat.ctime) if znode is not None else 0
