@@ -17,7 +17,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz package
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz package kerberos
 
 setup: $(KERNEL)
 
@@ -176,6 +176,11 @@ clients: setup
 	BARNABAS_CLIENTS=1 $(PYTEST) --timeout 900 tests/conformance/test_foreign_clients.py \
 		tests/conformance/test_apache_tools_beside.py tests/conformance/test_official_connector_beside.py \
 		tests/conformance/test_coordinators_move.py
+
+# GSSAPI beside Apache Kafka, with a realm of the test's own; wants krb5-kdc, krb5-admin-server and libkrb5-dev.
+kerberos: setup
+	@uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; $$uv pip install --quiet --python $(BIN)/python 'gssapi>=1.8'
+	BARNABAS_KERBEROS=1 $(PYTEST) tests/conformance/test_kerberos_beside_kafka.py
 
 # Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
 zookeeper-play: setup
