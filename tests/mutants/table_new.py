@@ -531,9 +531,9 @@ _BROKER: Final = (
     ),
     _new(
         "N52",
-        "broker",
-        "acks=all that timed out is answered as done on a producer's later requests",
-        remove("broker.repeated_produce:_Replicated.on_expiration", "self._error = ErrorCode.REQUEST_TIMED_OUT"),
+        "replica",
+        "acks=all that timed out is answered as done",
+        remove("replica.delayed_produce:DelayedProduce.on_expiration", "each.failed(ErrorCode.REQUEST_TIMED_OUT)"),
     ),
     _new(
         "N53",

@@ -123,8 +123,8 @@ MUTANTS: Final = (
         "LDRx2", "R3",
         replace(
             "replica.fetchers:ReplicaFetcher._append",
-            "self._last_fetched_epoch(log)",
-            "self._last_fetched_epoch(log) if records else 0",
+            "log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH",
+            "log.leader_epochs.latest_epoch if records else 0",
         ),
     ),
     mutant(
@@ -132,7 +132,7 @@ MUTANTS: Final = (
         "LDRx2 KILL", "R8",
         replace(
             "broker.handlers.produce:response",
-            'raise Disconnect(f"a produce request with acks=0 failed: {errors}")',
+            'raise Disconnect(f"a produce request with acks=0 failed: {topics}")',
             "return None",
         ),
     ),

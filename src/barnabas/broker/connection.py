@@ -26,19 +26,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
 from barnabas.broker.request_memory import RequestMemory
 from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
 from barnabas.broker.router import Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords, FileSender
-from barnabas.runtime.story import drive
+from barnabas.runtime.story import Story
 from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.wire.api import ApiKey
@@ -46,7 +48,7 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_request_header, encode_response
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
+    from collections.abc import Callable, Coroutine, Generator
 
     from barnabas.broker.server import Broker
 
@@ -65,6 +67,8 @@ TLS_RECORDS: Final = range(0x160300, 0x160305)
 """How a size begins that is none, but the first record of a TLS handshake."""
 _FETCH: Final = int(ApiKey.FETCH)
 _NOT_TIMED: Final = TIMED_EACH - 1
+_IN_ONE_GO: Final = frozenset((*map(int, ANSWERED_IN_KIND), int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
+"""Their answers are written at once."""
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
 _shared_view: Final = memoryview(_shared)
@@ -93,21 +97,14 @@ class Unanswered:
 
     __slots__ = ("_connection", "_settled", "answer", "context", "refusal", "timing", "waits_for")
 
-    def __init__(
-        self,
-        connection: BrokerConnection,
-        waits_for: Abandonable | None,
-        *,
-        context: RequestContext | None = None,
-        settled: bool = True,
-    ) -> None:
+    def __init__(self, connection: BrokerConnection, context: RequestContext | None, *, settled: bool = True) -> None:
         self._connection = connection
         self._settled = settled
-        self.waits_for = waits_for
         self.context = context
         """Of a request that a handler's story answers."""
         self.timing: Timing | None = None
         """Where it is measured."""
+        self.waits_for: Abandonable | None = None
         self.answer: list[Bytes] = []
         """Empty where there is none, as after acks=0."""
         self.refusal: str | None = None
@@ -118,9 +115,22 @@ class Unanswered:
         """Whether what comes behind it may begin: nothing but its answer is waited for."""
         return self._settled if self.context is None else self.context.settled
 
+    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], Any]) -> None:
+        """Its story is over, and left an operation to be waited for."""
+        self.waits_for = operation
+        operation.then = partial(self._connection.completed, self, put)
+
     def ended(self, response: Any, error: BaseException | None) -> None:
         """Its story has ended."""
         self.waits_for = None
+        if type(response) is Pending:
+            if not response.operation.completed:
+                self.wait_for(response.operation, response.answer)
+                return
+            try:
+                response = response.answer()
+            except Exception as failure:
+                response, error = None, failure
         self._connection.story_ended(self, response, error)
 
 
@@ -128,13 +138,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
     """The broker's end of one TCP connection."""
 
     __slots__ = (
-        "_at_once",
         "_broker",
         "_closed",
         "_corked",
         "_corked_bytes",
         "_decoded",
-        "_ended_at_once",
         "_ending",
         "_file_sender",
         "_filled",
@@ -219,8 +227,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._muted = False  # until there is room for the frame that is announced
         self._reading_paused = False
         self._writing_paused = False
-        self._at_once: tuple[Any, BaseException | None] = (None, None)
-        self._ended_at_once = self._note_end
 
     # Connection
 
@@ -491,31 +497,19 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         if len(frame) > 1 and frame[1] == _FETCH:
             parts = self._repeated_fetches.answer(self._broker, self, frame)
-            if parts is None:
-                self._run_decoded(frame, arrived_ns)
-                return
-            if self._repeated is None:
+            if parts is not None and self._repeated is None:
                 self._repeated, self._repeated_version = self._broker.requests.named("FetchFollower"), frame[3]
-            if parts:
-                self._send(parts)
-            return
-        answer = self._repeated_produces.answer(self._broker, self, frame)
-        if answer is None:
+        else:
+            parts = self._repeated_produces.answer(self._broker, self, frame)
+            if parts is not None and self._repeated is None:
+                self._repeated, self._repeated_version = self._broker.requests.named("Produce"), frame[3]
+        if parts is None:
             self._run_decoded(frame, arrived_ns)
-            return
-        if self._repeated is None:
-            self._repeated, self._repeated_version = self._broker.requests.named("Produce"), frame[3]
-        if answer:
-            if self._unanswered:
-                self._send([answer])
-            elif self._corked is None:
-                self._transport.write(answer)  # type: ignore[union-attr]
+        elif parts:
+            if self._unanswered or self._corked is not None or len(parts) > 1:
+                self._send(parts)
             else:
-                self._corked.append(answer)
-                self._corked_bytes += len(answer)
-                if self._corked_bytes > JOINED_BYTES:
-                    self._uncork()
-                    self._corked = []
+                self._transport.write(parts[0])  # type: ignore[union-attr]
 
     def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
         """As `_run`; where the request is one that repeats it is measured, in the place of several."""
@@ -590,7 +584,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             story = self._repeated_produces.learning(story, header, request, frame)
         elif api_key == ApiKey.FETCH:
             self._repeated_fetches.learn(self._broker, header, request, frame)
-        elif api_key not in ANSWERED_IN_KIND:
+        elif api_key not in _IN_ONE_GO:
             story = self._broker.long_requests.answer(context, story)
         self._begin(context, story, timing)
 
@@ -606,45 +600,64 @@ class BrokerConnection(asyncio.BufferedProtocol):
             figures.count(context.version)
             figures.request_bytes += size
 
-    def _begin(self, context: RequestContext, coroutine: Coroutine[Any, Any, Any], timing: Timing) -> None:
-        story = drive(coroutine, self._ended_at_once)
-        timing.begun()
-        if story is None:
-            response, error = self._at_once
-            self._at_once = (None, None)
-            try:
-                answer = self._answer(context, response, error)
-            except Disconnect as end:
-                self._refuse(str(end))
-                return
-            finally:
-                del error  # its traceback leads to this very frame
-            if answer:
-                self._send(answer, timing)
-        elif self._closed:
-            story.abandon()
+    def _begin(self, context: RequestContext, story: Coroutine[Any, Any, Any], timing: Timing) -> None:
+        response: Any = None
+        error: BaseException | None = None
+        try:
+            waits_for = story.send(None)
+        except StopIteration as end:
+            response = end.value
+        except BaseException as failure:
+            error = failure
         else:
-            unanswered = Unanswered(self, story, context=context)
+            timing.begun()
+            unanswered = Unanswered(self, context)
             unanswered.timing = timing
-            story.on_done = unanswered.ended
-            self._unanswered.append(unanswered)
+            waiting: Story[Any] = Story(story, unanswered.ended)
+            waiting.wait_for(waits_for)
+            if self._closed:
+                waiting.abandon()
+            else:
+                unanswered.waits_for = waiting
+                self._unanswered.append(unanswered)
+            return
+        timing.begun()
+        if type(response) is Pending:
+            operation = response.operation
+            if self._closed:
+                operation.abandon()
+                return
+            if not operation.completed:
+                unanswered = Unanswered(self, context)
+                unanswered.timing = timing
+                unanswered.wait_for(operation, response.answer)
+                self._unanswered.append(unanswered)
+                return
+            response = response.answer()
+        try:
+            answer = self._answer(context, response, error)
+        except Disconnect as end:
+            self._refuse(str(end))
+            return
+        finally:
+            del error  # its traceback leads to this very frame
+        if answer:
+            self._send(answer, timing)
 
-    def wait_for(self, operation: Abandonable, *, settled: bool) -> Unanswered:
-        """The request that is being run is answered when `operation` is complete, by `answered`."""
-        unanswered = Unanswered(self, operation, settled=settled)
+    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]], *, settled: bool) -> None:
+        """The request that is being run is answered when `operation` is complete, by the parts of a frame."""
+        unanswered = Unanswered(self, None, settled=settled)
+        unanswered.waits_for = operation
+        operation.then = partial(self.completed, unanswered, put)
         timing = self._timing
         if timing is not None:
             unanswered.timing = timing
             timing.waits = True
         self._unanswered.append(unanswered)
-        return unanswered
 
     def turn(self, *, urgent: bool) -> asyncio.Future[None]:
         """Done when whoever answers a long request may go on."""
         return self._broker.long_requests.turns.next(urgent=urgent)
-
-    def _note_end(self, response: Any, error: BaseException | None) -> None:
-        self._at_once = (response, error)
 
     def told(self, context: RequestContext, response: Any, *, repeated: bool = False) -> None:
         """What a request is answered, by whoever writes the answer himself."""
@@ -673,25 +686,36 @@ class BrokerConnection(asyncio.BufferedProtocol):
         else:
             self._flush_soon()
 
-    def answered(self, unanswered: Unanswered, answer: list[Bytes]) -> None:
-        """A request that waited for an operation has its answer, the parts of a frame.
+    def completed(self, unanswered: Unanswered, put: Callable[[], Any]) -> None:
+        """What a request waited for is complete.
 
         This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
         """
         unanswered.waits_for = None
+        context = unanswered.context
+        try:
+            answer = put() if context is None else self._answer(context, put(), None)
+        except Exception as error:
+            try:
+                if context is None:
+                    raise Disconnect(f"its answer cannot be put ({error})") from error
+                answer = self._answer(context, None, error)
+            except Disconnect as end:
+                answer, unanswered.refusal = [], str(end)
         unanswered.answer = answer
         timing = unanswered.timing
         if timing is not None:
             timing.ended()
-        if self._closed or unanswered is not self._unanswered[0]:
+        queue = self._unanswered
+        if self._closed or unanswered is not queue[0]:
             return
-        if len(self._unanswered) > 1:
+        if len(queue) > 1 or unanswered.refusal is not None:
             self._flush_soon()
             return
-        self._unanswered.clear()
+        queue.clear()
         if len(answer) == 1 and self._corked is None:
             self._transport.write(answer[0])  # type: ignore[union-attr]
-        else:
+        elif answer:
             self._send(answer)
         if timing is not None:
             timing.sent()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.turns import SLICE
 from barnabas.security.principal import Principal
 from barnabas.wire.api import ApiKey
@@ -70,6 +72,23 @@ class RequestContext:
     @property
     def client_id(self) -> str:
         return self.header.client_id or ""
+
+
+class Pending:
+    """What a handler returns in the place of a response that waits for a purgatory's operation: its story is over, and
+    nothing of it is kept but how the answer is put."""
+
+    __slots__ = ("answer", "operation")
+
+    def __init__(self, operation: DelayedOperation[Any], answer: Callable[[], Any]) -> None:
+        self.operation = operation
+        self.answer = answer
+        """The response, once the operation is complete. May be called in the midst of what completed it: it waits for
+        nothing, and changes nothing."""
+
+    async def answered(self) -> Any:
+        await self.operation.over()
+        return self.answer()
 
 
 class Disconnect(Exception):

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, RequestContext
+from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, Pending, RequestContext
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import Lane, Turns
 from barnabas.wire.api import ApiKey
@@ -106,6 +106,8 @@ class LongRequests:
         """The parts of the frame that answers; empty where nothing does."""
         try:
             response = await handled
+            if type(response) is Pending:
+                response = await response.answered()
         except Exception as error:
             response = context.connection.failed(context, error)
         if response is None:

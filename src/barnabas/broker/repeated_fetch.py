@@ -14,26 +14,28 @@ A fetch that waits here and ends in another way than by an append to its partiti
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.handlers.fetch import replica_of, response
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.fetch import answered, replica_of
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID
-from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchKey, FetchParams
+from barnabas.model.leadership import CommittedIsr
+from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams
 from barnabas.replica.fetch_session import CachedPartition, FetchContext, Session
 from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
 from barnabas.replica.partition import FetchIsolation, Partition
-from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import RequestHeader, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.connection import BrokerConnection, Unanswered
+    from barnabas.broker.connection import BrokerConnection
     from barnabas.broker.server import Broker
     from barnabas.log.log import Log
 
@@ -71,7 +73,6 @@ class KnownFetch:
         "cache_key",
         "cached",
         "front",
-        "keys",
         "log",
         "params",
         "partition",
@@ -100,7 +101,6 @@ class KnownFetch:
         self.log = log
         self.request = request
         self.params = params
-        self.keys: tuple[FetchKey, ...] = (partition.topic_partition, session.session_id)
         self._shape = OnePartitionAnswer(version, session.session_id, cached.key.topic_id, request.partition)
 
     def says(self, version: int, frame: bytearray, session_at: int) -> bool:
@@ -137,7 +137,7 @@ class KnownFetch:
         high_watermark = cached.high_watermark = log.high_watermark
         log_start_offset = cached.local_log_start_offset = log.log_start_offset
         if len(session.partitions) > 1:
-            session.to_the_end(self.cache_key)
+            session.to_the_end(cached)
         return self._shape.frame(correlation_id, high_watermark, log.last_stable_offset, log_start_offset, records)
 
 
@@ -243,7 +243,8 @@ class RepeatedFetches:
             or not log.log_start_offset <= fetch_offset <= log.log_end_offset
             or log.leader_epochs.latest_epoch != asked.last_fetched_epoch
             or log.settings.throttled_leaders
-            or known.params.replica_id not in partition.progress
+            or known.params.replica_id not in partition.isr_state.isr
+            or type(partition.isr_state) is not CommittedIsr
             or session.partitions.get(known.cache_key) is not cached
             or len(stirred) > (known.cache_key in stirred)
             or session.unnamed
@@ -273,82 +274,61 @@ class RepeatedFetches:
         )
         if records:
             return known.answer(session, correlation_id, records)
-        waiting = _Waiting(broker, connection, known, session, correlation_id)
-        waiting.unanswered = connection.wait_for(waiting, settled=False)
-        replicas.follower_fetches.watch(waiting, known.keys, params.max_wait_ms)
+        cached.lie_down_for_now(partition, log)
+        waiting = _Waiting(broker, connection, known, session)
+        session.waiting = waiting
+        replicas.follower_fetches.watch(waiting, (), params.max_wait_ms)
+        if waiting.completed:
+            return waiting.answer(correlation_id)
+        connection.wait_for(waiting, partial(waiting.answer, correlation_id), settled=False)
         return []
 
 
-class _Waiting(DelayedOperation[FetchKey]):
-    """A fetch of a follower that has all there is. Mostly an append ends it, and nobody asks for more than that."""
+class _Waiting(DelayedFetch):
+    """A fetch of a follower that has all there is. Mostly an append to the one partition that it asked for ends it."""
 
-    __slots__ = (
-        "_broker",
-        "_connection",
-        "_correlation_id",
-        "_known",
-        "_moved_alone",
-        "_ordinary",
-        "_session",
-        "unanswered",
-    )
+    __slots__ = ("_broker", "_connection", "_known", "_moved_alone", "_records")
 
-    unanswered: Unanswered
+    session: Session
 
-    def __init__(
-        self,
-        broker: Broker,
-        connection: BrokerConnection,
-        known: KnownFetch,
-        session: Session,
-        correlation_id: int,
-    ) -> None:
-        super().__init__()
+    def __init__(self, broker: Broker, connection: BrokerConnection, known: KnownFetch, session: Session) -> None:
+        super().__init__(known.params, [], broker.replicas, session)
         self._broker = broker
         self._connection = connection
         self._known = known
-        self._session = session
-        self._correlation_id = correlation_id
-        self._ordinary: DelayedFetch | None = None
+        self._records: Bytes | None = None
         self._moved_alone = False
         """Records were appended to the one partition that was asked for, and nothing else has happened."""
 
-    def _as_any_other(self) -> DelayedFetch:
-        """What it is as soon as anything else happens. Nothing was read yet."""
-        ordinary = self._ordinary
-        if ordinary is None:
-            known, replicas = self._known, self._broker.replicas
-            fetched = FetchedPartition(known.cached.key, known.request)
-            fetched.partition = known.partition
-            fetched.stale = True
-            ordinary = self._ordinary = DelayedFetch(
-                known.params, [fetched], replicas.read, replicas.held_back, self._session
-            )
-        return ordinary
-
-    def try_complete(self, key: FetchKey | None) -> bool:
-        known = self._known
+    def take_up_stirred(self) -> bool:
+        known, stirred = self._known, self.session.stirred
         log, asked = known.log, known.request
-        if (
-            key == known.keys[0]
+        self._moved_alone = (
+            len(stirred) == 1
+            and known.cache_key in stirred
+            and not self.fetched
+            and log.log_end_offset > asked.fetch_offset
             and known.partition.leads_with(log, asked.current_leader_epoch)
             and not log.settings.throttled_leaders
-        ):
-            self._moved_alone = log.log_end_offset > asked.fetch_offset
-            return self._moved_alone
-        return self._as_any_other().try_complete(key)
+        )
+        return self._moved_alone or super().take_up_stirred()
 
     def on_complete(self) -> None:
-        known, session = self._known, self._session
-        if self._moved_alone and len(session.stirred) == 1 and session.partitions.get(known.cache_key) is known.cached:
-            records = known.read(known.request.fetch_offset, self._connection)
-            if records:
-                self._connection.answered(self.unanswered, known.answer(session, self._correlation_id, records))
+        if self._moved_alone:
+            self._records = self._known.read(self._known.request.fetch_offset, self._connection)
+            if self._records:
+                self._leave()
                 return
-        ordinary = self._as_any_other()
-        ordinary.on_complete()
-        broker, version = self._broker, known.version
-        answers = broker.replicas.fetch_answers(known.params, ordinary.fetched, session)
-        context = FetchContext([], session=session, full=False)
-        answer = response(broker, context, answers, [], version, self._connection.listener)
-        self._connection.answered(self.unanswered, encode_response(answer, version, self._correlation_id))
+            super().take_up_stirred()  # as any other
+        super().on_complete()
+
+    def answer(self, correlation_id: int) -> list[Bytes]:
+        known, broker, connection = self._known, self._broker, self._connection
+        if self._records:
+            return known.answer(self.session, correlation_id, self._records)
+        version = known.version
+        header = RequestHeader(int(ApiKey.FETCH), version, correlation_id, None)
+        route = broker.router.routes[int(ApiKey.FETCH)]
+        context = RequestContext(header, connection.principal, connection.listener, connection, route, None)
+        answer = answered(broker, FetchContext([], session=self.session, full=False), self, [], context)
+        return encode_response(answer, version, correlation_id)

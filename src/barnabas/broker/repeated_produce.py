@@ -15,19 +15,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, answered, response
+from barnabas.broker.context import Pending, RequestContext
+from barnabas.broker.handlers.produce import ADMIN_CLIENT_ID, PartitionResponse, TopicResponse, answered
 from barnabas.log.validation import TakesLong
 from barnabas.model.acl import Operation, ResourceType
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
-from barnabas.replica.delayed_produce import Appended
-from barnabas.replica.purgatory import DelayedOperation
+from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.runtime.doors import Bytes
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
@@ -37,7 +37,7 @@ from barnabas.wire.records import ATTRIBUTES_AT, HEADER_BYTES, MAGIC_AT, TRANSAC
 from barnabas.wire.varint import read_rest
 
 if TYPE_CHECKING:
-    from barnabas.broker.connection import BrokerConnection, Unanswered
+    from barnabas.broker.connection import BrokerConnection
     from barnabas.broker.server import Broker
 
 MAX_ENVELOPES: Final = 16_384
@@ -73,6 +73,8 @@ class Envelope(NamedTuple):
     """One envelope's meaning."""
 
     topic_partition: TopicPartition
+    keys: tuple[TopicPartition]
+    """It alone."""
     acks: int
     client_id: str | None
     request: ProduceRequest
@@ -121,19 +123,32 @@ class RepeatedProduces:
 
     async def learning(
         self,
-        story: Coroutine[Any, Any, ProduceResponse | None],
+        story: Coroutine[Any, Any, ProduceResponse | Pending | None],
         header: RequestHeader,
         request: ProduceRequest,
         frame: bytearray,
-    ) -> ProduceResponse | None:
+    ) -> ProduceResponse | Pending | None:
         """Answers a decoded request by `story`, and learns from it if nothing of it was refused."""
         head = bytes(frame[:_HEAD_BYTES])  # while it waits, its records need not
-        response = await story
+        outcome = await story
+        if type(outcome) is not Pending:
+            self._learn_from(outcome, header, request, head)
+            return outcome
+
+        def answer() -> Any:
+            response = outcome.answer()
+            self._learn_from(response, header, request, head)
+            return response
+
+        return Pending(outcome.operation, answer)
+
+    def _learn_from(
+        self, response: Any, header: RequestHeader, request: ProduceRequest, head: bytes | bytearray
+    ) -> None:
         if response is None or not any(
             each.error_code for topic in response.responses for each in topic.partition_responses
         ):
             self.learn(header, request, head)
-        return response
 
     def learn(self, header: RequestHeader, request: ProduceRequest, frame: bytes | bytearray) -> None:
         """Remembers a decoded request's envelope, if it is one of those that can be repeated."""
@@ -172,8 +187,10 @@ class RepeatedProduces:
             of_version, oldest = self._learned.popleft()
             del of_version[oldest]
         self._learned.append((known.envelopes, envelope))
+        topic_partition = TopicPartition(name, index)
         known.envelopes[envelope] = Envelope(
-            TopicPartition(name, index),
+            topic_partition,
+            (topic_partition,),
             request.acks,
             header.client_id,
             bare,
@@ -183,7 +200,7 @@ class RepeatedProduces:
             back,
         )
 
-    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> bytes | None:
+    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> list[Bytes] | None:
         """The whole answer to a frame in a known envelope; empty for acks=0, and where the followers' copies are to be
         waited for, after which the connection is told. None leaves the frame to the handler: nothing was done."""
         try:
@@ -237,92 +254,40 @@ class RepeatedProduces:
             # There are enough in sync, or the append had failed.
             if log is None or log.high_watermark <= info.last_offset:
                 appended = Appended(topic_partition).at(partition, info, pending=True)
-                waiting = _Replicated(broker, connection, envelope, version, correlation_id, appended)
-                waiting.unanswered = connection.wait_for(waiting, settled=True)
-                broker.replicas.delayed_produce.watch(waiting, (topic_partition,), envelope.request.timeout_ms)
-                return b""
+                waiting = DelayedProduce([appended], broker.replicas.partition_or_error)
+                broker.replicas.delayed_produce.watch(waiting, envelope.keys, envelope.request.timeout_ms)
+                if not waiting.completed:
+                    put = partial(_put, broker, connection, envelope, version, correlation_id, appended)
+                    connection.wait_for(waiting, put, settled=True)
+                    return []
+                return _put(broker, connection, envelope, version, correlation_id, appended)
         elif acks == 0:
-            return b""
-        return envelope.answer(correlation_id, info.first_offset, info.log_append_time, info.log_start_offset)
+            return []
+        return [envelope.answer(correlation_id, info.first_offset, info.log_append_time, info.log_start_offset)]
 
 
-class _Replicated(DelayedOperation[TopicPartition]):
-    """A produce of one partition between its append and its answer, as `DelayedProduce` is of several."""
-
-    __slots__ = (
-        "_appended",
-        "_broker",
-        "_connection",
-        "_correlation_id",
-        "_envelope",
-        "_error",
-        "_version",
-        "unanswered",
-    )
-
-    unanswered: Unanswered
-
-    def __init__(
-        self,
-        broker: Broker,
-        connection: BrokerConnection,
-        envelope: Envelope,
-        version: int,
-        correlation_id: int,
-        appended: Appended,
-    ) -> None:
-        super().__init__()
-        self._broker = broker
-        self._connection = connection
-        self._envelope = envelope
-        self._version = version
-        self._correlation_id = correlation_id
-        self._appended = appended
-        self._error = ErrorCode.NONE
-
-    def try_complete(self, key: TopicPartition | None) -> bool:
-        appended = self._appended
-        partition = self._broker.replicas.partition_or_error(appended.topic_partition)
-        if isinstance(partition, ErrorCode):
-            enough, self._error = False, partition
-        else:
-            enough, self._error = partition.check_enough_replicas_reach_offset(
-                appended.required_offset, appended.leading_since_epoch
+def _put(
+    broker: Broker,
+    connection: BrokerConnection,
+    envelope: Envelope,
+    version: int,
+    correlation_id: int,
+    appended: Appended,
+) -> list[Bytes]:
+    """The answer to one that waited for the followers' copies."""
+    if not appended.error:
+        return [
+            envelope.answer(
+                correlation_id, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
             )
-        return enough or self._error is not ErrorCode.NONE
-
-    def on_expiration(self) -> None:
-        self._error = ErrorCode.REQUEST_TIMED_OUT
-
-    def on_complete(self) -> None:
-        appended = self._appended
-        if self._error is ErrorCode.NONE:
-            answer: list[Bytes] = [
-                self._envelope.answer(
-                    self._correlation_id, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
-                )
-            ]
-        else:
-            answer = self._refusal()
-        self._connection.answered(self.unanswered, answer)
-
-    def _refusal(self) -> list[Bytes]:
-        connection, envelope = self._connection, self._envelope
-        appended = self._appended.failed(self._error)
-        header = RequestHeader(int(ApiKey.PRODUCE), self._version, self._correlation_id, envelope.client_id)
-        context = RequestContext(
-            header,
-            connection.principal,
-            connection.listener,
-            connection,
-            self._broker.router.routes[int(ApiKey.PRODUCE)],
-            envelope.request,
-        )
-        topics = [TopicResponse(appended.topic_partition.topic, [answered(self._broker, appended, context)])]
-        refusal = response(self._broker, envelope.request, topics, context)
-        assert refusal is not None, "acks=all has an answer"
-        connection.told(context, refusal, repeated=True)
-        return encode_response(refusal, self._version, self._correlation_id)
+        ]
+    header = RequestHeader(int(ApiKey.PRODUCE), version, correlation_id, envelope.client_id)
+    route = broker.router.routes[int(ApiKey.PRODUCE)]
+    context = RequestContext(header, connection.principal, connection.listener, connection, route, envelope.request)
+    refusal = answered(broker, envelope.request, context, [appended])
+    assert refusal is not None, "acks=all has an answer"
+    connection.told(context, refusal, repeated=True)
+    return encode_response(refusal, version, correlation_id)
 
 
 def _answered(name: str, index: int, numbers: tuple[int, int, int]) -> ProduceResponse:

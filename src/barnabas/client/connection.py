@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import math
 import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -66,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
         self._reason: BaseException | None = None
         self._writable = True
         self._written = Condition()
@@ -251,11 +253,11 @@ class Connection(asyncio.BufferedProtocol):
         assert loop is not None, "it is connected"
         deadline = loop.time() + (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         self._futures[correlation_id] = (future, deadline, conversation)
-        if self._timer is None:
+        if deadline < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
             self._timer = loop.call_at(deadline, self._expire)
-        elif deadline < self._timer.when():
-            self._timer.cancel()
-            self._timer = loop.call_at(deadline, self._expire)
+            self._timer_at = deadline
 
     def post(self, message: Any, version: int | None = None) -> None:
         """Sends a request that has no answer (a produce request with acks=0)."""
@@ -292,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
         return kind(f"the connection to {where} was closed")
 
     def _expire(self) -> None:
-        self._timer = None
+        self._timer, self._timer_at = None, math.inf
         if not self._futures:
             return
         loop = self._loop
@@ -301,6 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         now = loop.time()
         if earliest > now:
             self._timer = loop.call_at(earliest, self._expire)
+            self._timer_at = earliest
             return
         late = RequestTimedOut(f"{self.host}:{self.port} did not answer in time")
         for correlation_id, (future, deadline, _) in list(self._futures.items()):

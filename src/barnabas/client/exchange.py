@@ -59,6 +59,9 @@ class FrameReceiver:
             return [whole]
         view = self._view
         start, end = 0, self._end + count
+        if end >= 4 and _SIZE.unpack_from(view)[0] == end - 4 <= self._frame_max:  # one whole frame, as mostly
+            self._end = 0
+            return [bytes(view[4:end])]
         frames: list[Bytes] = []
         while end - start >= 4:
             (size,) = _SIZE.unpack_from(view, start)

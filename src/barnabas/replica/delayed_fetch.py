@@ -1,26 +1,29 @@
 """A fetch request: what was asked, what was read, and waiting for more (Kafka's ``DelayedFetch``).
 
 A fetch that found too little waits at its partitions: a follower's for the log's end, a consumer's for the high
-watermark. When one of them moves, only that partition is looked at, and only those that moved are read again.
+watermark. When one of them moves, only that partition is looked at, and only those that moved are read again. Of the
+partitions of a follower's session those that it has all of rest while it waits, and it watches nothing but the session:
+it costs what moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import FetchIsolation, Partition, ReadResult
 from barnabas.replica.purgatory import DelayedOperation
+from barnabas.wire.message import default_of
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from barnabas.replica.fetch_session import Session
+    from barnabas.replica.fetch_session import CachedPartition, Session
 
-NO_DIVERGING_EPOCH: Final = FetchResponse.EpochEndOffset()
-NO_CURRENT_LEADER: Final = FetchResponse.LeaderIdAndEpoch()
-NO_SNAPSHOT: Final = FetchResponse.SnapshotId()
-"""Shared by all answers and never changed: most partitions of a fetch have none of these."""
+NO_DIVERGING_EPOCH: Final = default_of(FetchResponse.EpochEndOffset)
+NO_CURRENT_LEADER: Final = default_of(FetchResponse.LeaderIdAndEpoch)
+NO_SNAPSHOT: Final = default_of(FetchResponse.SnapshotId)
+"""Most partitions of a fetch have none of these."""
 
 
 class TopicIdPartition(NamedTuple):
@@ -60,95 +63,144 @@ class FetchParams(NamedTuple):
 
 
 class FetchedPartition:
-    """One partition of a fetch: the request, the answer so far, and how many bytes there may be by now."""
+    """One partition of a fetch: the request, what was read so far, and how many bytes there may be by now."""
 
-    __slots__ = ("available_bytes", "data", "diverging", "key", "partition", "request", "stale")
+    partition: Partition | None = None
+    result: ReadResult | None = None
+    aborted: list[FetchResponse.AbortedTransaction] | None = None
+    data: FetchResponse.PartitionData | None = None
+    """The answer, where it is no matter of what was read: an error, or another broker to read from."""
+    stale = False
+    """Something moved since it was read."""
+    available_bytes = 0
+    """What an answer would hold of it."""
 
-    def __init__(self, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+    def __init__(
+        self, key: TopicIdPartition, request: FetchRequest.FetchPartition, cached: CachedPartition | None = None
+    ) -> None:
         self.key = key
         self.request = request
-        self.partition: Partition | None = None
-        self.data: FetchResponse.PartitionData | None = None
-        self.diverging = False
-        self.stale = False
-        """Something moved since it was read."""
-        self.available_bytes = 0
-        """What an answer would hold of it."""
+        self.cached = cached
+        """What its session knows of it, if the fetch has one."""
+        if cached is not None:
+            self.topic_partition = cached.topic_partition
+        else:
+            self.topic_partition = None if key.topic is None else TopicPartition(key.topic, key.partition)
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether it was read in vain, and there is nothing else to tell at once."""
+        result = self.result
+        return self.data is None and result is not None and not result.records and result.diverging is None
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is something to tell at once, however few bytes there are."""
+        result = self.result
+        return self.data is not None or (result is not None and result.diverging is not None)
+
+    def answer(self) -> FetchResponse.PartitionData:
+        if self.data is not None:
+            return self.data
+        result = self.result
+        assert result is not None, "it was read"
+        return FetchResponse.PartitionData(
+            self.request.partition,
+            0,
+            result.high_watermark,
+            result.last_stable_offset,
+            result.log_start_offset,
+            NO_DIVERGING_EPOCH if result.diverging is None else FetchResponse.EpochEndOffset(*result.diverging),
+            NO_CURRENT_LEADER,
+            NO_SNAPSHOT,
+            self.aborted,
+            -1,
+            result.records,
+        )
 
 
-HeldBack = Callable[[FetchParams, Partition], bool]
-"""Whether a fetch gets nothing of a partition now, because of the leader's replication quota."""
-Read = Callable[[FetchParams, Sequence[FetchedPartition], bool], int]
-"""Reads the partitions given, within the request's bounds; returns how many bytes. The flag: from the purgatory."""
+class Reader(Protocol):
+    """What a fetch that waits needs of the replicas."""
+
+    def read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
+        """Reads the partitions given, within the request's bounds; returns how many bytes."""
+        ...
+
+    def held_back(self, params: FetchParams, partition: Partition) -> bool:
+        """Whether a fetch gets nothing of a partition now, because of the leader's replication quota."""
+        ...
 
 
-FetchKey = TopicPartition | int
-"""What a fetch waits at: a partition, or the id of the session whose partitions rest."""
-
-
-class DelayedFetch(DelayedOperation[FetchKey]):
+class DelayedFetch(DelayedOperation[TopicPartition]):
     """Complete when `min_bytes` are there, or a partition has something else to tell.
 
     A follower's fetch of a `session` also takes up the partitions that rested when it came and were stirred since.
     """
 
-    __slots__ = ("_available", "_by_key", "_held_back", "_params", "_read", "_session", "fetched")
+    __slots__ = ("_available", "_by_key", "_reader", "fetched", "params", "session")
 
     def __init__(
         self,
         params: FetchParams,
         fetched: list[FetchedPartition],
-        read: Read,
-        held_back: HeldBack,
+        reader: Reader,
         session: Session | None = None,
     ) -> None:
         super().__init__()
-        self._params = params
+        self.params = params
         self.fetched = fetched
         """What is answered; partitions of the session that were stirred meanwhile are among it."""
-        self._read = read
-        self._held_back = held_back
-        self._session = session
+        self._reader = reader
+        self.session = session
         self._available = 0
         self._by_key: dict[TopicPartition, FetchedPartition] = {}
-        for each in fetched:
+
+    def begin_to_wait(self) -> tuple[TopicPartition, ...]:
+        """All was read, and there was too little. Returns what is watched from now on, beside the session."""
+        session = self.session
+        if session is None:
+            waiting = self.fetched
+        else:
+            waiting = [
+                each for each in self.fetched if each.cached is None or not each.cached.rest_for_now(each.partition)
+            ]
+            self.fetched = waiting
+            session.waiting = self
+            if not waiting:
+                return ()
+        for each in waiting:
             self._available += each.available_bytes
-            if each.partition is not None:
-                self._by_key[each.partition.topic_partition] = each
-            elif each.key.topic is not None:
-                self._by_key[each.key.topic_partition] = each
+            if each.topic_partition is not None:
+                self._by_key[each.topic_partition] = each
+        return tuple(self._by_key)
 
-    @property
-    def keys(self) -> list[FetchKey]:
-        return [*self._by_key, *(() if self._session is None else (self._session.session_id,))]
+    def try_complete(self, key: TopicPartition | None) -> bool:
+        # Without a key: the caller has just read all of them.
+        return key is not None and self._moved(self._by_key[key])
 
-    def try_complete(self, key: FetchKey | None) -> bool:
-        if key is None:
-            return False  # the caller has just read all of them
-        if isinstance(key, int):
-            return self._take_up_stirred()
-        return self._moved(self._by_key[key])
-
-    def _take_up_stirred(self) -> bool:
-        assert self._session is not None
+    def take_up_stirred(self) -> bool:
+        """As `try_complete`, after partitions of its session were stirred."""
+        assert self.session is not None
         complete = False
         taken = []
-        for cached in self._session.stirred.values():
-            if cached.key.topic is None or cached.partition is None:
+        by_key, all_fetched = self._by_key, self.fetched
+        for cached in self.session.stirred.values():
+            topic_partition = cached.topic_partition
+            if topic_partition is None or cached.partition is None:
                 continue
-            fetched = self._by_key.get(cached.key.topic_partition)
+            fetched = by_key.get(topic_partition)
             if fetched is None:
-                fetched = FetchedPartition(cached.key, cached.request)
+                fetched = by_key[topic_partition] = FetchedPartition(cached.key, cached.request, cached)
                 fetched.partition = cached.partition
-                self._by_key[cached.key.topic_partition] = fetched
-                self.fetched.append(fetched)
+                all_fetched.append(fetched)
                 taken.append(cached)
-            complete |= self._moved(fetched)
+            if self._moved(fetched):
+                complete = True
         if not complete:
             # Nobody watches these by name: at rest, the next move of each is told to the session again.
             for cached in taken:
                 assert cached.partition is not None
-                cached.partition.rest(self._session.replica_id, cached)
+                cached.partition.rest(self.session.replica_id, cached)
         return complete
 
     def _moved(self, fetched: FetchedPartition) -> bool:
@@ -156,37 +208,57 @@ class DelayedFetch(DelayedOperation[FetchKey]):
         fetched.stale = True
         if partition is None or partition.log is None:
             return True
+        params = self.params
         epoch = fetched.request.current_leader_epoch
-        if epoch not in (-1, partition.leader_epoch) or (self._params.fetch_only_leader and not partition.is_leader):
+        if epoch not in (-1, partition.leader_epoch) or (params.fetch_only_leader and not partition.is_leader):
             return True
-        bound = partition.bound(self._params.isolation)
+        bound = partition.bound(params.isolation)
         if bound < fetched.request.fetch_offset:
             return partition.log.log_end_offset < fetched.request.fetch_offset
-        if bound == fetched.request.fetch_offset or self._held_back(self._params, partition):
+        if bound == fetched.request.fetch_offset:
+            if fetched.result is None:
+                fetched.result = ReadResult(partition.log)
+                fetched.stale = False
             return False
-        if self._params.min_bytes <= 1:
+        if partition.log.settings.throttled_leaders and self._reader.held_back(params, partition):
+            return False
+        if params.min_bytes <= 1:
             return True
         before = fetched.available_bytes
         fetched.available_bytes = partition.log.bytes_between(fetched.request.fetch_offset, bound)
         self._available += fetched.available_bytes - before
-        return self._available >= self._params.min_bytes
+        return self._available >= params.min_bytes
+
+    def on_expiration(self) -> None:
+        if self.session is not None:
+            self.take_up_stirred()  # there may be a high watermark to tell
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._leave()
+
+    def _leave(self) -> None:
+        session = self.session
+        if session is not None and session.waiting is self:
+            session.waiting = None
 
     def on_complete(self) -> None:
+        self._leave()
         stale = []
-        isolation = self._params.isolation
+        isolation = self.params.isolation
         for each in self.fetched:
-            partition, data = each.partition, each.data
+            partition, result = each.partition, each.result
             if each.stale:
                 stale.append(each)
-            elif partition is None or partition.log is None or data is None or data.error_code or each.diverging:
+            elif partition is None or partition.log is None or result is None or each.tells:
                 continue
-            elif not data.records and partition.bound(isolation) > each.request.fetch_offset:
+            elif not result.records and partition.bound(isolation) > each.request.fetch_offset:
                 stale.append(each)  # what came in the same turn of the loop goes with it
             else:
                 # A partition that nothing was read of may have moved its high watermark all the same.
                 log = partition.log
-                data.high_watermark = log.high_watermark
-                data.last_stable_offset = log.last_stable_offset
-                data.log_start_offset = log.log_start_offset
+                result.high_watermark = log.high_watermark
+                result.last_stable_offset = log.last_stable_offset
+                result.log_start_offset = log.log_start_offset
         if stale:
-            self._read(self._params, stale, True)
+            self._reader.read(self.params, stale, True)

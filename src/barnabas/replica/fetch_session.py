@@ -19,17 +19,20 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.model.errors import ErrorCode
-from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, Uuid
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
 from barnabas.replica.delayed_fetch import (
     NO_CURRENT_LEADER,
     NO_DIVERGING_EPOCH,
     NO_SNAPSHOT,
+    FetchedPartition,
     TopicIdPartition,
 )
 from barnabas.runtime.doors import Clock, Entropy
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
+    from barnabas.log.log import Log
+    from barnabas.replica.delayed_fetch import DelayedFetch
     from barnabas.replica.partition import Partition
 
 INVALID_SESSION_ID: Final = 0
@@ -66,52 +69,82 @@ def _key(topic_id: Uuid, topic: str | None, partition: int) -> PartitionKey:
 class CachedPartition:
     """What a session remembers of a partition: the fetcher's last request, and the last answer's offsets."""
 
-    __slots__ = ("high_watermark", "key", "local_log_start_offset", "partition", "request", "session")
+    __slots__ = (
+        "cache_key",
+        "high_watermark",
+        "key",
+        "local_log_start_offset",
+        "partition",
+        "request",
+        "session",
+        "topic_partition",
+    )
 
     def __init__(self, session: Session, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
         self.session = session
-        self.key = key
+        self.cache_key = _key(*key)
         self.request = request
+        self.named(key)
         self.partition: Partition | None = None
         """Where it rests, or rested last."""
         self.high_watermark = NO_OFFSET
         self.local_log_start_offset = NO_OFFSET
+
+    def named(self, key: TopicIdPartition) -> None:
+        self.key = key
+        self.topic_partition = None if key.topic is None else TopicPartition(key.topic, key.partition)
 
     @property
     def last_fetch_ms(self) -> int:
         """When the fetcher asked last, for this or anything else of its session; monotonic."""
         return self.session.last_used_ms
 
-    def rest(self, partition: Partition) -> None:
-        """The follower has all of it: no fetch looks at it before it is stirred."""
-        if self.session.stirred.pop(_key(*self.key), None) is not None:
+    def rest(self, partition: Partition | None) -> bool:
+        """Where the follower has all of it, and was told all, no fetch looks at it before it is stirred."""
+        if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
+            return False
+        if self.session.stirred.pop(self.cache_key, None) is not None:
             self.partition = partition
             partition.rest(self.session.replica_id, self)
+        return True
+
+    def rest_for_now(self, partition: Partition | None) -> bool:
+        """As `rest`, while its fetch waits, which has yet to tell what moved without a record."""
+        if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
+            return False
+        assert partition.log is not None, "the follower has all of it"
+        self.lie_down_for_now(partition, partition.log)
+        return True
+
+    def lie_down_for_now(self, partition: Partition, log: Log) -> None:
+        """As `rest_for_now`, of a partition that the follower is known to have all of."""
+        self.partition = partition
+        partition.rest(self.session.replica_id, self)
+        if log.high_watermark == self.high_watermark and log.log_start_offset == self.local_log_start_offset:
+            self.session.stirred.pop(self.cache_key, None)
 
     def stir(self) -> None:
         """Something about it moved: the next fetch looks at it again."""
-        cache_key = _key(*self.key)
-        if self.session.partitions.get(cache_key) is self:
-            self.session.stirred[cache_key] = self
+        if self.session.partitions.get(self.cache_key) is self:
+            self.session.stirred[self.cache_key] = self
 
-    def has_news(self, data: FetchResponse.PartitionData) -> bool:
-        """Whether `data` has to be sent; notes what is sent. After an error the offsets are told again."""
+    def has_news(self, fetched: FetchedPartition) -> bool:
+        """Whether it has to be answered; notes what is sent. After an error the offsets are told again."""
+        told = fetched.result if fetched.data is None else fetched.data
+        assert told is not None, "it was read"
         news = False
-        if data.records is not None and len(data.records) > 0:
+        if told.high_watermark != self.high_watermark:
             news = True
-        if data.high_watermark != self.high_watermark:
+            self.high_watermark = told.high_watermark
+        if told.log_start_offset != self.local_log_start_offset:
             news = True
-            self.high_watermark = data.high_watermark
-        if data.log_start_offset != self.local_log_start_offset:
-            news = True
-            self.local_log_start_offset = data.log_start_offset
-        if data.preferred_read_replica != -1 or data.diverging_epoch.epoch != NO_EPOCH:
-            news = True
-        if data.error_code:
+            self.local_log_start_offset = told.log_start_offset
+        if fetched.data is None:
+            return news or not fetched.has_nothing
+        if fetched.data.error_code:
             # Sent now, and what follows it too, when the error is over.
             self.high_watermark = NO_OFFSET
-            news = True
-        return news
+        return True
 
 
 class Session:
@@ -129,6 +162,7 @@ class Session:
         "stirred",
         "unnamed",
         "uses_topic_ids",
+        "waiting",
     )
 
     def __init__(
@@ -146,6 +180,8 @@ class Session:
         """Those that the next fetch has to look at; the others rest. A consumer's never rest."""
         self.unnamed: dict[PartitionKey, CachedPartition] = {}
         """Those whose topic id this broker has not heard of."""
+        self.waiting: DelayedFetch | None = None
+        """Its fetch, while that waits."""
         self.known_fetches: dict[bytes, Any] = {}
         """What requests that are repeated mean (``broker/repeated_fetch``)."""
 
@@ -154,17 +190,23 @@ class Session:
         """A follower's: it makes way for no consumer's."""
         return self.replica_id >= 0
 
-    def cache(self, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+    def cache(self, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         """Takes up what the fetcher asks for now."""
-        cache_key = _key(*key)
-        cached = self.partitions.get(cache_key)
-        if cached is None:
-            cached = self.partitions[cache_key] = CachedPartition(self, key, request)
-            if key.topic is None:
-                self.unnamed[cache_key] = cached
-        else:
-            cached.request = request
-        self.stirred[cache_key] = cached
+        for topic in request.topics:
+            topic_id = topic.topic_id
+            name_or_id = topic_id if topic_id != ZERO_UUID else topic.topic
+            for partition in topic.partitions:
+                cache_key = (name_or_id, partition.partition)
+                cached = self.partitions.get(cache_key)
+                if cached is None:
+                    name = topic.topic if topic_id == ZERO_UUID else topic_names.get(topic_id)
+                    cached = CachedPartition(self, TopicIdPartition(topic_id, name, partition.partition), partition)
+                    self.partitions[cache_key] = cached
+                    if name is None:
+                        self.unnamed[cache_key] = cached
+                else:
+                    cached.request = partition
+                self.stirred[cache_key] = cached
 
     def forget(self, cache_key: PartitionKey) -> None:
         self.partitions.pop(cache_key, None)
@@ -177,20 +219,24 @@ class Session:
         for cache_key, cached in list(self.unnamed.items()):
             topic = topic_names.get(cached.key.topic_id)
             if topic is not None:
-                cached.key = cached.key._replace(topic=topic)
+                cached.named(cached.key._replace(topic=topic))
                 del self.unnamed[cache_key]
+
+    def looked_at(self) -> list[FetchedPartition]:
+        """What a request fetches."""
+        partitions = self.stirred if self.privileged else self.partitions
+        return [FetchedPartition(cached.key, cached.request, cached) for cached in partitions.values()]
 
     def stir_all(self) -> None:
         self.stirred = dict(self.partitions)
 
-    def to_the_end(self, cache_key: PartitionKey) -> None:
+    def to_the_end(self, cached: CachedPartition) -> None:
         """Others are looked at before this one, so that a small limit does not starve them (KAFKA-12330)."""
-        self.partitions[cache_key] = self.partitions.pop(cache_key)
-        if cache_key in self.stirred:
-            self.stirred[cache_key] = self.stirred.pop(cache_key)
-
-    def cached(self, key: TopicIdPartition) -> CachedPartition | None:
-        return self.partitions.get(_key(*key))
+        cache_key = cached.cache_key
+        if len(self.partitions) > 1 and self.partitions.get(cache_key) is cached:
+            self.partitions[cache_key] = self.partitions.pop(cache_key)
+            if cache_key in self.stirred:
+                self.stirred[cache_key] = self.stirred.pop(cache_key)
 
 
 class FetchContext:
@@ -200,7 +246,7 @@ class FetchContext:
 
     def __init__(
         self,
-        fetches: list[tuple[TopicIdPartition, FetchRequest.FetchPartition]],
+        fetches: list[FetchedPartition],
         *,
         session: Session | None = None,
         full: bool = True,
@@ -220,22 +266,20 @@ class FetchContext:
         """The session where it is a follower's, whose partitions may rest."""
         return self._session if self._session is not None and self._session.privileged else None
 
-    def response(self, answers: Iterable[tuple[TopicIdPartition, FetchResponse.PartitionData]]) -> FetchResponse:
+    def response(self, answers: Iterable[FetchedPartition]) -> FetchResponse:
         """The response that holds what the fetcher does not know yet; partitions with data go to the session's end."""
         if self.error:
             return FetchResponse(error_code=self.error)
         session = self._session
         topics: dict[Uuid | str, FetchResponse.FetchableTopicResponse] = {}
-        for key, data in answers:
-            if session is not None:
-                cache_key = _key(key.topic_id, key.topic, key.partition)
-                cached = session.partitions.get(cache_key)
-                if cached is not None:
-                    news = cached.has_news(data)
-                    if news and data.records is not None and len(data.records) > 0:
-                        session.to_the_end(cache_key)
-                    if not news and not self.full:
-                        continue
+        for fetched in answers:
+            cached = fetched.cached
+            if cached is not None and not cached.has_news(fetched) and not self.full:
+                continue
+            data = fetched.answer()
+            if session is not None and cached is not None and data.records:
+                session.to_the_end(cached)
+            key = fetched.key
             topic_key: Uuid | str = key.topic_id if key.topic_id != ZERO_UUID else key.topic or ""
             topic = topics.get(topic_key)
             if topic is None:
@@ -278,15 +322,15 @@ class FetchSessions:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
                 self._sessions.pop(session_id, None)
-            fetches = list(_asked(request, topic_names))
-            if epoch == FINAL_EPOCH or version < 7:
-                return FetchContext(fetches)
-            now_ms = self._clock.monotonic_ms()
-            session = self._begin(len(fetches), uses_topic_ids, replica_id, replica_epoch, now_ms)
-            if session is not None:
-                for key, partition in fetches:
-                    session.cache(key, partition)
-            return FetchContext(fetches, session=session)
+            session = None
+            if epoch == INITIAL_EPOCH and version >= 7:
+                now_ms = self._clock.monotonic_ms()
+                size = sum(len(topic.partitions) for topic in request.topics)
+                session = self._begin(size, uses_topic_ids, replica_id, replica_epoch, now_ms)
+            if session is None:
+                return FetchContext(_asked(request, topic_names))
+            session.cache(request, topic_names)
+            return FetchContext(session.looked_at(), session=session)
         found = self._sessions.get(session_id)
         if found is None:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -306,9 +350,7 @@ class FetchSessions:
             # The follower has registered anew: the leader has to hear that of each partition.
             found.replica_epoch = replica_epoch
             found.stir_all()
-        looked_at = found.stirred if found.privileged else found.partitions
-        fetches = [(cached.key, cached.request) for cached in looked_at.values()]
-        return FetchContext(fetches, session=found, full=False)
+        return FetchContext(found.looked_at(), session=found, full=False)
 
     def find(self, session_id: int) -> Session | None:
         return self._sessions.get(session_id)
@@ -320,8 +362,7 @@ class FetchSessions:
         session.epoch = next_epoch(session.epoch)
 
     def _update(self, session: Session, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
-        for key, partition in _asked(request, topic_names):
-            session.cache(key, partition)
+        session.cache(request, topic_names)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
                 session.forget(_key(forgotten.topic_id, forgotten.topic, number))
@@ -374,13 +415,13 @@ class FetchSessions:
         return True
 
 
-def _asked(
-    request: FetchRequest, topic_names: Mapping[Uuid, str]
-) -> Iterable[tuple[TopicIdPartition, FetchRequest.FetchPartition]]:
+def _asked(request: FetchRequest, topic_names: Mapping[Uuid, str]) -> list[FetchedPartition]:
+    fetches = []
     for topic in request.topics:
         name = topic.topic if topic.topic_id == ZERO_UUID else topic_names.get(topic.topic_id)
         for partition in topic.partitions:
-            yield TopicIdPartition(topic.topic_id, name, partition.partition), partition
+            fetches.append(FetchedPartition(TopicIdPartition(topic.topic_id, name, partition.partition), partition))
+    return fetches
 
 
 def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:

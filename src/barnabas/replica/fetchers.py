@@ -528,18 +528,20 @@ class ReplicaFetcher:
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
         )
         # An empty answer leaves it as it is: forgetting it would make the leader doubt the whole log (KAFKA-15510).
-        state.last_fetched_epoch = self._last_fetched_epoch(log)
+        epoch = state.last_fetched_epoch = log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH
         state.lag = high_watermark - state.fetch_offset if high_watermark > state.fetch_offset else 0
         if moved or records:
             self._follower.follower_advanced(partition, moved)
-        if records:
-            if self._follower.is_held_back(partition, len(records), state.lag):
-                self._pause(state)
-                return
-            self._runtime.network.expect_soon()
+        if (
+            records
+            and log.settings.throttled_followers
+            and self._follower.is_held_back(partition, len(records), state.lag)
+        ):
+            self._pause(state)
+            return
         asked = state.wanted
         assert asked is not None, f"{state} was checked"
-        if state.last_fetched_epoch != asked.last_fetched_epoch or log.log_start_offset != asked.log_start_offset:
+        if epoch != asked.last_fetched_epoch or log.log_start_offset != asked.log_start_offset:
             self._want(state, log)
         elif records:
             asked.fetch_offset = state.fetch_offset

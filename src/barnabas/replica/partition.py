@@ -13,7 +13,7 @@ No method here waits. The change of an ISR goes out through `alter_isr`, and com
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
@@ -418,19 +418,18 @@ class Partition:
         for fetch in self.resting.values():
             fetch.stir()
 
-    def stir(self) -> list[RestingFetch]:
+    def stir(self) -> Iterable[RestingFetch]:
         """Ends every rest, before or after whatever moved; returns the fetches that may have something to answer now.
 
         A follower that rested was caught up at its last fetch, as if that fetch had asked for this partition.
         """
-        stirred = list(self.resting.items())
-        self.resting.clear()
-        for follower_id, fetch in stirred:
+        resting, self.resting = self.resting, {}
+        for follower_id, fetch in resting.items():
             progress = self.progress.get(follower_id)
             if progress is not None:
                 progress.rested_until(fetch.last_fetch_ms)
             fetch.stir()
-        return [fetch for _, fetch in stirred]
+        return resting.values()
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:
         """Raises the high watermark as far as the maximal ISR allows; True when it rose.
@@ -442,6 +441,7 @@ class Partition:
         if log is None or self.leader_id != self._surroundings.broker_id:
             return False
         end_offset = high_watermark = log.log_end_offset
+        before = log.high_watermark
         if self.progress or not self.isr_state.isr:
             state = self.isr_state
             maximal_isr = state.isr if type(state) is CommittedIsr else state.maximal_isr
@@ -454,7 +454,9 @@ class Partition:
                     )
                 ):
                     high_watermark = progress.log_end_offset
-        if high_watermark <= log.high_watermark or self._lacks_min_isr(log):
+                    if high_watermark <= before:
+                        return False
+        if high_watermark <= before or self._lacks_min_isr(log):
             return False
         log.update_high_watermark(high_watermark)
         return True
@@ -585,12 +587,19 @@ class Partition:
         in_place: bool = False,
     ) -> ReadResult:
         """Records from `fetch_offset` up to what `isolation` allows, or where the reader's log diverges."""
-        log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
+        log = self.log
+        if (
+            log is None
+            or (current_leader_epoch != self.leader_epoch and current_leader_epoch != NO_EPOCH)
+            or (only_leader and self.leader_id != self._surroundings.broker_id)
+        ):
+            log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         result = ReadResult(log)
+        log_end_offset = result.log_end_offset
         if last_fetched_epoch != NO_EPOCH and not (
             # As with nearly every fetch of a follower, whose log then cannot part from this one below its end.
             last_fetched_epoch == log.leader_epochs.latest_epoch
-            and result.log_start_offset <= fetch_offset <= result.log_end_offset
+            and result.log_start_offset <= fetch_offset <= log_end_offset
         ):
             epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
             if epoch == NO_EPOCH or end_offset == NO_OFFSET:
@@ -608,12 +617,12 @@ class Partition:
                 result.diverging = (epoch, end_offset)
                 return result
         if isolation is FetchIsolation.LOG_END:
-            bound = result.log_end_offset
+            bound = log_end_offset
         elif isolation is FetchIsolation.HIGH_WATERMARK:
             bound = result.high_watermark
         else:
             bound = result.last_stable_offset
-        if not bound <= fetch_offset <= result.log_end_offset or fetch_offset < result.log_start_offset:
+        if not bound <= fetch_offset <= log_end_offset or fetch_offset < result.log_start_offset:
             # Between the bound and the log's end there is nothing to be read yet; outside of the log this raises
             # OFFSET_OUT_OF_RANGE.
             result.records = log.read(

@@ -57,9 +57,12 @@ class Progress:
 
     def rested_until(self, fetch_ms: int) -> None:
         """The follower had all there was, and went on fetching until `fetch_ms` without being looked at."""
-        self.last_caught_up_ms = max(self.last_caught_up_ms, fetch_ms)
-        self.last_fetch_ms = max(self.last_fetch_ms, fetch_ms)
-        self.last_fetch_leader_log_end_offset = max(self.last_fetch_leader_log_end_offset, self.log_end_offset)
+        if fetch_ms > self.last_caught_up_ms:
+            self.last_caught_up_ms = fetch_ms
+        if fetch_ms > self.last_fetch_ms:
+            self.last_fetch_ms = fetch_ms
+        if self.log_end_offset > self.last_fetch_leader_log_end_offset:
+            self.last_fetch_leader_log_end_offset = self.log_end_offset
 
     def reset(self, leader_end_offset: int, *, new_leader: bool, in_sync: bool, now_ms: int) -> None:
         """A new leader epoch. A member of the ISR has the full lag time from now on to show itself; others have none.

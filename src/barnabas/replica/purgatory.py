@@ -26,7 +26,7 @@ class DelayedOperation(Generic[K]):
     """Waits for something. Completes exactly once, in the call of whoever turned its condition: what it does then
     (`on_complete`) is to be short, and to wait for nothing."""
 
-    __slots__ = ("_done", "_peers", "_purgatory", "_watched", "completed")
+    __slots__ = ("_peers", "_purgatory", "_watched", "completed", "then")
 
     _watched: tuple[K, ...]
     _peers: dict[DelayedOperation[K], float]
@@ -34,7 +34,8 @@ class DelayedOperation(Generic[K]):
 
     def __init__(self) -> None:
         self.completed = False
-        self._done: asyncio.Future[None] | None = None
+        self.then: Callable[[], None] | None = None
+        """Called when it has completed. This may be in the midst of what somebody else does."""
         self._purgatory: Purgatory[K] | None = None
 
     def try_complete(self, key: K | None) -> bool:
@@ -55,22 +56,38 @@ class DelayedOperation(Generic[K]):
         if self._purgatory is not None:
             self._purgatory.forget(self)
         self.on_complete()
-        if self._done is not None and not self._done.done():
-            self._done.set_result(None)
+        if self.then is not None:
+            self.then()
         return True
+
+    async def over(self) -> None:
+        """Returns when it is complete. A caller that is cancelled takes it out."""
+        if self.completed:
+            return
+        done = asyncio.get_running_loop().create_future()
+
+        def wake() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        self.then = wake
+        try:
+            await done
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         """Nobody wants to know any more: it leaves its purgatory, and does not complete."""
         self.completed = True
+        self.then = None
         if self._purgatory is not None:
             self._purgatory.forget(self)
 
 
 class Purgatory(Generic[K]):
-    """Holds the operations of one kind. `on_wait` is called whenever one begins to wait."""
+    """Holds the operations of one kind."""
 
-    def __init__(self, on_wait: Callable[[], None] | None = None) -> None:
-        self._on_wait = on_wait
+    def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
         self._waiting: dict[float, dict[DelayedOperation[K], float]] = {}
         """By the length of their timeouts: when whose time is up, in that order."""
@@ -116,22 +133,14 @@ class Purgatory(Generic[K]):
                 self._set_timer(loop)
         peers[operation] = at
         operation._peers = peers
-        if self._on_wait is not None:
-            self._on_wait()
 
     async def wait(self, operation: DelayedOperation[K], keys: Iterable[K], timeout_ms: float) -> None:
         """Returns when `operation` is complete. A caller that is cancelled takes its operation out."""
         if operation.try_complete(None):
             operation.force_complete()
             return
-        done = operation._done = asyncio.get_running_loop().create_future()
         self.watch(operation, tuple(keys), timeout_ms)
-        if operation.completed:
-            return
-        try:
-            await done
-        finally:
-            operation.abandon()
+        await operation.over()
 
     def forget(self, operation: DelayedOperation[K]) -> None:
         """`operation` is over."""

@@ -29,16 +29,7 @@ from barnabas.model.leadership import LeaderAndIsr, PendingExpandIsr
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, AlterPartitionSender
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
-from barnabas.replica.delayed_fetch import (
-    NO_CURRENT_LEADER,
-    NO_DIVERGING_EPOCH,
-    NO_SNAPSHOT,
-    DelayedFetch,
-    FetchedPartition,
-    FetchKey,
-    FetchParams,
-    TopicIdPartition,
-)
+from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchParams
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.replica.fetch_session import CachedPartition, FetchSessions, Session, refused
 from barnabas.replica.fetch_state import Connect
@@ -52,7 +43,7 @@ from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.replica.traffic import Traffic
 from barnabas.runtime import Runtime, SparingLog, Tasks
-from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.messages.fetch import FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
@@ -120,12 +111,11 @@ class Replicas:
         self.failed_isr_updates = 0
         self.former_traffic = Traffic()
         """Of partitions that are no more, and of requests for those that never were."""
-        # The followers ask for more as soon as they have what a produce waits for.
-        self.delayed_produce: Purgatory[TopicPartition] = Purgatory(on_wait=runtime.network.expect_soon)
-        self.follower_fetches: Purgatory[FetchKey] = Purgatory()
-        self.consumer_fetches: Purgatory[FetchKey] = Purgatory()
+        self.delayed_produce: Purgatory[TopicPartition] = Purgatory()
+        self.follower_fetches: Purgatory[TopicPartition] = Purgatory()
+        self.consumer_fetches: Purgatory[TopicPartition] = Purgatory()
         self.delayed_delete_records: Purgatory[TopicPartition] = Purgatory()
-        self._stirred: dict[int, None] = {}
+        self._stirred: dict[int, Session] = {}
         """Fetch sessions with partitions that rested, and have something to answer now."""
         self._appended_to: dict[TopicPartition, Log] = {}
         """What was appended to in this turn of the loop, of which the followers that wait are told next."""
@@ -157,7 +147,7 @@ class Replicas:
             self.checkpoint_high_watermarks()
 
     @property
-    def _purgatories(self) -> tuple[Purgatory[TopicPartition] | Purgatory[FetchKey], ...]:
+    def _purgatories(self) -> tuple[Purgatory[TopicPartition], ...]:
         return self.follower_fetches, self.consumer_fetches, self.delayed_produce, self.delayed_delete_records
 
     # Partitions
@@ -256,13 +246,16 @@ class Replicas:
     def _stir(self, partition: Partition) -> None:
         """Followers for whom `partition` rested look at it again."""
         for fetch in partition.stir():
-            if isinstance(fetch, CachedPartition):
-                self._stirred[fetch.session.session_id] = None
+            if type(fetch) is CachedPartition:
+                session = fetch.session
+                self._stirred[session.session_id] = session
 
     def _wake_stirred(self) -> None:
         stirred, self._stirred = self._stirred, {}
-        for session_id in stirred:
-            self.follower_fetches.check_and_complete(session_id)
+        for session in stirred.values():
+            waiting = session.waiting
+            if waiting is not None and waiting.take_up_stirred():
+                waiting.force_complete()
 
     def _log_start_moved(self, topic_partition: TopicPartition) -> None:
         """Retention did that: who follows has to hear of it, and so has the leader that this broker follows."""
@@ -525,8 +518,14 @@ class Replicas:
         *,
         internal_topics_allowed: bool = False,
     ) -> Appended:
-        """As `append`, and gives way to others while the batches of a request unpack to much."""
+        """As `append`, for a batch that `TakesLong`: gives way to others while it is unpacked."""
         while True:
+            log = self._partitions[topic_partition].log
+            assert log is not None, "its settings said so"
+            try:
+                await unpacking.judge(topic_partition, log.settings, records, self._clock.now_ms())
+            except KafkaError as error:
+                return Appended(topic_partition).failed(error.code, error.message)
             try:
                 return self.append(
                     topic_partition,
@@ -536,12 +535,7 @@ class Replicas:
                     unpacking=unpacking,
                 )
             except TakesLong:
-                log = self._partitions[topic_partition].log
-                assert log is not None, "its settings said so"
-                try:
-                    await unpacking.judge(topic_partition, log.settings, records, self._clock.now_ms())
-                except KafkaError as error:
-                    return Appended(topic_partition).failed(error.code, error.message)
+                continue
 
     def append_as_leader(
         self,
@@ -597,12 +591,24 @@ class Replicas:
         for log in appended_to.values():
             log.just_appended = None
 
-    async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
-        """Returns when every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all)."""
+    def replicating(self, results: Sequence[Appended], timeout_ms: int) -> DelayedProduce | None:
+        """What waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all); None where all
+        are."""
         pending = [each for each in results if each.pending]
-        if pending:
-            operation = DelayedProduce(pending, self.partition_or_error)
-            await self.delayed_produce.wait(operation, operation.keys, timeout_ms)
+        if not pending:
+            return None
+        operation = DelayedProduce(pending, self.partition_or_error)
+        keys = operation.keys
+        if operation.try_complete(None):
+            return None
+        self.delayed_produce.watch(operation, keys, timeout_ms)
+        return operation
+
+    async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
+        """Returns when every result is final (acks=all)."""
+        operation = self.replicating(results, timeout_ms)
+        if operation is not None:
+            await operation.over()
 
     async def append_records(
         self,
@@ -629,18 +635,18 @@ class Replicas:
     async def fetch(
         self,
         params: FetchParams,
-        fetches: Sequence[tuple[TopicIdPartition, FetchRequest.FetchPartition]],
+        fetched: list[FetchedPartition],
         session: Session | None = None,
         *,
         turn: Callable[[], Awaitable[None]] | None = None,
-    ) -> list[tuple[TopicIdPartition, FetchResponse.PartitionData]]:
-        """Reads, and waits up to `max_wait_ms` when there is less than `min_bytes` and nothing else to tell.
+    ) -> DelayedFetch:
+        """Reads; what it returns is complete, or is so after at most `max_wait_ms`, when there is less than `min_bytes`
+        and nothing else to tell. Then it has its `fetch_answers`.
 
-        `session` is a follower's, if it has one: `fetches` are the partitions of it that do not rest, those that are
-        stirred while it waits are in the answer too, and those that the follower has all of rest from then on. Where
-        there are many, `turn` is awaited now and then, so that others go on.
+        `session` is a follower's, if it has one: `fetched` are the partitions of it that do not rest, those that are
+        stirred while it waits are in the answer too, and those that the follower has all of rest. Where there are
+        many, `turn` is awaited now and then, so that others go on.
         """
-        fetched = [FetchedPartition(key, request) for key, request in fetches]
         if turn is None or len(fetched) <= READ_AT_ONCE:
             size = self.read(params, fetched, False)
         else:
@@ -648,39 +654,37 @@ class Replicas:
             for start in range(0, len(fetched), READ_AT_ONCE):
                 size += self.read(params, fetched[start : start + READ_AT_ONCE], False, size)
                 await turn()
+        operation = DelayedFetch(params, fetched, self, session)
         if (
-            params.max_wait_ms > 0
+            size < params.min_bytes
+            and params.max_wait_ms > 0
             and (fetched or session is not None)
-            and size < params.min_bytes
-            and not any(each.diverging or (each.data is not None and _tells(each.data)) for each in fetched)
+            and not any(each.tells for each in fetched)
         ):
-            operation = DelayedFetch(params, fetched, self.read, self.held_back, session)
-            purgatory = self.follower_fetches if params.from_follower else self.consumer_fetches
-            await purgatory.wait(operation, operation.keys, params.max_wait_ms)
-        return self.fetch_answers(params, fetched, session)
+            purgatory = self.follower_fetches if params.replica_id > NO_BROKER else self.consumer_fetches
+            purgatory.watch(operation, operation.begin_to_wait(), params.max_wait_ms)
+        else:
+            operation.completed = True
+        return operation
 
-    def fetch_answers(
-        self, params: FetchParams, fetched: Sequence[FetchedPartition], session: Session | None
-    ) -> list[tuple[TopicIdPartition, FetchResponse.PartitionData]]:
+    def fetch_answers(self, operation: DelayedFetch) -> list[FetchedPartition]:
         """What a fetch that waits no more has read; partitions of which there was nothing rest."""
-        answers = []
-        for each in fetched:
-            assert each.data is not None
-            answers.append((each.key, each.data))
+        from_follower = operation.params.replica_id > NO_BROKER
+        for each in operation.fetched:
             traffic = self.former_traffic if each.partition is None else each.partition.traffic
             traffic.fetches += 1
-            records = each.data.records
-            if records:
-                if params.from_follower:
-                    traffic.replication_bytes_out += len(records)
+            size = each.available_bytes
+            if size:
+                if from_follower:
+                    traffic.replication_bytes_out += size
                     self._sent(each)
                 else:
-                    traffic.bytes_out += len(records)
-            elif each.data.error_code:
-                traffic.failed_fetches += 1
-            if session is not None and not each.data.records and not each.data.error_code:
-                self._let_rest(session, each, each.data.high_watermark)
-        return answers
+                    traffic.bytes_out += size
+            elif each.data is not None:
+                traffic.failed_fetches += each.data.error_code != 0
+            elif from_follower and each.cached is not None and each.has_nothing:
+                each.cached.rest(each.partition)
+        return operation.fetched
 
     def held_back(self, params: FetchParams, partition: Partition) -> bool:
         """Whether the leader's quota is used up, for a follower that is not in sync."""
@@ -697,7 +701,12 @@ class Replicas:
     def _sent(self, fetched: FetchedPartition) -> None:
         partition = fetched.partition
         log = None if partition is None else partition.log
-        if partition is not None and log is not None and partition.is_among(log.settings.throttled_leaders):
+        if (
+            partition is not None
+            and log is not None
+            and log.settings.throttled_leaders
+            and partition.is_among(log.settings.throttled_leaders)
+        ):
             self.quotas.leader.record(fetched.available_bytes, self._clock.monotonic_ms())
 
     def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
@@ -709,18 +718,6 @@ class Replicas:
         self.quotas.follower.record(fetched_bytes, now_ms)
         return lag > 0 and self.quotas.follower.is_exceeded(now_ms)
 
-    def _let_rest(self, session: Session, fetched: FetchedPartition, told_high_watermark: int) -> None:
-        partition = fetched.partition
-        if (
-            partition is not None
-            and not fetched.diverging
-            and partition.has_all(session.replica_id, fetched.request.fetch_offset)
-            and partition.local_log().high_watermark == told_high_watermark
-        ):
-            cached = session.cached(fetched.key)
-            if cached is not None:
-                cached.rest(partition)
-
     def read(
         self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool, already_bytes: int = 0
     ) -> int:
@@ -729,17 +726,17 @@ class Replicas:
         min_one_batch = not (params.hard_max_bytes_limit or already_bytes)
         total = 0
         for each in fetched:
-            each.diverging = False
+            each.data = None
             try:
                 size = self._read_one(params, each, limit_bytes, min_one_batch, from_purgatory)
             except KafkaError as error:
                 each.data = refused(each.key.partition, error.code)
                 size = 0
-            each.available_bytes = size
-            if size > 0:
+            if size:
                 min_one_batch = False
                 limit_bytes = max(0, limit_bytes - size)
                 total += size
+            each.available_bytes = size
         return total
 
     def _read_one(
@@ -750,20 +747,25 @@ class Replicas:
         min_one_batch: bool,
         from_purgatory: bool,
     ) -> int:
-        key, request = fetched.key, fetched.request
-        if key.topic is None:
+        request = fetched.request
+        topic_partition = fetched.topic_partition
+        if topic_partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        partition = self._partitions.get(key.topic_partition)
+        partition = self._partitions.get(topic_partition)
         if partition is None:
-            partition = self.partition_or_raise(key.topic_partition)
+            partition = self.partition_or_raise(topic_partition)
         fetched.partition = partition
-        if ZERO_UUID not in (key.topic_id, partition.topic_id) and key.topic_id != partition.topic_id:
+        log, topic_id = partition.log, fetched.key.topic_id
+        if log is not None and topic_id != log.topic_id and ZERO_UUID not in (topic_id, partition.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        from_follower = params.from_follower
-        held_back = from_follower and self.held_back(params, partition)
+        from_follower = params.replica_id > NO_BROKER
+        held_back = (
+            from_follower and log is not None and log.settings.throttled_leaders and self.held_back(params, partition)
+        )
         if from_follower:
-            partition.log_with_epoch(request.current_leader_epoch, only_leader=True)
-            partition.follower(params.replica_id, request.current_leader_epoch)
+            if params.replica_id not in partition.progress:
+                partition.log_with_epoch(request.current_leader_epoch, only_leader=True)
+                partition.follower(params.replica_id, request.current_leader_epoch)
         elif self._select_replica is not None and params.rack_id and params.replica_id == NO_BROKER:
             fetched.data = self._elsewhere(self._select_replica, params, fetched, partition)
             if fetched.data is not None:
@@ -779,12 +781,8 @@ class Replicas:
             incomplete=params.hard_max_bytes_limit,
             in_place=params.in_place,
         )
-        diverging = NO_DIVERGING_EPOCH
-        high_watermark, last_stable_offset = result.high_watermark, result.last_stable_offset
-        if result.diverging is not None:
-            fetched.diverging = True
-            diverging = FetchResponse.EpochEndOffset(*result.diverging)
-        elif from_follower and not from_purgatory:
+        fetched.result = result
+        if from_follower and not from_purgatory and result.diverging is None:
             partition.record_fetch(
                 params.replica_id,
                 params.replica_epoch,
@@ -794,31 +792,16 @@ class Replicas:
                 self._clock.monotonic_ms(),
             )
             # What this very fetch committed, its sender may know at once.
-            log = partition.log
-            if log is not None:
-                high_watermark, last_stable_offset = log.high_watermark, log.last_stable_offset
-        aborted: list[FetchResponse.AbortedTransaction] | None = None
+            if log is not None and log.high_watermark != result.high_watermark:
+                result.high_watermark, result.last_stable_offset = log.high_watermark, log.last_stable_offset
         if params.isolation is FetchIsolation.TXN_COMMITTED:
-            aborted = []
+            fetched.aborted = []
             if result.records and partition.log is not None:
                 upper = min(result.last_stable_offset, partition.log.log_end_offset)
-                aborted = [
+                fetched.aborted = [
                     FetchResponse.AbortedTransaction(each.producer_id, each.first_offset)
                     for each in partition.log.aborted_transactions(request.fetch_offset, upper)
                 ]
-        fetched.data = FetchResponse.PartitionData(
-            key.partition,
-            0,
-            high_watermark,
-            last_stable_offset,
-            result.log_start_offset,
-            diverging,
-            NO_CURRENT_LEADER,
-            NO_SNAPSHOT,
-            aborted,
-            -1,
-            result.records,
-        )
         return len(result.records)
 
     def _elsewhere(
@@ -923,11 +906,6 @@ class Replicas:
         self.fetchers.shutdown_idle_fetchers()
         logger.error("%d replicas in %s are offline", len(partitions), path)
         self._on_log_dir_failure(path)
-
-
-def _tells(data: FetchResponse.PartitionData) -> bool:
-    """Whether an answer without records has something to say at once."""
-    return data.error_code != 0 or data.preferred_read_replica != NO_BROKER
 
 
 def _to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:

@@ -165,10 +165,6 @@ class Network(Protocol):
         """Returns the connected protocol. Raises ``OSError`` (refused, unreachable, ``TimeoutError``)."""
         ...
 
-    def expect_soon(self) -> None:
-        """Something is to arrive within microseconds: the loop may look for it for a moment before it sleeps."""
-        ...
-
 
 class Entropy(Protocol):
     """Randomness; not for secrets that must resist an attacker, except `token`."""

@@ -16,7 +16,6 @@ from typing import TypeVar
 from barnabas.model.ids import Uuid
 from barnabas.runtime.descriptors import opening
 from barnabas.runtime.doors import Bytes, Runtime
-from barnabas.runtime.polling import Polling
 from barnabas.runtime.story import within
 from barnabas.runtime.syncing import syncing
 
@@ -241,10 +240,7 @@ class RealListener:
 
 
 class RealNetwork:
-    __slots__ = ("_polling",)
-
-    def __init__(self) -> None:
-        self._polling = Polling()
+    __slots__ = ()
 
     async def listen(
         self,
@@ -282,9 +278,6 @@ class RealNetwork:
             raise ConnectionError(f"{host!r}:{port} is no address: {error}") from None
         finally:
             connecting.cancel()
-
-    def expect_soon(self) -> None:
-        self._polling.expect()
 
 
 class RealEntropy:

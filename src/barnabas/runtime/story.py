@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Story(Generic[T]):
-    """A coroutine in progress; made by `drive` only when the coroutine suspended."""
+    """A coroutine in progress; made only when the coroutine suspended."""
 
     __slots__ = ("_coroutine", "_waiting_for", "on_done")
 
@@ -30,7 +30,8 @@ class Story(Generic[T]):
         self.on_done = on_done
         self._waiting_for: asyncio.Future[Any] | None = None
 
-    def _wait(self, yielded: Any) -> None:
+    def wait_for(self, yielded: Any) -> None:
+        """Goes on when what the coroutine yielded is done."""
         if yielded is None:  # a bare yield, as asyncio.sleep(0) does
             asyncio.get_running_loop().call_soon(self._step)
             return
@@ -48,7 +49,7 @@ class Story(Generic[T]):
         except BaseException as error:
             self.on_done(None, error)
         else:
-            self._wait(yielded)
+            self.wait_for(yielded)
 
     def abandon(self) -> None:
         """Ends the story where it stands: ``GeneratorExit`` is raised at its ``await``; `on_done` is not called."""
@@ -76,7 +77,7 @@ def drive(
         on_done(None, error)
         return None
     story = Story(coroutine, on_done)
-    story._wait(yielded)
+    story.wait_for(yielded)
     return story
 
 

@@ -596,6 +596,3 @@ class SimNetwork:
     ) -> P:
         assert tls is None, "the simulated network speaks no TLS"
         return await self._network.connect(self._owner, protocol_factory, host, port, timeout_ms)
-
-    def expect_soon(self) -> None:
-        """Nobody is late to wake here: what arrives does so at its virtual time."""

@@ -141,16 +141,11 @@ class ClusterWatch:
     # R8
 
     def _around_produce_response(self, original: Any) -> Any:
-        def response(broker: Any, request: Any, appended: Any, context: Any) -> Any:
-            answer = original(broker, request, appended, context)
+        def response(broker: Any, request: Any, context: Any, told: Any) -> Any:
+            answer = original(broker, request, context, told)
             if request.acks == 0:
                 self.world.check("R8")
-                failed = [
-                    f"{each.topic_partition} {each.error.name}"
-                    for results in appended
-                    for each in results
-                    if each.error
-                ]
+                failed = [f"{each.index} {ErrorCode(each.error_code).name}" for each in told if each.error_code]
                 if failed:
                     self.world.violated(
                         "R8",

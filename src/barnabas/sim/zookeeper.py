@@ -147,7 +147,6 @@ class _Door:
         self._network = network
         self._ensemble = ensemble
         self.connect = network.connect
-        self.expect_soon = network.expect_soon
 
     async def listen(self, protocol_factory: object, host: str, port: int, *, tls: Any = None) -> Listener:
         return await self._network.listen(lambda: ClientConnection(self._ensemble), host, port, tls=tls)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.router import Handle
@@ -122,6 +123,8 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Histo
         how = "closes the connection" if rule.error is None else f"answers {rule.error.name}"
         history.note(name, f"{api.name} {how}{' after it was carried out' if rule.applied else ''}, as the test asked")
         response = await handle(broker, request, context) if rule.applied or api is ApiKey.FETCH else None
+        if type(response) is Pending:
+            response = await response.answered()
         if rule.error is None:
             raise Disconnect("the test asked for it")
         if api is ApiKey.FETCH:
@@ -150,16 +153,25 @@ def _acknowledging(handle: Handle, history: History) -> Handle:
         if request.acks != ACKS_ALL:
             return await handle(broker, request, context)
         sent = {(topic.name, data.index): data.records for topic in request.topic_data for data in topic.partition_data}
-        response = await handle(broker, request, context)
-        if response is not None:
-            for topic in response.responses:
+
+        def note(response: Any) -> Any:
+            for topic in () if response is None else response.responses:
                 for answer in topic.partition_responses:
                     if not answer.error_code:
                         records = sent[topic.name, answer.index]
                         _acknowledge(broker, history, context, topic.name, answer, records)
-        return response
+            return response
+
+        return _noted(await handle(broker, request, context), note)
 
     return acknowledging
+
+
+def _noted(outcome: Any, note: Callable[[Any], Any]) -> Any:
+    """What a handler returned, whose response is given to `note`, now or when it is there."""
+    if type(outcome) is not Pending:
+        return note(outcome)
+    return Pending(outcome.operation, lambda: note(outcome.answer()))
 
 
 def _acknowledge(
@@ -186,16 +198,20 @@ def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]
 
 def _serving(handle: Handle, history: History) -> Handle:
     async def serving(broker: Broker, request: Any, context: RequestContext) -> Any:
-        response = await handle(broker, request, context)
+        outcome = await handle(broker, request, context)
         replica = request.replica_id if context.version < 15 else request.replica_state.replica_id
-        if replica != _CONSUMER or response is None:
+        if replica != _CONSUMER:
+            return outcome
+
+        def note(response: Any) -> Any:
+            for topic in response.responses:
+                for partition in topic.partitions:
+                    if partition.records:
+                        name = topic.topic or broker.metadata.topic_name(topic.topic_id) or ""
+                        _serve(broker, history, TopicPartition(name, partition.partition_index), partition.records)
             return response
-        for topic in response.responses:
-            for partition in topic.partitions:
-                if partition.records:
-                    name = topic.topic or broker.metadata.topic_name(topic.topic_id) or ""
-                    _serve(broker, history, TopicPartition(name, partition.partition_index), partition.records)
-        return response
+
+        return _noted(outcome, note)
 
     return serving
 

@@ -423,9 +423,6 @@ class LinkNetwork:
         end.connected_from(own_port)
         return cast(P, end.inner)
 
-    def expect_soon(self) -> None:
-        """Brokers on one loop are not woken for one another, and the test's own threads want the interpreter."""
-
     @property
     def ends(self) -> list[LinkEnd]:
         return [end for end in self._links.ends if end.belongs_to(self._process)]

@@ -32,7 +32,15 @@ from typing import Any, Final, NoReturn
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire import varint
 from barnabas.wire.errors import UnsupportedVersionError, WireError
-from barnabas.wire.message import Decoder, DecoderInTurns, Encoder, EncoderInTurns, Message, TaggedFields
+from barnabas.wire.message import (
+    Decoder,
+    DecoderInTurns,
+    Encoder,
+    EncoderInTurns,
+    Message,
+    TaggedFields,
+    default_of,
+)
 from barnabas.wire.schema import Field, MessageSchema, Struct, message_schema
 
 FORMATS: Final = {
@@ -182,6 +190,7 @@ class _Source:
             "rest": varint.read_rest,
             f"C_{schema.name}": cls,
             **{f"C_{name}": getattr(cls, name) for name in schema.structs},
+            **{f"D_{name}": default_of(getattr(cls, name)) for name in schema.structs},
             **{f"read_{name}": reader for name, reader in ARRAY_READERS.items()},
             **{f"write_{name}": writer for name, writer in ARRAY_WRITERS.items()},
         }
@@ -225,7 +234,7 @@ class _Source:
         if field.is_array:
             return "[]"
         if field.is_struct:
-            return f"C_{field.type}()"
+            return f"D_{field.type}"
         return {"bytes": 'b""', "uuid": "ZERO_UUID"}.get(field.type) or repr(field.default)
 
     def is_set(self, field: Field, path: str) -> str:
@@ -238,7 +247,7 @@ class _Source:
             parts = [self.is_set(inner, f"{path}.{inner.attribute}") for inner in self.struct(field).fields]
             if self.schema.is_ever_flexible:
                 parts.append(f"{path}.unknown_tagged_fields")
-            return f"({' or '.join(parts)})"
+            return f"({path} is not {self.default(field)} and ({' or '.join(parts)}))"
         return f"{path} != {self.default(field)}"
 
     def text(self) -> str:
@@ -287,7 +296,13 @@ class _DecoderSource(_Source):
         if self.is_flexible(field):
             self.run.append(("B", name))
             self.flush()
-            self.add(f"if {name} > 127: {name}, o = rest(b, o, {name})")
+            if field.type == "records":  # most have lengths of two bytes
+                self.add(f"if {name} > 127:")
+                self.add("    m = b[o]")
+                self.add(f"    if m < 128: {name}, o = {name} + (m - 1) * 128, o + 1")
+                self.add(f"    else: {name}, o = rest(b, o, {name})")
+            else:
+                self.add(f"if {name} > 127: {name}, o = rest(b, o, {name})")
             self.add(f"{name} -= 1")
         else:
             self.run.append(("i" if long else "h", name))
@@ -369,6 +384,10 @@ class _DecoderSource(_Source):
             elements = self.name("a")
             element = self.name("e")
             self.add(f"{target} = {elements} = []")
+            numbers_alone = self.numbers_alone(field)
+            if numbers_alone:
+                self.run_of_structs(field, numbers_alone, elements, needed)
+                count = f"{count} - len({elements})"
             self.add(f"for _ in range({count}):")
             self.depth += 1
             self.take_turns()
@@ -378,6 +397,39 @@ class _DecoderSource(_Source):
             self.depth -= 1
         if nullable:
             self.depth -= 1
+
+    def numbers_alone(self, field: Field) -> list[Field]:
+        """The fields of an array's structs, where all that the version has of them are numbers: all are as long."""
+        if not field.is_struct:
+            return []
+        there = [
+            each
+            for each in self.struct(field).fields
+            if self.version in each.versions and self.version not in each.tagged
+        ]
+        plain = all(each.type in FORMATS and each.type != "uuid" and not each.is_array for each in there)
+        return there if plain else []
+
+    def run_of_structs(self, field: Field, numbers: list[Field], elements: str, needed: str) -> None:
+        """Reads the array's structs up to the first one that has tagged fields."""
+        element, row, tags = self.name("x"), self.name("r"), self.name("t")
+        unpack, size = self.packer("".join(FORMATS[each.type] for each in numbers) + "B" * self.flexible, "iter_unpack")
+        self.add(f"for {row} in {unpack}(view(b)[o:o + {needed}]):")
+        self.depth += 1
+        self.take_turns()
+        self.add(f"{element} = new(C_{field.type})")
+        targets = [f"{element}.{each.attribute}" for each in numbers] + [tags] * self.flexible
+        self.add(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {row}")
+        if self.flexible:
+            self.add(f"if {tags}: break")
+        for each in self.struct(field).fields:
+            if each not in numbers:
+                self.add(f"{element}.{each.attribute} = {self.default(each)}")
+        if self.schema.is_ever_flexible:
+            self.add(f"{element}.unknown_tagged_fields = None")
+        self.add(f"{elements}.append({element})")
+        self.depth -= 1
+        self.add(f"o += len({elements}) * {size}")
 
     def any(self, field: Field, target: str) -> None:
         nullable = self.version in field.nullable

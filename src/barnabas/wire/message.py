@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 
@@ -44,6 +44,9 @@ def whole(view: memoryview) -> bytes | bytearray:
     return bytes(view)
 
 
+S = TypeVar("S", bound="Struct")
+
+
 class Struct:
     """Named fields in ``__slots__``, equal when all are equal."""
 
@@ -60,6 +63,17 @@ class Struct:
     def __repr__(self) -> str:
         names = [name for name in self.__slots__ if name != "unknown_tagged_fields" or self.unknown_tagged_fields]
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+
+_defaults: Final[dict[type[Struct], Any]] = {}
+
+
+def default_of(cls: type[S]) -> S:
+    """The struct that stands where none was sent: one for all messages, and never changed."""
+    found: S | None = _defaults.get(cls)
+    if found is None:
+        found = _defaults[cls] = cls()
+    return found
 
 
 class Message(Struct):

@@ -10,20 +10,37 @@ from barnabas.model.config import broker_config, topic_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
+from barnabas.replica.delayed_fetch import FetchedPartition, FetchParams, TopicIdPartition
 from barnabas.replica.partition import FetchIsolation, Partition, ProposedIsr
+from barnabas.replica.replicas import Replicas
 from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime.real import RealDisk
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.records import Record, batches, build_batch
 
 TOPIC_PARTITION = TopicPartition("flights", 0)
 TOPIC_ID = Uuid(b"0123456789abcdef")
+KEY = TopicIdPartition(TOPIC_ID, *TOPIC_PARTITION)
 LAG_MS = 30_000
 WALL_MS = 1_700_000_000_000
 
 
 def batch(*values: bytes) -> bytearray:
     return bytearray(build_batch([Record(at, WALL_MS, None, value, ()) for at, value in enumerate(values)]))
+
+
+async def fetch_one(
+    replicas: Replicas,
+    params: FetchParams,
+    asked: FetchRequest.FetchPartition,
+    key: TopicIdPartition = KEY,
+) -> FetchResponse.PartitionData:
+    """What a fetch of one partition is answered, after waiting where it waits."""
+    fetch = await replicas.fetch(params, [FetchedPartition(key, asked)])
+    await fetch.over()
+    (partition,) = replicas.fetch_answers(fetch)
+    return partition.answer()
 
 
 class Node:

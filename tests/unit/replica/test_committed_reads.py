@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from replica_worlds import TOPIC_PARTITION
-from test_replicas import KEY, Peer, play, until
+from replica_worlds import TOPIC_PARTITION, fetch_one
+from test_replicas import Peer, play, until
 
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import ErrorCode
@@ -45,8 +45,7 @@ def end(peer: Peer, kind: ControlType, producer_id: int = PRODUCER) -> None:
 async def committed(peer: Peer, offset: int, max_wait_ms: int = 0) -> Any:
     params = FetchParams(-1, -1, max_wait_ms, 1, 1 << 20, FetchIsolation.TXN_COMMITTED)
     asked = FetchRequest.FetchPartition(0, -1, offset, partition_max_bytes=1 << 20)
-    ((_, data),) = await peer.replicas.fetch(params, [(KEY, asked)])
-    return data
+    return await fetch_one(peer.replicas, params, asked)
 
 
 def aborted_in(data: Any) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lone_broker import Broker
-from replica_worlds import TOPIC_ID, TOPIC_PARTITION
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION, fetch_one
 
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode
@@ -66,8 +66,7 @@ async def fetch(broker: Broker, rack: str, offset: int = 0, epoch: int = 0) -> F
     )
     asked = FetchRequest.FetchPartition(0, epoch, offset, -1, 0, 1 << 20)
     async with asyncio.timeout(60):
-        ((_, data),) = await broker.replicas.fetch(params, [(KEY, asked)])
-    return data
+        return await fetch_one(broker.replicas, params, asked)
 
 
 def test_a_consumer_is_sent_to_the_follower_in_its_rack(tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lone_broker import until
-from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, fetch_one, state
 
 from barnabas.client.connection import Frame
 from barnabas.log.log_dir import LogDirFailure
@@ -26,7 +25,7 @@ from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Bytes, Tasks
-from barnabas.runtime.real import RealNetwork, real_runtime
+from barnabas.runtime.real import real_runtime
 from barnabas.wire.frames import decode_request_header, encode_response
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -90,15 +89,6 @@ class Controller:
             asyncio.get_running_loop().call_soon(answered, granted)
 
 
-class CountingNetwork(RealNetwork):
-    def __init__(self) -> None:
-        super().__init__()
-        self.expectations = 0
-
-    def expect_soon(self) -> None:
-        self.expectations += 1
-
-
 class Peer:
     """One broker without its sockets."""
 
@@ -120,8 +110,7 @@ class Peer:
         )
         self.failures: list[BaseException] = []
         self.tasks = Tasks(lambda name, error: self.failures.append(error))
-        self.network = CountingNetwork()
-        runtime = replace(real_runtime(), network=self.network)
+        runtime = real_runtime()
         self.log_dirs = LogDirs(runtime, config)
         self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic_values))
         self.metadata = MetadataCache()
@@ -171,7 +160,9 @@ class Peer:
                 request.max_bytes,
                 FetchIsolation.LOG_END,
             )
-            return context.response(await self.replicas.fetch(params, context.fetches, context.follower_session))
+            fetch = await self.replicas.fetch(params, context.fetches, context.follower_session)
+            await fetch.over()
+            return context.response(self.replicas.fetch_answers(fetch))
         assert isinstance(request, ListOffsetsRequest)
         asked = request.topics[0].partitions[0]
         _, offset, epoch = self.partition.offset_for_timestamp(
@@ -296,18 +287,17 @@ def test_acks_all_is_answered_when_the_follower_has_the_records(tmp_path: Path) 
     play(tmp_path, story)
 
 
-def test_whoever_waits_for_a_record_to_be_handed_on_expects_it_soon(tmp_path: Path) -> None:
+def test_a_partition_rests_while_its_followers_fetch_waits_and_what_it_has_to_tell_is_told_when_the_time_is_up(
+    tmp_path: Path,
+) -> None:
     async def story(one: Peer, two: Peer) -> None:
         for peer in (one, two):
             peer.leads(1, 0, (1, 2))
         await one.append(b"x", acks=1)
-        await until(lambda: two.end == 1)
-        assert (one.network.expectations, two.network.expectations) == (0, 1)
-        await one.append(b"y")
-        assert (one.network.expectations, two.network.expectations) == (1, 2)
-        asked = len(one.requests)
-        await until(lambda: len(one.requests) > asked + 3)
-        assert (one.network.expectations, two.network.expectations) == (1, 2), "nobody does where nothing moves"
+        await until(lambda: one.partition.local_log().high_watermark == 1)
+        assert 2 in one.partition.resting, "the fetch that committed the record has nothing to read, and waits"
+        await until(lambda: two.partition.local_log().high_watermark == 1)
+        assert two.end == 1, "no other record was needed to tell it"
 
     play(tmp_path, story, ImpatientPeer)
 
@@ -378,7 +368,7 @@ def test_a_high_watermark_that_is_told_while_nothing_is_wanted_is_told_again(tmp
         await one.append(b"x", acks=1)
         await until(lambda: two.end == 1 and one.requests[-1].topics == [])
         third = FetchParams(3, -1, 0, 0, 1 << 20, FetchIsolation.LOG_END)
-        await one.replicas.fetch(third, [(KEY, FetchRequest.FetchPartition(0, 0, 1, 0, 0, 1 << 20))])
+        await fetch_one(one.replicas, third, FetchRequest.FetchPartition(0, 0, 1, 0, 0, 1 << 20))
         await one.asked.wait()
         two.replicas.fetchers.remove(TOPIC_PARTITION)
         one.answers.set()
@@ -657,8 +647,7 @@ async def fetch(
 ) -> Any:
     params = FetchParams(-1, -1, max_wait_ms, min_bytes, 1 << 20, FetchIsolation.HIGH_WATERMARK)
     asked = FetchRequest.FetchPartition(0, -1, offset, partition_max_bytes=1 << 20)
-    ((_, data),) = await peer.replicas.fetch(params, [(key, asked)])
-    return data
+    return await fetch_one(peer.replicas, params, asked, key)
 
 
 def test_a_consumers_long_poll_is_answered_when_the_high_watermark_moves(tmp_path: Path) -> None:
@@ -737,9 +726,8 @@ def test_an_old_consumer_gets_the_head_of_a_batch_that_is_larger_than_its_fetch(
             params = FetchParams(
                 -1, -1, 0, 1, 1 << 20, FetchIsolation.HIGH_WATERMARK, hard_max_bytes_limit=hard, fetch_only_leader=False
             )
-            ((_, data),) = await one.replicas.fetch(
-                params, [(KEY, FetchRequest.FetchPartition(0, 0, 0, -1, 0, partition_max_bytes=size))]
-            )
+            asked = FetchRequest.FetchPartition(0, 0, 0, -1, 0, partition_max_bytes=size)
+            data = await fetch_one(one.replicas, params, asked)
             return bytes(data.records or b"")
 
         whole = await fetched(hard=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lone_broker import Broker
-from replica_worlds import TOPIC_ID, TOPIC_PARTITION
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION, fetch_one
 
 from barnabas.broker.configs import validate_topic_values
 from barnabas.model.config import broker_config
@@ -62,7 +62,7 @@ async def fetched(broker: Broker, offset: int, max_wait_ms: int = 0, replica_id:
     """How many bytes a fetch of at most one batch from `offset` gets."""
     isolation = FetchIsolation.LOG_END if replica_id > 0 else FetchIsolation.HIGH_WATERMARK
     params = FetchParams(replica_id, -1, max_wait_ms, 1, 1, isolation)
-    ((_, data),) = await broker.replicas.fetch(params, [(KEY, FetchRequest.FetchPartition(0, 0, offset, -1, 0, 1))])
+    data = await fetch_one(broker.replicas, params, FetchRequest.FetchPartition(0, 0, offset, -1, 0, 1))
     return len(data.records or b"")
 
 

@@ -206,3 +206,19 @@ def test_a_traceback_shows_the_line_of_a_compiled_message() -> None:
     shown = "".join(traceback.format_exception(raised.value))
     assert "encode MetadataRequest v9, compiled" in shown
     assert re.search(r" v\d+ = x\d+\.name\n", shown), shown
+
+
+@pytest.mark.parametrize("tagged", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
+def test_structs_of_numbers_alone_are_read_as_they_were_written_whichever_of_them_have_tagged_fields(
+    tagged: tuple[int, ...],
+) -> None:
+    asked = [FetchRequest.FetchPartition(index, 1, 10 + index, 3, 4, 5) for index in range(3)]
+    for index in tagged:
+        asked[index].unknown_tagged_fields = [(7, b"seven")]
+        asked[index].replica_directory_id = Uuid(bytes(15) + bytes((index + 1,)))
+    request = FetchRequest(topics=[FetchRequest.FetchTopic(topic_id=Uuid(bytes(16)), partitions=asked)])
+    encoded = request.encode(17)
+    assert FetchRequest.decode(encoded, 17) == (request, len(encoded))
+    for end in range(len(encoded)):
+        with pytest.raises(WireError):
+            FetchRequest.decode(encoded[:end], 17)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Pending, RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode
-from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
+from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchParams
 from barnabas.replica.fetch_session import FetchContext, refused
 from barnabas.replica.partition import FetchIsolation
 from barnabas.wire.compression import Codec, TooLargeError
@@ -35,12 +36,11 @@ _FIRST_VERSION_FROM_FOLLOWERS: Final = 11
 _FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 
+_TOLD_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NOT_READ: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-Answers = list[tuple[TopicIdPartition, FetchResponse.PartitionData]]
 
-
-async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
+async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Pending:
     version = context.header.api_version
     replicas = broker.replicas
     replica_id, replica_epoch = replica_of(request, version)
@@ -54,57 +54,66 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     )
     if session.error:
         return session.response(())
-    erroneous: Answers = []
-    interesting: list[tuple[TopicIdPartition, FetchRequest.FetchPartition]] = []
-    follower_allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
+    interesting: list[FetchedPartition] = []
+    erroneous: list[FetchedPartition] = []
+    allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
     for each in session.fetches:
-        if context.due():
-            await context.turn()
-        key = each[0]
-        if from_follower:
-            allowed = follower_allowed
-        else:
-            allowed = key.topic is None or authorized(context, Operation.READ, ResourceType.TOPIC, key.topic)
-        if not allowed:
-            erroneous.append((key, refused(key.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
-        elif key.topic is None:
-            erroneous.append((key, refused(key.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
-        else:
+        topic = each.key.topic
+        if not from_follower:
+            allowed = topic is None or authorized(context, Operation.READ, ResourceType.TOPIC, topic)
+            if context.due():
+                await context.turn()
+        if allowed and topic is not None:
             interesting.append(each)
-    answers: Answers = []
-    if interesting or (session.follower_session is not None and not erroneous):
-        max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
-        if replica_id != _CONSUMER:
-            isolation = FetchIsolation.LOG_END
-        elif request.isolation_level == _READ_COMMITTED:
-            isolation = FetchIsolation.TXN_COMMITTED
         else:
-            isolation = FetchIsolation.HIGH_WATERMARK
-        params = FetchParams(
-            replica_id,
-            replica_epoch,
-            0 if erroneous else request.max_wait_ms,
-            min(request.min_bytes, max_bytes),
-            max_bytes,
-            isolation,
-            hard_max_bytes_limit=version < _FIRST_VERSION_WITH_SOFT_LIMIT,
-            fetch_only_leader=from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
-            rack_id=request.rack_id,
-            listener=context.listener,
-            in_place=version >= _FIRST_VERSION_OF_ZSTD and context.connection.sends_files,
-        )
-        answers = await replicas.fetch(params, interesting, session.follower_session, turn=context.turn)
-        if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
-            asked = dict(interesting)
-            left = max_bytes
-            for index, (key, data) in enumerate(answers):
-                answers[index] = told = await _as_old_clients_understand(
-                    broker, key, data, context, asked[key], max_bytes, left
-                )
-                left -= len(told[1].records or b"")
-                if context.due():
-                    await context.turn()
-    return response(broker, session, answers, erroneous, version, context.listener)
+            code = ErrorCode.UNKNOWN_TOPIC_ID if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            each.data = refused(each.key.partition, code)
+            erroneous.append(each)
+    if not interesting and (session.follower_session is None or erroneous):
+        return _response(broker, session, [], erroneous, context)
+    max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
+    if replica_id != _CONSUMER:
+        isolation = FetchIsolation.LOG_END
+    elif request.isolation_level == _READ_COMMITTED:
+        isolation = FetchIsolation.TXN_COMMITTED
+    else:
+        isolation = FetchIsolation.HIGH_WATERMARK
+    params = FetchParams(
+        replica_id,
+        replica_epoch,
+        0 if erroneous else request.max_wait_ms,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        isolation,
+        version < _FIRST_VERSION_WITH_SOFT_LIMIT,
+        from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
+        request.rack_id,
+        context.listener,
+        version >= _FIRST_VERSION_OF_ZSTD and context.connection.sends_files,
+    )
+    reading = await replicas.fetch(params, interesting, session.follower_session, turn=context.turn)
+    if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
+        await reading.over()
+        left = max_bytes
+        for each in replicas.fetch_answers(reading):
+            each.data = await _as_old_clients_understand(broker, each, context, max_bytes, left)
+            left -= len(each.data.records or b"")
+            if context.due():
+                await context.turn()
+        return _response(broker, session, reading.fetched, erroneous, context)
+    if reading.completed:
+        return answered(broker, session, reading, erroneous, context)
+    return Pending(reading, partial(answered, broker, session, reading, erroneous, context))
+
+
+def answered(
+    broker: Broker,
+    session: FetchContext,
+    reading: DelayedFetch,
+    erroneous: list[FetchedPartition],
+    context: RequestContext,
+) -> FetchResponse:
+    return _response(broker, session, broker.replicas.fetch_answers(reading), erroneous, context)
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
@@ -114,48 +123,48 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
     return request.replica_id, -1
 
 
-def response(
-    broker: Broker, session: FetchContext, answers: Answers, erroneous: Answers, version: int, listener: str
+def _response(
+    broker: Broker,
+    session: FetchContext,
+    answers: list[FetchedPartition],
+    erroneous: list[FetchedPartition],
+    context: RequestContext,
 ) -> FetchResponse:
     """What was read, and what could not be asked for, as the session puts it."""
-    for _, data in answers:
-        if data.error_code not in _NOT_READ:
-            data.aborted_transactions = None  # as a read that failed has it; what was not read has none
-    answers.extend(erroneous)
-    told = session.response(answers)
-    if version >= _FIRST_VERSION_WITH_LEADERS:
-        _name_leaders(broker, told, answers, listener)
+    failed = [each for each in answers if each.data is not None]
+    for each in failed:
+        assert each.data is not None
+        if each.data.error_code not in _NOT_READ:
+            each.data.aborted_transactions = None  # as a read that failed has it; what was not read has none
+    told = session.response([*answers, *erroneous] if erroneous else answers)
+    if failed and context.version >= _FIRST_VERSION_WITH_LEADERS:
+        _name_leaders(broker, told, failed, context.listener)
     return told
 
 
 async def _as_old_clients_understand(
-    broker: Broker,
-    key: TopicIdPartition,
-    data: FetchResponse.PartitionData,
-    context: RequestContext,
-    asked: FetchRequest.FetchPartition,
-    max_bytes: int,
-    left_bytes: int,
-) -> tuple[TopicIdPartition, FetchResponse.PartitionData]:
+    broker: Broker, fetched: FetchedPartition, context: RequestContext, max_bytes: int, left_bytes: int
+) -> FetchResponse.PartitionData:
     """Records and errors that the client's version knows, in place of those that it does not. Records grow as they are
     converted: there are no more of them than of `max_bytes` are left, but for the first of the answer."""
-    version = context.version
+    version, data = context.version, fetched.answer()
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not data.records:
-        return key, data
+        return data
+    key, asked = fetched.key, fetched.request
     partition = broker.replicas.partition(key.topic_partition)
     log = None if partition is None else partition.log
     if log is not None and log.config.text("compression.type") == "zstd":
-        return key, refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if version < _FIRST_VERSION_OF_BATCHES:
         if log is not None and not log.config.flag("message.downconversion.enable"):
-            return key, refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
+            return refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
         records = data.records
         assert not isinstance(records, list), "a log is read into one buffer"
         try:
             if any(header.compression is Codec.ZSTD for header, _, _ in batches(records)):
-                return key, refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+                return refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             converting = down_converting(
                 records,
                 0 if version < _FIRST_VERSION_OF_TIMESTAMPS else 1,
@@ -172,20 +181,23 @@ async def _as_old_clients_understand(
                 await context.turn()
         except TooLargeError as error:
             logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, error)
-            return key, refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
+            return refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
         except WireError as error:
             logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
-            return key, refused(key.partition, ErrorCode.CORRUPT_MESSAGE)
-    return key, data
+            return refused(key.partition, ErrorCode.CORRUPT_MESSAGE)
+    return data
 
 
-def _name_leaders(broker: Broker, response: FetchResponse, answers: Answers, listener: str) -> None:
+def _name_leaders(broker: Broker, response: FetchResponse, failed: list[FetchedPartition], listener: str) -> None:
     leaders: dict[int, None] = {}
-    for key, data in answers:
-        if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            leader_id, leader_epoch = leader_of(broker, key.topic_partition)
+    for each in failed:
+        data = each.data
+        if data is not None and data.error_code in _TOLD_WHO_LEADS:
+            leader_id, leader_epoch = leader_of(broker, each.key.topic_partition)
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
             leaders[leader_id] = None
+    if not leaders:
+        return
     response.node_endpoints = [
         FetchResponse.NodeEndpoint(broker_id, host, port, rack)
         for broker_id, host, port, rack in leader_endpoints(broker, leaders, listener)

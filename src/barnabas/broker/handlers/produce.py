@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
-from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
-from barnabas.log.validation import Unpacking, only_batch
+from barnabas.log.validation import TakesLong, Unpacking, only_batch
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.delayed_produce import Appended
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.wire.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL
+from barnabas.wire.records import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    TRANSACTIONAL,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -35,17 +46,19 @@ _FIRST_VERSION_WITH_LEADERS: Final = 10
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _ATTRIBUTES_LOW_AT: Final = ATTRIBUTES_AT + 1
 _ZSTD: Final = int(Codec.ZSTD)
+_LENGTH: Final = Struct(">i").unpack_from
+_LENGTH_AT: Final = 8
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 
 
-async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | Pending | None:
     acks = request.acks
     if not -1 <= acks <= 1:
         return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
     version = context.header.api_version
     replicas = broker.replicas
     internal_allowed = context.header.client_id == ADMIN_CLIENT_ID
-    appended: list[list[Appended]] = []
+    appended: list[Appended] = []
     refused: dict[TopicPartition, KafkaError] = {}
     unpacking = Unpacking()
     if request.transactional_id is not None:
@@ -53,8 +66,6 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     for topic in request.topic_data:
         name = topic.name
         allowed = authorized(context, Operation.WRITE, ResourceType.TOPIC, name)
-        results: list[Appended] = []
-        appended.append(results)
         for data in topic.partition_data:
             partition = TopicPartition(name, data.index)
             records = data.records
@@ -63,30 +74,44 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             # The bytes are the log's from here on; while the answer is waited for they need not be kept.
             data.records = None
             if not allowed:
-                results.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                appended.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 continue
             error = _refusal(records, version, request, context) or refused.get(partition)
             if error is not None:
-                results.append(Appended(partition).failed(error.code, error.message))
+                appended.append(Appended(partition).failed(error.code, error.message))
                 continue
             assert isinstance(records, memoryview | bytearray)
-            results.append(
-                await replicas.append_unpacked(
+            try:
+                result = replicas.append(
+                    partition, records, acks, internal_topics_allowed=internal_allowed, unpacking=unpacking
+                )
+            except TakesLong:
+                result = await replicas.append_unpacked(
                     partition, records, acks, unpacking, internal_topics_allowed=internal_allowed
                 )
-            )
+            appended.append(result)
     if acks == ACKS_ALL:
-        context.settle()
-        await replicas.replicated([each for results in appended for each in results], request.timeout_ms)
-    topics = []
-    for topic, results in zip(request.topic_data, appended, strict=True):
-        partitions = []
-        for each in results:
-            partitions.append(answered(broker, each, context))
-            if context.due():
-                await context.turn()
-        topics.append(TopicResponse(topic.name, partitions))
-    return response(broker, request, topics, context)
+        waiting = replicas.replicating(appended, request.timeout_ms)
+        if waiting is not None:
+            context.settle()
+            if len(appended) <= SLICE:
+                return Pending(waiting, partial(answered, broker, request, context, appended))
+            await waiting.over()
+    if len(appended) <= SLICE:
+        return answered(broker, request, context, appended)
+    told = []
+    for each in appended:
+        told.append(_told(broker, each, context))
+        if context.due():
+            await context.turn()
+    return response(broker, request, context, told)
+
+
+def answered(
+    broker: Broker, request: ProduceRequest, context: RequestContext, appended: list[Appended]
+) -> ProduceResponse | None:
+    """The answer, when all outcomes are final; None after acks=0. Raises `Disconnect` where that has failed."""
+    return response(broker, request, context, [_told(broker, each, context) for each in appended])
 
 
 async def _unverified(
@@ -149,10 +174,11 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
         return KafkaError(ErrorCode.INVALID_RECORD)
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
-    try:
-        only_batch(records)
-    except KafkaError as error:
-        return error
+    if len(records) < HEADER_BYTES or _LENGTH(records, _LENGTH_AT)[0] != len(records) - LOG_OVERHEAD:
+        try:
+            only_batch(records)
+        except KafkaError as error:
+            return error
     if records[MAGIC_AT] != 2:
         return KafkaError(ErrorCode.INVALID_RECORD)
     attributes = records[_ATTRIBUTES_LOW_AT]
@@ -166,13 +192,18 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
     return None
 
 
-def answered(broker: Broker, outcome: Appended, context: RequestContext) -> PartitionResponse:
+def _told(broker: Broker, outcome: Appended, context: RequestContext) -> PartitionResponse:
     """What one partition's producer is told."""
+    partition = outcome.topic_partition.partition
+    if not outcome.error:
+        return PartitionResponse(
+            partition, 0, outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
+        )
     current_leader = _NO_LEADER
     if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.header.api_version >= _FIRST_VERSION_WITH_LEADERS:
         current_leader = ProduceResponse.LeaderIdAndEpoch(*leader_of(broker, outcome.topic_partition))
     return PartitionResponse(
-        outcome.topic_partition.partition,
+        partition,
         outcome.error,
         outcome.base_offset,
         outcome.log_append_time_ms,
@@ -184,22 +215,24 @@ def answered(broker: Broker, outcome: Appended, context: RequestContext) -> Part
 
 
 def response(
-    broker: Broker, request: ProduceRequest, topics: list[TopicResponse], context: RequestContext
+    broker: Broker, request: ProduceRequest, context: RequestContext, told: list[PartitionResponse]
 ) -> ProduceResponse | None:
     """The answer to all partitions together; None after acks=0. Raises `Disconnect` where that has failed."""
-    acks = request.acks
-    partitions = [(topic.name, each) for topic in topics for each in topic.partition_responses]
-    errors = [(name, each.index, each.error_code, each.error_message) for name, each in partitions if each.error_code]
-    leaders = dict.fromkeys(
-        each.current_leader.leader_id for _, each in partitions if each.current_leader is not _NO_LEADER
-    )
+    topics = []
+    begin = 0
+    for topic in request.topic_data:
+        end = begin + len(topic.partition_data)
+        topics.append(TopicResponse(topic.name, told[begin:end]))
+        begin = end
+    errors = [each for each in told if each.error_code]
     if errors and logger.isEnabledFor(logging.DEBUG):
-        logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, errors)
-    if acks == 0:
+        logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, topics)
+    if request.acks == 0:
         if errors:
             # Nobody waits for an answer: the closed connection tells the producer to look at the metadata again.
-            raise Disconnect(f"a produce request with acks=0 failed: {errors}")
+            raise Disconnect(f"a produce request with acks=0 failed: {topics}")
         return None
+    leaders = dict.fromkeys(each.current_leader.leader_id for each in errors if each.current_leader is not _NO_LEADER)
     if not leaders:
         return ProduceResponse(topics)
     return ProduceResponse(
