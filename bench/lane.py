@@ -1,0 +1,343 @@
+# ruff: noqa: TID251 -- a bench reads the real clock
+"""What a record with acks=all costs a cluster, without its sockets: ``python bench/lane.py --instructions``.
+
+Three brokers in one process, the first of which leads everything: connections, handlers, logs and fetchers are the
+product's, and bytes go from one to the other by a call. Producers are frames that were made before, each sent when the
+one before it on its connection is answered. So what is counted is what brokers do from the bytes of a produce to those
+of its answer, on the leader and on both followers, and what the loop does between.
+
+CPU time is the process's own, the least of several rounds. ``--instructions`` runs each shape twice under valgrind,
+with a few hundred and with many requests, and divides the difference: that is the same on a machine that is busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.long_requests import LongRequests
+from barnabas.broker.request_metrics import RequestMetrics
+from barnabas.broker.router import Router
+from barnabas.client.connection import Connection
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import broker_config
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.replicas import Replicas
+from barnabas.runtime import Tasks
+from barnabas.runtime.real import RealNetwork, real_runtime
+from barnabas.security.authorizer import AllowAll
+from barnabas.wire.frames import encode_request
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.wire.records import Record, build_batch
+
+TOPIC = "flights"
+TOPIC_ID = Uuid(bytes(15) + b"x")
+BROKERS = (1, 2, 3)
+TIMESTAMP_MS = 1_700_000_000_000
+
+
+class Shape(NamedTuple):
+    """What is sent: over how many connections, to how many partitions in all and by one request, and of which size."""
+
+    says: str
+    connections: int
+    partitions: int
+    at_once: int
+    records: int
+    value_bytes: int
+    in_flight: int = 1
+
+
+SHAPES = {
+    "one": Shape("1 connection, 1 partition, a record", 1, 1, 1, 1, 100),
+    "eight": Shape("8 connections, 1 partition, a record", 8, 1, 1, 1, 100),
+    "spread": Shape("8 connections, 64 partitions, one a request, a record", 8, 64, 1, 1, 100),
+    "four": Shape("8 connections, 64 partitions, 4 a request, a record each", 8, 64, 4, 1, 100),
+    "sixteen": Shape("8 connections, 64 partitions, 16 a request, a record each", 8, 64, 16, 1, 100),
+    "sixty-four": Shape("1 connection, 64 partitions a request, a record each", 1, 64, 64, 1, 100),
+    "batches": Shape("1 connection, 1 partition, 16 KB batches of 100 B, 5 in flight", 1, 1, 1, 140, 100, 5),
+    "large": Shape("1 connection, 1 partition, 16 KB batches of 1 KB, 5 in flight", 1, 1, 1, 16, 1000, 5),
+}
+
+
+class Wire(asyncio.Transport):
+    """One direction of a connection in memory. What is written in a turn of the loop arrives in the next, together."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._written = bytearray()
+        self.to: Callable[[bytearray], None]
+
+    def write(self, data: Any) -> None:
+        if not self._written:
+            self._loop.call_soon(self._arrive)
+        self._written += data
+
+    def writelines(self, parts: Any) -> None:
+        self.write(b"".join(parts))
+
+    def _arrive(self) -> None:
+        written, self._written = self._written, bytearray()
+        self.to(written)
+
+    def abort(self) -> None:
+        pass
+
+    close = pause_reading = resume_reading = abort
+
+
+def into(protocol: asyncio.BufferedProtocol) -> Callable[[bytearray], None]:
+    """Gives what arrives to `protocol`, as a socket's transport does."""
+
+    def arrived(data: bytearray) -> None:
+        taken = 0
+        while taken < len(data):
+            buffer: memoryview = protocol.get_buffer(-1)  # type: ignore[assignment]
+            count = min(len(buffer), len(data) - taken)
+            buffer[:count] = data[taken : taken + count]
+            protocol.buffer_updated(count)
+            taken += count
+
+    return arrived
+
+
+class Near(RealNetwork):
+    """The brokers of this process, whose ports are their ids."""
+
+    def __init__(self, brokers: dict[int, Broker]) -> None:
+        super().__init__()
+        self._brokers = brokers
+
+    async def connect(self, protocol_factory: Callable[[], Any], host: str, port: int, **_: Any) -> Any:
+        protocol = protocol_factory()
+        there, back = Wire(asyncio.get_running_loop()), Wire(asyncio.get_running_loop())
+        serving = self._brokers[port].serve(back)
+        there.to, back.to = into(serving), into(protocol)
+        protocol.connection_made(there)
+        return protocol
+
+
+class Connections:
+    def opened(self, connection: BrokerConnection, transport: object = None) -> None:
+        pass
+
+    closed = opened
+
+    def complain(self, connection: BrokerConnection, reason: str) -> None:
+        raise AssertionError(reason)
+
+
+class Seeded(random.Random):
+    """Session ids that are the same in each run."""
+
+    def uuid(self) -> Uuid:
+        return Uuid(self.randbytes(16))
+
+    token = random.Random.randbytes
+
+
+class Broker:
+    """What produces and fetches need of a broker."""
+
+    connections = Connections()
+
+    def __init__(self, broker_id: int, directory: str, brokers: dict[int, Broker]) -> None:
+        self.broker_id = broker_id
+        self.config = broker_config({"log.dirs": f"{directory}/{broker_id}", "replica.fetch.wait.max.ms": "60000"})
+        self.metadata = MetadataCache()
+        self.tasks = Tasks(_failed)
+        runtime = replace(real_runtime(), network=Near(brokers), entropy=Seeded(broker_id))
+        self.log_dirs = LogDirs(runtime, self.config)
+        self.replicas = Replicas(
+            runtime,
+            broker_id,
+            self.config,
+            self.log_dirs,
+            tasks=self.tasks,
+            metadata=self.metadata,
+            alter_partition=None,  # type: ignore[arg-type]
+            connect=lambda endpoint, client_id: Connection(runtime, endpoint.host, endpoint.port, client_id),
+            inter_broker_listener="PLAINTEXT",
+            broker_epoch=lambda: 100 + broker_id,
+        )
+        self.router = Router()
+        self.requests = RequestMetrics(lambda: broker_id, runtime.clock)
+        self.long_requests = LongRequests()
+        brokers[broker_id] = self
+
+    def serve(self, back: asyncio.Transport) -> BrokerConnection:
+        connection = BrokerConnection(self, self.router, "PLAINTEXT", AllowAll(), ConnectionLimits(100 << 20))  # type: ignore[arg-type]
+        connection.connection_made(back)
+        return connection
+
+    def take_part(self, partitions: int) -> None:
+        all_of = list(BROKERS)
+        states = [
+            LeaderAndIsrRequest.LeaderAndIsrPartitionState(TOPIC, index, 1, 1, 0, all_of, 0, all_of)
+            for index in range(partitions)
+        ]
+        known = [
+            UpdateMetadataRequest.UpdateMetadataPartitionState(
+                partition_index=index, leader=1, leader_epoch=0, isr=all_of, replicas=all_of
+            )
+            for index in range(partitions)
+        ]
+        endpoints = [
+            UpdateMetadataRequest.UpdateMetadataBroker(
+                each, endpoints=[UpdateMetadataRequest.UpdateMetadataEndpoint(each, "here", "PLAINTEXT")]
+            )
+            for each in BROKERS
+        ]
+        told = UpdateMetadataRequest.UpdateMetadataTopicState(TOPIC, TOPIC_ID, known)
+        self.metadata.update(UpdateMetadataRequest(topic_states=[told], live_brokers=endpoints))
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(TOPIC, TOPIC_ID, states)
+        self.replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]))
+
+
+def _failed(name: str, error: BaseException) -> None:
+    raise error
+
+
+class Producer:
+    """Sends frames in turn, and the next one for each answer."""
+
+    def __init__(self, number: int, shape: Shape, leader: Broker) -> None:
+        loop = asyncio.get_running_loop()
+        self.wire, back = Wire(loop), Wire(loop)
+        self.wire.to, back.to = into(leader.serve(back)), self.answered
+        value = random.Random(number).randbytes(shape.value_bytes)
+        batch = build_batch([Record(at, TIMESTAMP_MS, None, value, []) for at in range(shape.records)])
+        self._frames: deque[bytes] = deque()
+        chance = random.Random(number)
+        order = list(range(shape.partitions))
+        for _ in range(max(1, shape.partitions // shape.at_once) * 4):
+            chance.shuffle(order)
+            data = [ProduceRequest.PartitionProduceData(index, batch) for index in sorted(order[: shape.at_once])]
+            message = ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(TOPIC, data)])
+            self._frames.append(b"".join(encode_request(message, 11, number, f"producer-{number}")))
+        self._in_flight = shape.in_flight
+        self._arrived = bytearray()
+        self.left = 0
+        self._unanswered = 0
+        self.done: asyncio.Future[None]
+
+    def produce(self, requests: int) -> asyncio.Future[None]:
+        self.done = asyncio.get_running_loop().create_future()
+        self.left = requests
+        self._unanswered = 0
+        for _ in range(self._in_flight):
+            self._send()
+        return self.done
+
+    def _send(self) -> None:
+        if self.left:
+            self.left -= 1
+            self._unanswered += 1
+            self.wire.write(self._frames[0])
+            self._frames.rotate(-1)
+
+    def answered(self, data: bytearray) -> None:
+        self._arrived += data
+        while len(self._arrived) >= 4:
+            size = int.from_bytes(self._arrived[:4], "big") + 4
+            if len(self._arrived) < size:
+                break
+            del self._arrived[:size]
+            self._unanswered -= 1
+            self._send()
+        if not self._unanswered and not self.left:
+            self.done.set_result(None)
+
+
+async def cluster(shape: Shape, directory: str) -> tuple[dict[int, Broker], list[Producer]]:
+    brokers: dict[int, Broker] = {}
+    for each in BROKERS:
+        await Broker(each, directory, brokers).log_dirs.load()
+    for each in BROKERS:
+        brokers[each].take_part(shape.partitions)
+    while brokers[1].replicas.follower_fetches.delayed < len(BROKERS) - 1:
+        await asyncio.sleep(0.01)
+    return brokers, [Producer(number, shape, brokers[1]) for number in range(shape.connections)]
+
+
+async def run(shape: Shape, requests: int, rounds: int) -> list[float]:
+    """CPU in µs a partition's batch, of each round."""
+    directory = tempfile.mkdtemp(prefix="barnabas-lane-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        brokers, producers = await cluster(shape, directory)
+        each = max(1, requests // shape.connections)
+        figures = []
+        for _ in range(rounds):
+            gc.collect()
+            began = time.process_time_ns()
+            for future in [producer.produce(each) for producer in producers]:
+                await future
+            spent = time.process_time_ns() - began
+            figures.append(spent / 1000 / (each * shape.connections * shape.at_once))
+        for index in range(shape.partitions):
+            partition = brokers[1].replicas.partition(TopicPartition(TOPIC, index))
+            assert partition is not None
+            log = partition.local_log()
+            assert log.high_watermark == log.log_end_offset, f"{log} is replicated"
+        for broker in brokers.values():
+            await broker.replicas.shutdown(checkpoint=False)
+            await broker.tasks.end()
+            broker.log_dirs.close()
+        return figures
+    finally:
+        shutil.rmtree(directory)
+
+
+def instructions(name: str, requests: int) -> int:
+    command = ["valgrind", "--tool=none" if not requests else "--tool=cachegrind", "--cache-sim=no"]
+    command += ["--cachegrind-out-file=/dev/null", sys.executable, __file__, name, "--rounds", "1"]
+    command += ["--requests", str(requests)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    assert found, done.stderr
+    return int(found[1].replace(",", ""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", default=list(SHAPES), metavar="SHAPE", help=f"of {', '.join(SHAPES)}")
+    parser.add_argument("--requests", type=int, default=2000, help="in a round, over all connections")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
+    arguments = parser.parse_args()
+    for name in arguments.shapes:
+        shape = SHAPES[name]
+        requests = max(shape.connections, arguments.requests // (1 if shape.at_once < 8 else shape.at_once // 4))
+        if arguments.instructions:
+            few, many = 256, 256 + max(256, requests // 2)
+            spent = (instructions(name, many) - instructions(name, few)) / ((many - few) * shape.at_once)
+            figure = f"{spent / 1000:8.1f} thousand instructions"
+        else:
+            figures = asyncio.run(
+                run(shape, requests if arguments.rounds > 1 else arguments.requests, arguments.rounds)
+            )
+            figure = f"{min(figures):8.1f} µs"
+        print(f"{figure}  {name}: {shape.says}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
