@@ -54,6 +54,7 @@ def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
         "faults": dict(outcome.faults),
         "checked": dict(outcome.checked),
         "operations": dict(outcome.operations),
+        "events": dict(outcome.events),
     }
 
 
@@ -139,6 +140,7 @@ def _summary(outcomes: list[dict[str, Any]], wall_s: float) -> dict[str, Any]:
         "faults": total("faults", FAULTS),
         "operations": total("operations", [*CLIENTS, *ADMINISTRATION]),
         "invariants": total("checked", INVARIANTS),
+        "events": total("events", ()),
     }
 
 
@@ -155,6 +157,7 @@ def _tell(summary: dict[str, Any]) -> None:
         )
     for name, words in (
         ("faults", "faults that struck"),
+        ("events", "events at which a fault struck"),
         ("operations", "clients and administrators"),
         ("invariants", "invariants, and how often each was evaluated"),
     ):

@@ -2,6 +2,9 @@
 
 Where an argument is a `node`, it is a node's name (``broker-1``, ``zookeeper``) or a role that is looked up when the
 action begins: ``controller``, ``leader:topic-0``, ``follower:topic-0`` (the first of the ISR that does not lead).
+
+Every fault takes `when` and `nth`: it strikes at the n-th event of that kind from its time on, and lasts from there
+(`barnabas.sim.events`).
 """
 
 from __future__ import annotations
@@ -55,11 +58,13 @@ FAULTS: Final[dict[str, str]] = {
 }
 
 CLIENTS: Final[dict[str, str]] = {
-    "produce": "client, topic, records, acks, idempotent, sequence. Distinct values over its duration",
+    "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
+    "delivery_timeout_ms. Distinct values over its duration",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
-    "group": "client, group, topics. A member of a consumer group that commits what it has read",
+    "group": "client, group, topic, session_timeout_ms, rebalance_timeout_ms. A member of a consumer group "
+    "that commits what it has read",
 }
 
 ADMINISTRATION: Final[dict[str, str]] = {
@@ -80,7 +85,7 @@ ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
 
 INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C16",
-    "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17",
+    "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18", "R18",
     "T1", "T2", "G1", "G2", "G3", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

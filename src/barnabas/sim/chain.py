@@ -42,6 +42,10 @@ class Chain:
     log_start: int = 0
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By producer id: its epoch and its last sequence."""
+    appending: bool = False
+    """A batch is being appended: it is not among the links, and may be in the file."""
+    cutting_at: int | None = None
+    """The log is being cut there: what comes behind may be in the file, or some of it."""
 
     def hash_at(self, end: int) -> int | None:
         """The hash of all before `end`; None where no batch ends there."""

@@ -16,6 +16,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
+from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_leaders import OFFSETS_TOPIC
 from barnabas.sim.watch_logs import LogWatch
@@ -38,12 +39,14 @@ class Checkers:
         self.plan = plan
         self.probes = Probes()
         self.logs: LogWatch
+        self.cleaner: CleanerWatch
         self.ensemble: ZooKeeperWatch
         self.cluster: ClusterWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
         self.logs = LogWatch(world, self.probes)
+        self.cleaner = CleanerWatch(world, self.probes, self.logs.may_be_lost)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda: (

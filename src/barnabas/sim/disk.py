@@ -24,6 +24,10 @@ Guard = Callable[[str, str], None]
 """Asked before every operation with its name and path; raises where it is to fail."""
 
 
+class ProcessDied(OSError):
+    """What a door says to code of a process that is dead already."""
+
+
 class Inode:
     """One file's bytes: `cached` as processes see them, `durable` as the platter has them, `dirty` pages between."""
 
@@ -285,6 +289,8 @@ class SimFile:
     def fsync(self) -> None:
         try:
             self._guard("fsync", self.path)
+        except ProcessDied:
+            raise  # nothing was asked of the disk
         except OSError:
             self._inode.lose_dirty_pages()
             raise
@@ -424,3 +430,13 @@ class SimDisk:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def covered_by_crc(data: bytearray) -> list[int]:
+    """Where a flipped bit can be noticed: base offset and leader epoch are not in a batch's CRC, in Kafka's format."""
+    starts, at = [], 0
+    while at + 61 <= len(data):
+        starts.append(at)
+        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+    # What was written last was least likely looked at since.
+    return [start + 21 + step for start in starts[len(starts) * 2 // 3 :] for step in range(0, 40, 7)]

@@ -14,6 +14,7 @@ from typing import Any, Final
 from barnabas.model.metadata_version import metadata_version
 from barnabas.sim.chance import Chance
 from barnabas.sim.plan import MS, SECOND, Action, Plan, TopicPlan
+from barnabas.sim.widen import widen
 
 TOPIC: Final = "orders"
 FAULTS_MIN: Final = 20
@@ -139,6 +140,11 @@ PROFILES: Final[dict[str, Profile]] = {
 
 def draw(seed: int, profile: str = "all") -> Plan:
     """At least `FAULTS_MIN` faults, six clients or more, and operations of administrators among them."""
+    return widen(drawn_from(seed, profile), Chance(seed, f"plan/{profile}/wide"))
+
+
+def drawn_from(seed: int, profile: str = "all") -> Plan:
+    """What the profile gives, before it is widened."""
     base = Chance(seed, f"plan/{profile}")
     chance = base.stream("shape")
     among = sorted(name for name, each in PROFILES.items() if not each.by_name_only)

@@ -206,7 +206,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         task: asyncio.Task[T] = asyncio.Task(cast(Any, coro), loop=self, name=name, context=context, **options)
         owner = _owner(context)
-        if owner is not None:
+        if owner is not None and not owner.alive and isinstance(coro, CoroutineType):
+            coro.close()  # its process died amid the callback that asks for it
+        elif owner is not None:
             owner.tasks[task] = None
             task.add_done_callback(lambda done: owner.tasks.pop(done, None) if owner.alive else None)
         return task
@@ -279,6 +281,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
         owner = current_incarnation.get()
+        if owner is not None and not owner.alive:
+            return  # it died amid a callback, and what that came upon then
         self.unhandled.append(f"{self.now_ns / NS:.6f} s {owner}: {context.get('message')}: {error!r}")
 
     async def shutdown_asyncgens(self) -> None:

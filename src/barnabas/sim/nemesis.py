@@ -7,21 +7,21 @@ is none. Where two actions want one node stopped, it stays down until both are o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.broker.server import Broker
 from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
-from barnabas.model.config import broker_config
-from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
-from barnabas.sim.disk import Loss
+from barnabas.sim.disk import Loss, covered_by_crc
+from barnabas.sim.events import DISK, in_places
+from barnabas.sim.loop import NS
 from barnabas.sim.network import Link
-from barnabas.sim.node import Node
 from barnabas.sim.plan import MS, Action
 from barnabas.sim.stranger import intrude, visit
 from barnabas.sim.trace import Happening
-from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name, broker_number
+from barnabas.sim.twin import start_twin
+from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name
 
 _SESSION_MS: Final = 6_000
 
@@ -32,14 +32,11 @@ class Nemesis:
         self._undo: dict[int, Callable[[], None]] = {}
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._begin: dict[str, Callable[[Action, Chance], Callable[[], None] | None]] = {
-            "kill": self._kill,
-            "power-loss": self._power_loss,
-            "torn-sector": self._power_loss,
-            "lost-pages": self._power_loss,
-            "lost-rename": self._power_loss,
+            **dict.fromkeys(("kill", "bounce"), self._kill),
+            **dict.fromkeys(("power-loss", "torn-sector", "lost-pages", "lost-rename"), self._power_loss),
+            **dict.fromkeys(("eio-read", "eio-write", "eio-fsync", "dir-gone", "slow-fsync"), self._disk_fault),
             "bit-rot": self._bit_rot,
             "pause": self._pause,
-            "bounce": self._kill,
             "slow-start": self._slow_start,
             "shutdown": self._shut_down,
             "twin": self._twin,
@@ -55,11 +52,6 @@ class Nemesis:
             "clog": self._clog,
             "refuse": self._refuse,
             "lose-reply": self._lose_reply,
-            "eio-read": self._disk_fault,
-            "eio-write": self._disk_fault,
-            "eio-fsync": self._disk_fault,
-            "dir-gone": self._disk_fault,
-            "slow-fsync": self._disk_fault,
             "enospc": self._full_disk,
             "clock-jump": self._clock_jump,
             "clock-drift": self._clock_drift,
@@ -77,6 +69,44 @@ class Nemesis:
         return name in self._begin
 
     def begin(self, action: Action) -> None:
+        """Strikes now, or at the event that the action waits for."""
+        event = action.arguments.get("when")
+        if event is None:
+            self._strike(action)
+            return
+        self._undo[action.number] = self.world.events.wait_for(
+            str(event),
+            _number(action, "nth", 1),
+            lambda here, there: self._strike_at(action, {"here": here, "there": there}),
+        )
+
+    def _strike_at(self, action: Action, places: Mapping[str, str]) -> None:
+        """The event is there. Who dies amid an operation on its own disk dies at once; all else is a callback later,
+        which is before anything else arrives anywhere. Clients, whose events count as any, are left alone."""
+        world, kind = self.world, str(action.arguments["when"]).split()[0]
+        if places.get(str(action.arguments.get("node")), world.broker_names[0]) not in world.broker_names:
+            return
+        said = {key: value for key, value in action.arguments.items() if key not in ("when", "nth")}
+        for name in [key for key in ("node", "others", "links") if key in said]:
+            said[name] = in_places(said[name], places)
+        struck = replace(action, arguments=said)
+
+        def strike() -> None:
+            before = sum(world.faults.values())
+            self._undo.pop(action.number, None)
+            self._strike(struck)
+            event = " ".join(str(action.arguments["when"]).split()[:2])
+            if sum(world.faults.values()) > before or action.number in self._undo:
+                world.events_struck[event] = world.events_struck.get(event, 0) + 1
+            if action.duration_ns:
+                world.loop.call_later(action.duration_ns / NS, self.undo, action, context=world.context)
+
+        if kind == DISK:
+            world.context.copy().run(strike)
+        else:
+            world.loop.call_soon(strike, context=world.context)
+
+    def _strike(self, action: Action) -> None:
         world = self.world
         chance = Chance(world.seed, f"action/{action.number}")
         node = self._node(action)
@@ -91,6 +121,11 @@ class Nemesis:
         undo = self._begin[action.name](action, chance)
         if undo is not None:
             self._undo[action.number] = undo
+
+    def time_is_over(self, action: Action) -> None:
+        """Undoes what struck at a time; what waits for its event goes on waiting, and lasts from there."""
+        if "when" not in action.arguments:
+            self.undo(action)
 
     def undo(self, action: Action) -> None:
         undo = self._undo.pop(action.number, None)
@@ -209,7 +244,6 @@ class Nemesis:
         self.world.struck("shutdown")
         up = self._down(node)
         down = self.spawn(self.world.shut_down(node), f"shutdown of {node}")
-        # Over before the broker is down: it is started when it is.
 
         def undo() -> None:
             if down.done():
@@ -220,33 +254,11 @@ class Nemesis:
         return undo
 
     def _twin(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        world, original = self.world, self._node(action)
-        if original not in world.brokers:
+        original = self._node(action)
+        if original not in self.world.brokers:
             return None
-        name = f"{original}-twin-{action.number}"
-        node = world.nodes[name] = Node(world.loop, world.network, chance.stream("twin"), name)
-        config = broker_config(world.config_of(broker_number(original), name))
-
-        async def main(runtime: Runtime) -> None:
-            broker = Broker(runtime, config)
-            process.remains.append(broker)
-            try:
-                await broker.startup()
-            except Exception as error:
-                world.note(f"the twin of {original} could not start: {error}", name)
-            else:
-                # Lawful only where the original has lost its session; the id is the twin's then, who is not wanted.
-                world.note(f"the twin of {original} is up", name)
-                assert world.coordinator is not None
-                number = broker_number(original)
-                owner = world.coordinator.committed.node(f"/brokers/ids/{number}").ephemeral_owner
-                if world.coordinator.session_nodes.get(owner) != name:
-                    world.violated("C4", f"a twin of {original} serves beside it", node=name)
-                world.loop.call_later(0, node.kill, context=world.context)
-
-        process = node.begin(main)
-        world.struck("twin")
-        return node.kill
+        self.world.struck("twin")
+        return start_twin(self.world, original, action.number, chance)
 
     def _slow_cpu(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         process = self.world.nodes[self._node(action)].process
@@ -485,7 +497,7 @@ class Nemesis:
         if active:
             world.before_power_loss(name)
             inode = volume.names[chance.one_of(active)]
-            at = chance.one_of(_covered_by_crc(inode.cached))
+            at = chance.one_of(covered_by_crc(inode.cached))
             inode.cached[at] ^= 1 << chance.whole(0, 7)
             inode.touch(at, at + 1)
             inode.sync()
@@ -582,16 +594,6 @@ class Nemesis:
             self.world.struck("zk-auth-fail", min(1, coordinator.struck["zk-auth-fail"] - before))
 
         return undo
-
-
-def _covered_by_crc(data: bytearray) -> list[int]:
-    """Where a flipped bit can be noticed: base offset and leader epoch are not in a batch's CRC, in Kafka's format."""
-    starts, at = [], 0
-    while at + 61 <= len(data):
-        starts.append(at)
-        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-    # What was written last was least likely looked at since.
-    return [start + 21 + step for start in starts[len(starts) * 2 // 3 :] for step in range(0, 40, 7)]
 
 
 def _number(action: Action, name: str, default: int) -> int:

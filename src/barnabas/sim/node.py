@@ -10,7 +10,8 @@ from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Runtime
 from barnabas.runtime.real import uuid_from
 from barnabas.sim.chance import Chance
-from barnabas.sim.disk import Loss, SimDisk, Volume
+from barnabas.sim.disk import Loss, ProcessDied, SimDisk, Volume
+from barnabas.sim.events import DISK, Events
 from barnabas.sim.loop import Incarnation, SimLoop
 from barnabas.sim.network import SimNetwork, SimulatedNetwork
 
@@ -61,10 +62,6 @@ class SimEntropy:
         return uuid_from(self._chance.bytes)
 
 
-class ProcessDied(OSError):
-    """What a door says to code of a process that is dead already."""
-
-
 class DiskFaults:
     """What is wrong with a machine's disk below `prefix`. `struck` counts how often an operation met it, `errors` how
     often it failed by it.
@@ -89,6 +86,9 @@ class DiskFaults:
         self.struck = 0
         self.errors = 0
         self.on_error: Callable[[str, str], None] = lambda operation, path: None
+        self.events: Events | None = None
+        self.doing = ""
+        """What the log does whose file is operated on: ``truncating``, ``deleting``."""
 
     @property
     def armed(self) -> bool:
@@ -175,6 +175,10 @@ class Node:
         def guard(operation: str, path: str) -> None:
             if not process.alive:
                 raise ProcessDied(errno.EIO, f"{process} is dead", path)
+            if faults.events is not None and faults.events.awaited(DISK):
+                faults.events.happened(DISK, f"{operation} {faults.doing} {path}", process.name)
+                if not process.alive:
+                    raise ProcessDied(errno.EIO, f"{process} is dead", path)
             if faults.armed and path.startswith(faults.prefix) and path.endswith(faults.suffix):
                 faults.strike(operation, path, process, self._loop)
 

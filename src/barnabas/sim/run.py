@@ -6,12 +6,14 @@ import asyncio
 import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.draw import draw
+from barnabas.sim.events import ZK
 from barnabas.sim.loop import NS
 from barnabas.sim.nemesis import Nemesis
 from barnabas.sim.plan import Action, Plan
@@ -19,6 +21,7 @@ from barnabas.sim.recorder import Recorder
 from barnabas.sim.trace import Event, Violation
 from barnabas.sim.workload import History, Workload
 from barnabas.sim.world import World
+from barnabas.zk.protocol.ops import Multi
 
 RECOVERY_S = 120.0
 """L1: after the last fault everything works again within so much virtual time."""
@@ -30,7 +33,8 @@ class Outcome:
 
     `excused` are losses that ZooKeeper mode allows (invariant R7's premise did not hold); they are told and counted,
     and are no failure. `checked` says how often each invariant was evaluated, `faults` how often each kind of fault
-    struck, `operations` how often each kind of client or administrator began.
+    struck, `operations` how often each kind of client or administrator began, `events` at which
+    events faults struck that waited for them.
     """
 
     plan: Plan
@@ -44,6 +48,7 @@ class Outcome:
     virtual_s: float
     callbacks: int
     operations: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
@@ -74,6 +79,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     workload.on_read = checkers.read
     with checkers:
         Recorder(world).attach()
+        _tell_commits(world)
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)
         except (AssertionError, KafkaError, OSError, RuntimeError) as error:
@@ -92,7 +98,22 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
         world.loop.now_ns / NS,
         world.loop.callbacks,
         dict(sorted(workload.operations.items())),
+        dict(sorted(world.events_struck.items())),
     )
+
+
+def _tell_commits(world: World) -> None:
+    """Whoever waits for a transaction of ZooKeeper hears of it when all checkers have seen it."""
+    told_before = world.on_commit
+
+    def committed(operation: Any, session_id: int, result: Any, zxid: int) -> None:
+        told_before(operation, session_id, result, zxid)
+        if world.events.awaited(ZK) and world.coordinator is not None:
+            writer = world.coordinator.session_nodes.get(session_id, "")
+            for part in operation.operations if type(operation) is Multi else [operation]:
+                world.events.happened(ZK, f"{type(part).__name__} {getattr(part, 'path', '')}", writer)
+
+    world.on_commit = committed
 
 
 async def _story(world: World, plan: Plan, workload: Workload, checkers: Checkers) -> None:
@@ -112,7 +133,7 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     for at_ns, begins, action in sorted(steps, key=lambda step: (step[0], step[1], step[2].number)):
         await asyncio.sleep(max(0, begun_ns + at_ns - world.loop.now_ns) / NS)
         if not begins:
-            nemesis.undo(action)
+            nemesis.time_is_over(action)
         elif nemesis.knows(action.name):
             nemesis.begin(action)
         else:

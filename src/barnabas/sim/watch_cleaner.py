@@ -44,8 +44,12 @@ class Settled(NamedTuple):
 class CleanerWatch:
     """`before_swap` and `after_swap` are told the node on which a cleaned segment is put in its place."""
 
-    def __init__(self, world: World, probes: Probes) -> None:
+    def __init__(
+        self, world: World, probes: Probes, may_be_lost: Callable[[str, str], bool] = lambda name, partition: False
+    ) -> None:
         self.world = world
+        self._may_be_lost = may_be_lost
+        """Whether what is committed may be lost of a node's copy of a partition."""
         self.written: dict[str, dict[int, Written]] = {}
         """By partition and offset; of what was written twice, what the later leader wrote, or had when it began to
         lead: it may not have been told of anything by the one before it, and hold what an earlier one wrote."""
@@ -66,7 +70,7 @@ class CleanerWatch:
     def _around_append(self, original: Any) -> Any:
         def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
             info = original(log, records, leader_epoch, **named)
-            if not info.duplicate:
+            if not info.duplicate and self._is_followed(log):
                 active = log.active_segment
                 self._note(
                     str(log.topic_partition), leader_epoch, active.file.pread(info.size, active.size - info.size)
@@ -81,13 +85,17 @@ class CleanerWatch:
             new_leader = original(partition, *arguments)
             if new_leader or partition.leader_epoch != before:
                 log = partition.local_log()
-                for segment in log.segments:
+                for segment in log.segments if self._is_followed(log) else ():
                     for batch in segment.batches():
                         if batch.last_offset >= log.high_watermark:
                             self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
             return new_leader
 
         return make_leader
+
+    def _is_followed(self, log: Log) -> bool:
+        """A topic that is never compacted is none of the cleaner's."""
+        return log.settings.compact or str(log.topic_partition) in self.written
 
     def _note(self, partition: str, epoch: int, data: bytes) -> None:
         written = self.written.setdefault(partition, {})
@@ -155,6 +163,8 @@ class CleanerWatch:
 
     def _judge_swap(self, name: str, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
         world, partition = self.world, str(log.topic_partition)
+        if self._may_be_lost(name, partition):
+            return
         world.check("R18")
         segments = log.segments
         if any(each not in segments for each in replaced):
@@ -229,6 +239,8 @@ class CleanerWatch:
     def judge(self, name: str, log: Log) -> None:
         """What a replica holds is what was written: rising, unchanged, and of each key at least the newest."""
         world, partition = self.world, str(log.topic_partition)
+        if self._may_be_lost(name, partition):
+            return
         world.check("R18")
         written = self.written.get(partition, {})
         self._rises(name, log)

@@ -18,6 +18,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.chain import checkpointed
+from barnabas.sim.events import RPC
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import History
@@ -187,13 +188,15 @@ class ClusterWatch:
 
         def post(connection: Any, correlation_id: int, parts: list[Any], *arguments: Any) -> None:
             original(connection, correlation_id, parts, *arguments)
-            network = self.world.network
-            if network.replies_to_lose:
+            network, events = self.world.network, self.world.events
+            if network.replies_to_lose or events.awaited(RPC):
                 key = int.from_bytes(parts[0][_API_KEY_AT : _API_KEY_AT + 2], "big")
                 name = names.get(key)
                 if name is None:
                     name = names[key] = request_class(ApiKey(key)).__name__.removesuffix("Request")
                 network.asked(connection._transport, name)
+                peer = connection._transport.peer
+                events.happened(RPC, name, node(), "" if peer is None else peer.owner.name)
 
         return post
 

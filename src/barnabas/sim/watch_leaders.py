@@ -57,7 +57,7 @@ class LeaderWatch:
                 chain.partition, chain.node,
             )  # fmt: skip
         committed = self.logs.committed.get((chain.partition, chain.topic_id))
-        begun = high > self.logs.start_of(chain)
+        begun = high > max(self.logs.start_of(chain), self.logs.cleaned_to(chain.partition, chain.topic_id))
         if committed is not None and high > before and high in committed.at and begun:
             world.check("R2")
             mine = chain.hash_at(high)
@@ -237,7 +237,8 @@ class LeaderWatch:
         What of it was not committed yet may be gone from the log of a later leader, and with it a group's generation.
         """
         loaded = self._loaded.setdefault((chain.partition, chain.topic_id), {})
-        if any(chain.log_start < end and chain.hash_at(end) != value for end, value in loaded.items()):
+        begins = max(chain.log_start, self.logs.cleaned_to(chain.partition, chain.topic_id))
+        if any(begins < end and chain.hash_at(end) != value for end, value in loaded.items()):
             self.begun_anew[chain.partition] = None
         if chain.links:
             loaded[chain.end] = chain.links[-1].hash
@@ -253,7 +254,8 @@ class LeaderWatch:
         if committed is None or not committed.high or self.logs.may_be_unclean(name):
             return
         world.check("R3")
-        if chain.log_start < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
+        begins = max(chain.log_start, self.logs.cleaned_to(name, chain.topic_id))
+        if begins < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
             # Copies of an excused partition may differ below what was committed since: a leader that lost power wrote
             # other records in its own epoch (R1), and no later truncation mends that.
             judged = world.excuse if name in self.logs.excused else world.violated

@@ -11,7 +11,8 @@ committed before is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from barnabas.log.log import Log
@@ -50,6 +51,9 @@ class LogWatch:
         self._deleted: dict[tuple[str, str], int] = {}
         """By partition and topic id: up to where a replica deleted what is committed. No leader epoch tells a follower
         that it differs before that, and nobody reads there any more."""
+        self.cleaned: dict[tuple[str, str], int] = {}
+        """By partition and topic id: up to where some replica's cleaner went. Before that batches may be missing, or be
+        emptied, in one copy and not in another; what they hold then is `CleanerWatch`'s to judge."""
         self.restarts = RestartWatch(world, self)
         probes.around(Log, "opening", self._around_opening)
         probes.around(Log, "append_as_leader", self._around_append_as_leader)
@@ -58,6 +62,7 @@ class LogWatch:
         probes.around(Log, "truncate_fully_and_start_at", self._around_truncate_fully)
         probes.around(Log, "maybe_increment_log_start_offset", self._around_log_start)
         probes.around(Log, "delete_old_segments", self._around_delete_old_segments)
+        probes.around(Log, "replace_segments", self._around_replace)
         probes.after(Log, "rename_directory", self._renamed)
         probes.around(Partition, "append_as_leader", self._around_partition_append)
         self.leaders = LeaderWatch(world, self, probes)
@@ -93,6 +98,24 @@ class LogWatch:
         ):
             self.excuse(partition, f"leader {leader} lost what was not synced")
 
+    def may_be_lost(self, name: str, partition: str) -> bool:
+        """Whether a copy may lack what was committed, or a leader of the time before have written other records."""
+        return partition in self.excused or self.may_be_unclean(partition) or self.restarts.is_wiped(name, partition)
+
+    def cleaned_to(self, partition: str, topic_id: str) -> int:
+        return self.cleaned.get((partition, topic_id), 0)
+
+    def _around_replace(self, original: Any) -> Any:
+        def replace_segments(log: Log, cleaned: Any, replaced: list[Any]) -> None:
+            chain, segments = self.chain_of(log), log.segments
+            if chain is not None and replaced and replaced[-1] in segments[:-1]:
+                key = chain.partition, chain.topic_id
+                end = segments[segments.index(replaced[-1]) + 1].base_offset
+                self.cleaned[key] = max(end, self.cleaned.get(key, 0))
+            original(log, cleaned, replaced)
+
+        return replace_segments
+
     def start_of(self, chain: Chain) -> int:
         """Where the log begins, or will when it has heard what another replica deleted."""
         return max(chain.log_start, self._deleted.get((chain.partition, chain.topic_id), 0))
@@ -101,7 +124,7 @@ class LogWatch:
         committed = self.committed.get((chain.partition, chain.topic_id))
         if committed is None or not committed.high:
             return True
-        if self.start_of(chain) >= committed.high:
+        if max(self.start_of(chain), self.cleaned_to(chain.partition, chain.topic_id)) >= committed.high:
             return log.log_end_offset >= committed.high  # all of it is deleted, and its offsets are taken all the same
         return chain.hash_at(committed.high) == committed.at.get(committed.high)
 
@@ -172,6 +195,21 @@ class LogWatch:
         for link in links:
             self._known.pop((chain.partition, chain.topic_id, link.base, link.epoch), None)
 
+    @contextmanager
+    def _under_way(self, chain: Chain | None, doing: str = "", cutting_at: int | None = None) -> Iterator[None]:
+        """While the log's files change: a process that dies meanwhile leaves them as they were, or half done."""
+        if chain is None:
+            yield
+            return
+        disk = self.world.nodes[chain.node].disk
+        chain.appending, chain.cutting_at, disk.doing = not doing, cutting_at, doing
+        try:
+            yield
+        finally:
+            # What ended with the process stays as it was when that died.
+            disk.doing = ""
+            chain.appending, chain.cutting_at = False, None
+
     # Appending
 
     def _add(self, chain: Chain, data: memoryview) -> None:
@@ -192,6 +230,8 @@ class LogWatch:
                 self._known[key] = value
                 if begins:
                     self._beginnings[key] = None
+            elif header.base_offset < self.cleaned_to(chain.partition, chain.topic_id):
+                value = known
             elif begins or key in self._beginnings:
                 value = known  # one of the two logs begins here: what was before is not there to be compared
             elif known != value and chain.partition in self.excused:
@@ -229,13 +269,14 @@ class LogWatch:
     def _around_append_as_leader(self, original: Any) -> Any:
         def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
             end = log.log_end_offset
+            chain = self.chain_of(log)
             try:
-                info = original(log, records, leader_epoch, **named)
+                with self._under_way(chain):
+                    info = original(log, records, leader_epoch, **named)
             except KafkaError as error:
                 if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                     self._out_of_order(log, memoryview(records))
                 raise
-            chain = self.chain_of(log)
             if chain is None or info.duplicate or log.log_end_offset == end:
                 return info
             view = memoryview(records)
@@ -312,8 +353,9 @@ class LogWatch:
     def _around_append_as_follower(self, original: Any) -> Any:
         def append_as_follower(log: Log, records: Any, **named: Any) -> Any:
             end = log.log_end_offset
-            info = original(log, records, **named)
             chain = self.chain_of(log)
+            with self._under_way(chain):
+                info = original(log, records, **named)
             if chain is not None and log.log_end_offset > end:
                 first = len(chain.links)
                 self._add(chain, memoryview(records))
@@ -353,7 +395,11 @@ class LogWatch:
     def _around_truncate(self, original: Any) -> Any:
         def truncate_to(log: Log, target_offset: int, **named: Any) -> Any:
             end = log.log_end_offset
-            result = original(log, target_offset, **named)
+            chain = self.chain_of(log)
+            if chain is not None and target_offset < end:
+                self._nothing_committed_is_cut(chain, target_offset)
+            with self._under_way(chain, "truncating", target_offset):
+                result = original(log, target_offset, **named)
             self._truncated(log, target_offset, end)
             return result
 
@@ -362,7 +408,6 @@ class LogWatch:
     def _truncated(self, log: Log, offset: int, end: int) -> None:
         chain = self.chain_of(log)
         if chain is not None and offset < end:
-            self._nothing_committed_is_cut(chain, offset)
             chain.log_start = log.log_start_offset
             chain.cut(offset)
             self._offsets_in_order(log, chain)
@@ -390,8 +435,9 @@ class LogWatch:
     def _around_truncate_fully(self, original: Any) -> Any:
         def truncate_fully_and_start_at(log: Log, new_offset: int, **named: Any) -> Any:
             end = log.log_end_offset
-            result = original(log, new_offset, **named)
             chain = self.chain_of(log)
+            with self._under_way(chain, "truncating", -1):
+                result = original(log, new_offset, **named)
             if chain is not None:
                 chain.cut(-1)
                 chain.log_start = new_offset
@@ -426,8 +472,9 @@ class LogWatch:
     def _around_delete_old_segments(self, original: Any) -> Any:
         def delete_old_segments(log: Log, *, now_ms: int) -> Any:
             before = log.log_start_offset
-            deleted = original(log, now_ms=now_ms)
             chain = self.chain_of(log)
+            with self._under_way(chain, "deleting"):
+                deleted = original(log, now_ms=now_ms)
             if chain is not None and log.log_start_offset > before:
                 self._retained(log, chain, before)
             if chain is not None:

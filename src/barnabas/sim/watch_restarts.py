@@ -28,7 +28,8 @@ UNDER_WAY_NS: Final = 5_000_000_000
 class Dead(NamedTuple):
     """What a log held when its process ended, and how it ended.
 
-    `in_trouble`: its disk had given errors. `closed`: the process was on its way down, and had closed it.
+    `in_trouble`: its disk had given errors. `closed`: the process was on its way down, and had closed it. `appending`
+    and `cutting_at`: it died amid that.
     """
 
     topic_id: str
@@ -37,6 +38,15 @@ class Dead(NamedTuple):
     how: str
     in_trouble: bool
     closed: bool
+    appending: bool
+    cutting_at: int | None
+
+    def may_lack(self, links: int, since: int) -> bool:
+        """Whether the cut that it died in explains that only so many of those from `since` on are left."""
+        if self.cutting_at is None:
+            return False
+        before = [each for each in self.links if each.last >= since]
+        return all(each.last >= self.cutting_at for each in before[links:])
 
 
 class RestartWatch:
@@ -72,10 +82,13 @@ class RestartWatch:
         world.check("R15")
         # Segments before the log's start may be back: as in Kafka, nobody syncs their removal or the start.
         start, how = max(chain.log_start, dead.log_start), dead.how
+        start = max(start, self.logs.cleaned_to(chain.partition, chain.topic_id))
         before = [each for each in dead.links if each.last >= start]
         after = [each for each in chain.links if each.last >= start]
         same = [(each.base, each.last, each.epoch, each.crc) for each in after]
         was = [(each.base, each.last, each.epoch, each.crc) for each in before]
+        if dead.appending:
+            del same[len(was) :]  # what was being written is there
         if same != was[: len(same)]:
             at = next((i for i, pair in enumerate(zip(same, was, strict=False)) if pair[0] != pair[1]), len(was))
             world.violated(
@@ -84,7 +97,9 @@ class RestartWatch:
             )  # fmt: skip
         elif len(same) < len(was):
             self._lost.setdefault(key, []).extend(before[len(same) :])
-            if not damaged:
+            if dead.may_lack(len(same), start):
+                pass
+            elif not damaged:
                 world.violated(
                     "R15", f"after {how}, {chain.partition} on {chain.node} ends at {log.log_end_offset}, "
                     f"before {was[-1][1] + 1}", chain.partition, chain.node,
@@ -141,8 +156,9 @@ class RestartWatch:
                 del logs.of[each, partition]
                 if chain is not None:
                     self._dead[name, partition] = Dead(
-                        chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed
-                    )
+                        chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed,
+                        chain.appending, chain.cutting_at,
+                    )  # fmt: skip
 
     def power_going(self, name: str) -> None:
         """Remembers what is on the platter for certain."""
@@ -171,7 +187,7 @@ class RestartWatch:
             world.violated(
                 "R15", f"{name} serves, and the marker of a clean stop is still on the platter", partition, name
             )
-        if self._is_forsaken(prefix, name):
+        if self._is_forsaken(prefix, name) or self.logs.cleaned_to(partition, dead.topic_id):
             return
         recovered = read_checkpoint(durable.get(f"{directory}/{RECOVERY_POINTS}", b"")).get(partition, 0)
         if recovered > max(synced_end, dead.log_start):

@@ -15,6 +15,7 @@ from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic,
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.producing import NO_PRODUCER, PartitionQueue
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -115,7 +116,14 @@ class Workload:
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             kind = _FromSequence if sequence else Producer
-            producer = kind(cluster, acks=acks, idempotent=idempotent, linger_ms=2)
+            producer = kind(
+                cluster,
+                acks=acks,
+                idempotent=idempotent,
+                linger_ms=_number(action, "linger_ms", 2),
+                request_timeout_ms=_number(action, "request_timeout_ms", REQUEST_TIMEOUT_MS),
+                delivery_timeout_ms=_number(action, "delivery_timeout_ms", DELIVERY_TIMEOUT_MS),
+            )
             if isinstance(producer, _FromSequence):
                 producer.first_sequence = sequence
             pending: list[tuple[Sent, asyncio.Future[Any]]] = []
@@ -182,12 +190,17 @@ class Workload:
         loop = self.world.loop
         ends_ns = loop.now_ns + action.duration_ns if action.duration_ns else 1 << 62
 
+        session_ms = _number(action, "session_timeout_ms", 6_000)
+
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping and loop.now_ns < ends_ns:
-                consumer = Consumer(cluster, group=group, max_wait_ms=300, session_timeout_ms=6_000)
+                consumer = Consumer(
+                    cluster, group=group, max_wait_ms=300, session_timeout_ms=session_ms,
+                    heartbeat_interval_ms=min(3_000, session_ms // 3),
+                )  # fmt: skip
                 assert consumer.member is not None
                 # A join is waited for that long, also at a coordinator that lost power and cannot say so.
-                consumer.member._rebalance_timeout_ms = 20_000
+                consumer.member._rebalance_timeout_ms = _number(action, "rebalance_timeout_ms", 20_000)
                 try:
                     await consumer.subscribe([topic])
                     await self._read_and_commit(consumer, group, ends_ns)

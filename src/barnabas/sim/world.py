@@ -16,6 +16,7 @@ from barnabas.model.metadata_version import metadata_version_of
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.disk import Loss
+from barnabas.sim.events import Events
 from barnabas.sim.loop import NS, Incarnation, SimLoop
 from barnabas.sim.network import Link, SimulatedNetwork
 from barnabas.sim.node import Node
@@ -62,11 +63,16 @@ class World:
         self.excused: list[Violation] = []
         self.checked: dict[str, int] = {}
         self.faults: dict[str, int] = {}
+        self.events = Events()
+        self.events_struck: dict[str, int] = {}
+        """By event: how often a fault that waited for it struck."""
         self.broker_names = [broker_name(number) for number in range(brokers)]
         self.nodes = {
             name: Node(self.loop, self.network, chance.stream("nodes"), name)
             for name in [ZOOKEEPER, *self.broker_names]
         }
+        for name in self.broker_names:
+            self.nodes[name].disk.events = self.events
         self.coordinator: Ensemble | None = None
         self.brokers: dict[str, Broker] = {}
         """Those that serve, by the name of their node."""

@@ -1,0 +1,214 @@
+"""Widens a drawn plan: time constants, sizes, who else there is, long runs, and faults that wait for an event.
+
+Each kind draws from a stream of its own and leaves what was drawn before as it was, so that a plan that is widened has
+all that its profile gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.sim.chance import Chance
+from barnabas.sim.events import DISK, RPC, ZK
+from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan
+
+EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    ZK: (
+        "/state", "/state", "/brokers/topics/", "/admin/reassign_partitions", "/admin/delete_topics", "/controller",
+        "/brokers/ids/", "/isr_change_notification", "/config/", "/latest_producer_id_block",
+    ),
+    RPC: (
+        "LeaderAndIsr", "LeaderAndIsr", "UpdateMetadata", "StopReplica", "AlterPartition", "AlterPartition",
+        "ControlledShutdown", "Fetch", "Produce", "OffsetForLeaderEpoch", "ListOffsets", "InitProducerId",
+        "AllocateProducerIds", "AddPartitionsToTxn", "EndTxn", "WriteTxnMarkers", "JoinGroup", "SyncGroup",
+        "OffsetCommit",
+    ),
+    DISK: (
+        "fsync .log", "fsync .log", "write .log", "write .index", "truncating", "truncating", "deleting", "rename",
+        "open .log", "fsync .snapshot", "checkpoint", "leader-epoch-checkpoint",
+    ),
+}  # fmt: skip
+"""What faults wait for. The mutants of ZooKeeper's part are where the controller writes twice in a row, and so on."""
+_AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset")
+_ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
+
+_LONG_SHARE: Final = 0.02
+_CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
+    "replica.lag.time.max.ms": (600, 6_000),
+    "zookeeper.session.timeout.ms": (4_000, 9_000),
+    "replica.fetch.backoff.ms": (50, 2_000),
+    "replica.socket.timeout.ms": (1_000, 30_000),
+    "controller.socket.timeout.ms": (1_000, 30_000),
+    "request.timeout.ms": (1_000, 30_000),
+    "controlled.shutdown.retry.backoff.ms": (200, 5_000),
+    "log.roll.ms": (500, 10_000),
+    "log.retention.check.interval.ms": (500, 5_000),
+    "log.segment.delete.delay.ms": (500, 5_000),
+    "log.flush.interval.ms": (500, 5_000),
+    "replica.high.watermark.checkpoint.interval.ms": (500, 5_000),
+    "offsets.retention.check.interval.ms": (500, 5_000),
+    "offsets.load.buffer.size": (100, 5_000),
+    "group.initial.rebalance.delay.ms": (0, 3_000),
+    "producer.id.expiration.ms": (5_000, 60_000),
+    "log.index.interval.bytes": (1, 4_096),
+    "replica.fetch.max.bytes": (200, 100_000),
+}
+"""Of the brokers: from, to."""
+
+
+def widen(plan: Plan, base: Chance) -> Plan:
+    for kind in (_constants, _strangers, _silent_members, _last_sequences, _damage, _at_events, _long):
+        plan = kind(plan, base.stream(kind.__name__))
+    return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
+
+
+def _and(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
+    """With further actions: at, name, arguments, how long."""
+    first = max((each.number for each in plan.actions), default=-1) + 1
+    made = (
+        Action(first + number, at_ns, name, arguments, duration_ns)
+        for number, (at_ns, name, arguments, duration_ns) in enumerate(more)
+    )
+    return replace(plan, actions=(*plan.actions, *made))
+
+
+def _with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:
+    """Each action of the name has more arguments; those that are there stay."""
+    actions = (
+        replace(each, arguments={**more(), **each.arguments}) if each.name == name else each for each in plan.actions
+    )
+    return replace(plan, actions=tuple(actions))
+
+
+def _constants(plan: Plan, chance: Chance) -> Plan:
+    """Time constants and sizes: of brokers, of producers, of members of groups."""
+    drawn = {
+        key: str(round(low * (high / max(1, low)) ** chance.share()) if low else chance.whole(low, high))
+        for key, (low, high) in _CONSTANTS.items()
+        if chance.happens(0.25)
+    }
+    lag_ms = int(drawn.get("replica.lag.time.max.ms", "10000"))
+    drawn["replica.fetch.wait.max.ms"] = str(min(500, lag_ms // 2))
+    if chance.happens(0.3):
+        drawn["group.min.session.timeout.ms"] = "500"
+
+    def of_producer() -> dict[str, Argument]:
+        said: dict[str, Argument] = {}
+        if chance.happens(0.5):
+            said["request_timeout_ms"] = chance.whole(500, 5_000)
+        if chance.happens(0.5):
+            said["delivery_timeout_ms"] = chance.whole(1_000, 5_000)
+        if chance.happens(0.3):
+            said["linger_ms"] = chance.whole(0, 500)
+        return said
+
+    def of_member() -> dict[str, Argument]:
+        said: dict[str, Argument] = {}
+        if "group.min.session.timeout.ms" in drawn and chance.happens(0.7):
+            said["session_timeout_ms"] = chance.whole(1_000, 5_000)
+        if chance.happens(0.5):
+            said["rebalance_timeout_ms"] = chance.whole(1_000, 8_000)
+        return said
+
+    plan = replace(plan, config={**drawn, **plan.config})
+    return _with_arguments(_with_arguments(plan, "produce", of_producer), "group", of_member)
+
+
+def _strangers(plan: Plan, chance: Chance) -> Plan:
+    """Somebody connects and sends what is no request."""
+    often = 0.5 if plan.profile == "NET" else 0.05
+    if not chance.happens(often):
+        return plan
+    return _and(plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": _broker(plan, chance)}, 0)])
+
+
+def _silent_members(plan: Plan, chance: Chance) -> Plan:
+    """Members that join the group, and never ask for their share."""
+    often = 0.5 if plan.profile == "GRP" else 0.05
+    if not chance.happens(often) or not any(each.name == "group" for each in plan.actions):
+        return plan
+    at_ns = chance.whole(0, plan.length_ns // 2)
+    said = {"client": "silent", "group": "readers", "topic": plan.topics[0].name}
+    return _and(plan, [(at_ns, "silent-member", said, chance.whole(2 * SECOND, plan.length_ns - at_ns))])
+
+
+def _last_sequences(plan: Plan, chance: Chance) -> Plan:
+    """A producer whose sequences are near the last that there are."""
+    if not chance.happens(0.1):
+        return plan
+    said = {
+        "client": "producer-old", "topic": plan.topics[0].name, "acks": -1, "idempotent": True, "records": 60,
+        "sequence": (1 << 31) - chance.whole(5, 50),
+    }  # fmt: skip
+    return _and(plan, [(0, "produce", said, plan.length_ns)])
+
+
+def _damage(plan: Plan, chance: Chance) -> Plan:
+    """Bits of records that change on their way from broker to broker; segments whose index is soon full."""
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    if chance.happens(0.5 if plan.profile == "DLY" else 0.03):
+        source, target = _broker(plan, chance), _broker(plan, chance)
+        if source != target:
+            said = {"links": [f"{source}>{target}"], "count": chance.whole(1, 3)}
+            more.append((chance.whole(SECOND, plan.length_ns // 2), "bit-flip", said, plan.length_ns // 3))
+    if chance.happens(0.3 if plan.profile in ("LDRx2", "CLK") else 0.03):
+        sizes = {"log.index.size.max.bytes": str(8 * chance.whole(2, 8)), "log.index.interval.bytes": "1"}
+        plan = replace(plan, config={**plan.config, **sizes})
+    return _and(plan, more)
+
+
+def _at_events(plan: Plan, chance: Chance) -> Plan:
+    """Faults that strike at the n-th event of a kind, where the window between two steps is."""
+    if not chance.happens(0.6):
+        return plan
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 5)):
+        kind = chance.one_of([ZK, ZK, RPC, RPC, DISK])
+        name = chance.one_of(_ON_DISKS if kind == DISK else _AT_COMMITS)
+        if name not in {each.name for each in plan.actions} and name in ("power-loss", *_ON_DISKS[2:]):
+            name = "kill"  # where no disk loses anything, none does at an event
+        node = "here"
+        if kind != DISK and chance.happens(0.5):
+            node = chance.one_of(["controller", f"leader:{plan.topics[0].name}-0", "there" if kind == RPC else "here"])
+        said: dict[str, Any] = {
+            "node": node,
+            "when": f"{kind} {chance.one_of(EVENTS[kind])}",
+            "nth": chance.whole(1, 3) if chance.happens(0.6) else chance.whole(3, 40),
+        }
+        if name == "partition":
+            said["others"] = ["zookeeper"] if chance.happens(0.4) else ["broker-0", "broker-1", "broker-2"]
+        elif name == "zk-loss":
+            said.update(applied=chance.happens(0.6), count=1)
+        elif name == "reset":
+            said["links"] = [f"{node}>zookeeper", f"zookeeper>{node}"]
+        lasts_ns = 0 if name in ("zk-expire", "reset") else chance.whole(50, 9_000) * MS
+        more.append((chance.whole(0, plan.length_ns * 2 // 3), name, said, lasts_ns))
+    return _and(plan, more)
+
+
+def _long(plan: Plan, chance: Chance) -> Plan:
+    """A run of minutes: all that was drawn comes slower, and something lasts for longer than any timeout."""
+    if not chance.happens(_LONG_SHARE):
+        return plan
+    times = chance.whole(4, 8)
+
+    def later(action: Action) -> Action:
+        endless = action.name in ("produce", "consume", "group")
+        said = dict(action.arguments)
+        if "records" in said:
+            said["records"] = int(str(said["records"])) * 2
+        lasts_ns = action.duration_ns * times if endless else action.duration_ns
+        return replace(action, at_ns=action.at_ns * times, duration_ns=lasts_ns, arguments=said)
+
+    plan = replace(plan, length_ns=plan.length_ns * times, actions=tuple(later(each) for each in plan.actions))
+    leader = f"leader:{plan.topics[0].name}-0"
+    cut = {"node": leader, "others": [f"broker-{number}" for number in range(plan.brokers)]}
+    name = chance.one_of(["partition", "pause", "kill"])
+    said: dict[str, Any] = cut if name == "partition" else {"node": leader}
+    return _and(plan, [(chance.whole(0, plan.length_ns // 3), name, said, chance.whole(35, 70) * SECOND)])
+
+
+def _broker(plan: Plan, chance: Chance) -> str:
+    return f"broker-{chance.whole(0, plan.brokers - 1)}"
