@@ -55,6 +55,7 @@ def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
         "checked": dict(outcome.checked),
         "operations": dict(outcome.operations),
         "events": dict(outcome.events),
+        "waived": dict(outcome.waived),
     }
 
 
@@ -141,6 +142,7 @@ def _summary(outcomes: list[dict[str, Any]], wall_s: float) -> dict[str, Any]:
         "operations": total("operations", [*CLIENTS, *ADMINISTRATION]),
         "invariants": total("checked", INVARIANTS),
         "events": total("events", ()),
+        "waived": total("waived", ()),
     }
 
 
@@ -155,6 +157,10 @@ def _tell(summary: dict[str, Any]) -> None:
         print(
             f"{excused} losses that ZooKeeper mode allows (every copy in sync had lost power, or an unclean election)"
         )
+    told = (
+        f"{name} {count / max(1, summary['invariants'].get(name, 0)):.2%}" for name, count in summary["waived"].items()
+    )
+    print(f"share of each invariant's evaluations that were excused: {', '.join(told) or 'none'}")
     for name, words in (
         ("faults", "faults that struck"),
         ("events", "events at which a fault struck"),

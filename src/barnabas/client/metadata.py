@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from barnabas.model.errors import ErrorCode
@@ -38,6 +38,17 @@ class TopicMetadata:
     partitions: dict[int, PartitionMetadata]
     error: ErrorCode = ErrorCode.NONE
 
+    def not_before(self, known: TopicMetadata) -> TopicMetadata:
+        """This, but for partitions of the same topic of which a later leader epoch is `known`."""
+        later = {
+            number: known.partitions[number]
+            for number, each in self.partitions.items()
+            if self.topic_id == known.topic_id
+            and number in known.partitions
+            and NO_EPOCH < each.leader_epoch < known.partitions[number].leader_epoch
+        }
+        return replace(self, partitions={**self.partitions, **later}) if later else self
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
@@ -70,11 +81,16 @@ class ClusterMetadata:
         return [] if known is None else [TopicPartition(topic, number) for number in sorted(known.partitions)]
 
     def merged(self, newer: ClusterMetadata, asked: list[str] | None) -> ClusterMetadata:
-        """What is known after `newer` answered for the topics `asked` (None: for all there are)."""
-        if asked is None:
-            return newer
-        topics = {name: topic for name, topic in self.topics.items() if name not in asked}
-        return ClusterMetadata(newer.cluster_id, newer.controller_id, newer.brokers, {**topics, **newer.topics})
+        """What is known after `newer` answered for the topics `asked` (None: for all there are).
+
+        A broker that is cut off answers with what it last heard. Whoever went back to an older leader epoch would read
+        from a leader that was, whose log may end earlier (KIP-320, Kafka's ``Metadata.updateLatestMetadata``).
+        """
+        topics = {} if asked is None else {name: topic for name, topic in self.topics.items() if name not in asked}
+        for name, topic in newer.topics.items():
+            known = self.topics.get(name)
+            topics[name] = topic if known is None else topic.not_before(known)
+        return ClusterMetadata(newer.cluster_id, newer.controller_id, newer.brokers, topics)
 
 
 def metadata_request(topics: list[str] | None, *, allow_auto_topic_creation: bool = False) -> MetadataRequest:

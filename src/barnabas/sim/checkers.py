@@ -11,6 +11,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.producer import Producer
+from barnabas.coordinator.group_coordinator import partition_for
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
@@ -18,6 +19,7 @@ from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
+from barnabas.sim.watch_lag import LagWatch
 from barnabas.sim.watch_leaders import OFFSETS_TOPIC
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
@@ -40,17 +42,20 @@ class Checkers:
         self.probes = Probes()
         self.logs: LogWatch
         self.cleaner: CleanerWatch
+        self.lag: LagWatch
         self.ensemble: ZooKeeperWatch
         self.cluster: ClusterWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
         self.logs = LogWatch(world, self.probes)
+        self.lag = LagWatch(world, self.logs)
         self.cleaner = CleanerWatch(world, self.probes, self.logs.may_be_lost)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
-        self.cluster.generations_may_begin_anew = lambda: (
-            self._groups_may_be_lost() or bool(self.logs.leaders.begun_anew)
+        self.cluster.generations_may_begin_anew = lambda group: (
+            self._offsets_partition(group) in self.logs.excused
+            or self._offsets_partition(group) in self.logs.leaders.begun_anew
         )
         world.on_commit = self.ensemble.committed
         world.on_up = self._up
@@ -69,6 +74,7 @@ class Checkers:
     def _sweep(self) -> None:
         """Ten times a second."""
         self.logs.stand()
+        self.lag.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(0.1, self._sweep)
 
@@ -90,12 +96,12 @@ class Checkers:
     def begin(self) -> None:
         """The cluster is up; from now on things may go wrong."""
 
-    def is_excused(self, partition: str) -> bool:
-        """Whether R7's premise failed for the partition at some time."""
-        return self.logs.is_excused(partition)
+    def _offsets_partition(self, group: str) -> str:
+        return f"{OFFSETS_TOPIC}-{partition_for(group, len(self.topics().get(OFFSETS_TOPIC, [0])))}"
 
-    def _groups_may_be_lost(self) -> bool:
-        return any(each.startswith(OFFSETS_TOPIC) for each in self.logs.excused)
+    def _group_may_be_lost(self, group: str, told_ns: int | None = None) -> bool:
+        """Whether what the group's coordinator told then may be gone from the log it is kept in."""
+        return self.logs.is_excused(self._offsets_partition(group), told_ns)
 
     def gone_ns(self, topic: str) -> int:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
@@ -118,7 +124,7 @@ class Checkers:
             self.history.read[place] = value, world.loop.now_ns
         elif known[0] != value:
             sentence = f"{partition}@{offset} was read as {known[0][:40]!r}, later as {value[:40]!r}"
-            if self.is_excused(partition):
+            if self.logs.is_excused(partition, known[1]):
                 world.excuse("R10", sentence, partition)
                 self.history.read[place] = value, world.loop.now_ns
             else:
@@ -185,6 +191,7 @@ class Checkers:
         await self._caches_agree(world)
         self._acknowledged_survive(found, starts)
         self._reads_stay(found, starts)
+        self._nothing_is_skipped(found)
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
 
     async def _everything_works(self, world: World) -> None:
@@ -270,14 +277,17 @@ class Checkers:
             partition = f"{sent.topic}-{sent.partition}"
             at = places.get(value, [])
             start = starts.get(partition, 0)
-            short = value[:40]
+            short, excused = value[:40], self.logs.is_excused(partition, sent.answered_ns)
+            if excused:
+                world.waive("R7")
+            judged = world.excuse if excused else world.violated
             if not at and (sent.offset < start if sent.offset >= 0 else start > 0):
                 continue
             if not at:
-                self._lost(partition, f"{short!r} was acknowledged at {partition}@{sent.offset} and is lost")
+                judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is lost", partition)
             elif sent.offset >= 0 and (partition, sent.offset) not in at:
-                self._lost(partition, f"{short!r} was acknowledged at {partition}@{sent.offset} and is at {at}")
-            if sent.idempotent and len(at) > 1 and not self.is_excused(partition):
+                judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is at {at}", partition)
+            if sent.idempotent and len(at) > 1 and not excused:
                 world.check("T1")
                 world.violated("T1", f"{short!r} is there more than once: {at}", partition)
         last: dict[tuple[str, str], int] = {}
@@ -295,16 +305,12 @@ class Checkers:
             if known.idempotent:
                 world.check("T1")
                 key = known.client, partition
-                if last.get(key, -1) >= known.number and not self.is_excused(partition):
+                if known.answered != "acknowledged":
+                    continue  # given up, and perhaps appended all the same when later ones were
+                if last.get(key, -1) >= known.number and not self.logs.is_excused(partition, known.answered_ns):
                     sentence = f"record {known.number} of {known.client} at {partition}@{offset} after {last[key]}"
                     world.violated("T1", sentence, partition)
                 last[key] = known.number
-
-    def _lost(self, partition: str, sentence: str) -> None:
-        if self.is_excused(partition):
-            self.world.excuse("R7", sentence, partition)
-        else:
-            self.world.violated("R7", sentence, partition)
 
     def _reads_stay(self, found: dict[Place, bytes], starts: dict[str, int]) -> None:
         """R10: what a consumer was once given is still there, unchanged."""
@@ -312,9 +318,10 @@ class Checkers:
             topic = partition.rpartition("-")[0]
             if offset < starts.get(partition, 1 << 62) or self._was_of_the_topic_before(topic, at_ns):
                 continue
-            if self.is_excused(partition):
-                continue
             self.world.check("R10")
+            if self.logs.is_excused(partition, at_ns):
+                self.world.waive("R10")
+                continue
             if found.get((partition, offset)) != value:
                 now = found.get((partition, offset))
                 self.world.violated(
@@ -323,9 +330,41 @@ class Checkers:
                     partition,
                 )
 
+    def _nothing_is_skipped(self, found: dict[Place, bytes]) -> None:
+        """G4: what a consumer's position has passed was given to it, and what a group has committed to some member."""
+        history, by_partition = self.history, dict[str, list[int]]()
+        for partition, offset in sorted(found):
+            by_partition.setdefault(partition, []).append(offset)
+        promises = [
+            (f"{client} went", partition, passed, history.given.get((client, partition), {}))
+            for (client, partition), ranges in sorted(history.passed.items())
+            for passed in ranges
+        ]
+        promises += [
+            (
+                f"group {group} committed",
+                partition,
+                (0, offset, told_ns),
+                history.given_to_groups.get((group, partition), {}),
+            )
+            for (group, partition), (offset, told_ns) in sorted(history.commits.items())
+        ]
+        for who, partition, (begin, end, told_ns), given in promises:
+            if self._was_of_the_topic_before(partition.rpartition("-")[0], told_ns):
+                continue
+            self.world.check("G4")
+            if self.logs.is_excused(partition, told_ns):
+                self.world.waive("G4")
+                continue
+            begin = max(begin, self.logs.deleted_to(partition))
+            skipped = [each for each in by_partition.get(partition, []) if begin <= each < end and each not in given]
+            if skipped:
+                sentence = f"{who} to {end} in {partition} and was not given {skipped[:5]}"
+                self.world.violated("G4", sentence, partition)
+
     async def _commits_stay(self, cluster: ClusterClient) -> None:
         """G1: an acknowledged commit is still there, or a later one."""
-        for (group, partition), offset in sorted(self.history.commits.items()):
+        for (group, partition), (offset, told_ns) in sorted(self.history.commits.items()):
             topic, _, number = partition.rpartition("-")
             if self.gone_ns(topic) >= 0:
                 continue
@@ -334,7 +373,7 @@ class Checkers:
             now = (await committed_offsets(cluster, group, [each]))[each]
             if now < offset:
                 sentence = f"group {group} committed {offset} for {partition}, and {now} is what it has"
-                if self._groups_may_be_lost() or self.is_excused(partition):
+                if self._group_may_be_lost(group, told_ns) or self.logs.is_excused(partition, told_ns):
                     self.world.excuse("G1", sentence, partition)
                 else:
                     self.world.violated("G1", sentence, partition)

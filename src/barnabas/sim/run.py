@@ -34,7 +34,7 @@ class Outcome:
     `excused` are losses that ZooKeeper mode allows (invariant R7's premise did not hold); they are told and counted,
     and are no failure. `checked` says how often each invariant was evaluated, `faults` how often each kind of fault
     struck, `operations` how often each kind of client or administrator began, `events` at which
-    events faults struck that waited for them.
+    events faults struck that waited for them, `waived` how often an invariant was evaluated that could not break then.
     """
 
     plan: Plan
@@ -49,6 +49,7 @@ class Outcome:
     callbacks: int
     operations: Mapping[str, int] = field(default_factory=dict)
     events: Mapping[str, int] = field(default_factory=dict)
+    waived: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
@@ -99,6 +100,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
         world.loop.callbacks,
         dict(sorted(workload.operations.items())),
         dict(sorted(world.events_struck.items())),
+        dict(sorted(world.waived.items())),
     )
 
 

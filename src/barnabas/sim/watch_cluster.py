@@ -11,6 +11,7 @@ from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember, Joined
 from barnabas.controller.controller import KafkaController
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.groups import DEAD, Group
 from barnabas.log.checkpoints import HIGH_WATERMARKS
 from barnabas.log.log_dirs import LogDirs
@@ -40,7 +41,7 @@ class ClusterWatch:
         self._producer_ids: dict[int, str] = {}
         self._awaiting_sync: dict[tuple[str, str, int], int] = {}
         """By node, group and generation: since when members are waited for that have not asked for their share."""
-        self.generations_may_begin_anew: Callable[[], bool] = lambda: False
+        self.generations_may_begin_anew: Callable[[str], bool] = lambda group: False
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
         probes.around(Replicas, "_stop_replica", self._around_stop_replica)
@@ -52,6 +53,7 @@ class ClusterWatch:
         probes.around(Connection, "_post", self._around_post)
         probes.around(GroupMember, "_join", self._around_join)
         probes.around(Group, "maybe_die", self._around_maybe_die)
+        probes.around(GroupCoordinator, "commit_offsets", self._around_commit)
 
     # C3, C4
 
@@ -241,9 +243,30 @@ class ClusterWatch:
 
         return maybe_die
 
+    def _around_commit(self, original: Any) -> Any:
+        """G2: no commit of a generation is taken that another has followed, as far as any member knows."""
+
+        async def commit_offsets(
+            groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, offsets: Any
+        ) -> Any:
+            latest, name = self.history.generations.get(group, -1), node()
+            outcome = await original(groups, group, member, instance, generation, offsets)
+            self.world.check("G2")
+            taken = any(each is ErrorCode.NONE for each in outcome.values())
+            if taken and 0 <= generation < latest:
+                if self.generations_may_begin_anew(group):
+                    self.world.waive("G2")
+                else:
+                    self.world.violated(
+                        "G2", f"{name} took a commit of generation {generation} of {group}, after {latest} had begun",
+                        node=name,
+                    )  # fmt: skip
+            return outcome
+
+        return commit_offsets
+
     def _joined(self, member: GroupMember, joined: Joined) -> None:
         world, history, group, generation = self.world, self.history, member.group, joined.generation
-        world.check("G2")
         latest = history.generations.get(group, -1)
         if generation > latest:
             history.generations[group] = generation
@@ -251,7 +274,7 @@ class ClusterWatch:
             world.check("G3")
             key = group, generation, str(each)
             owner = history.owners.setdefault(key, member.member_id)
-            if owner != member.member_id and not self.generations_may_begin_anew():
+            if owner != member.member_id and not self.generations_may_begin_anew(group):
                 world.violated(
                     "G3", f"{owner} and {member.member_id} both own {each} in generation {generation} of {group}",
                     str(each),

@@ -61,8 +61,10 @@ class LeaderWatch:
         if committed is not None and high > before and high in committed.at and begun:
             world.check("R2")
             mine = chain.hash_at(high)
-            lossy = chain.partition in self.logs.excused or self.logs.restarts.is_wiped(chain.node, chain.partition)
-            if mine is not None and mine != committed.at[high] and not lossy:
+            lossy = self.logs.may_be_lost(chain.node, chain.partition)
+            if lossy:
+                world.waive("R2")
+            elif mine is not None and mine != committed.at[high]:
                 world.violated(
                     "R2", f"{chain.partition} on {chain.node} differs from what was committed below {high}",
                     chain.partition, chain.node,
@@ -159,7 +161,9 @@ class LeaderWatch:
         if value is None:
             return
         self.world.check("R3")
-        if committed.at.get(high, value) != value and chain.partition not in self.logs.excused:
+        if self.logs.is_excused(chain.partition):
+            self.world.waive("R3")
+        elif committed.at.get(high, value) != value:
             self.world.violated(
                 "R3", f"{chain.node} commits another {chain.partition} below {high} than was committed before",
                 chain.partition, chain.node,
@@ -171,11 +175,12 @@ class LeaderWatch:
         """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""
         world = self.world
         state = world.state(chain.partition)
-        if state is None or self.logs.may_be_unclean(chain.partition):
+        if state is None:
             return
-        if chain.partition in self.logs.excused and leader_epoch < state["leader_epoch"]:
-            return  # a leader of the time before what was committed was lost; it has not heard of it yet
         world.check("R4")
+        if chain.partition in self.logs.excused and leader_epoch < state["leader_epoch"]:
+            world.waive("R4")  # a leader of the time before what was committed was lost; it has not heard of it yet
+            return
         for member in state["isr"]:
             name = broker_name(member)
             if member not in assigned:
@@ -251,14 +256,14 @@ class LeaderWatch:
             return  # a decision that another has overtaken
         self.logs.premise(name, now["isr"], now["leader"])
         committed = self.logs.committed.get((name, chain.topic_id))
-        if committed is None or not committed.high or self.logs.may_be_unclean(name):
+        if committed is None or not committed.high:
             return
         world.check("R3")
         begins = max(chain.log_start, self.logs.cleaned_to(name, chain.topic_id))
         if begins < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
             # Copies of an excused partition may differ below what was committed since: a leader that lost power wrote
             # other records in its own epoch (R1), and no later truncation mends that.
-            judged = world.excuse if name in self.logs.excused else world.violated
+            judged = world.excuse if self.logs.is_excused(name) else world.violated
             judged(
                 "R3", f"{chain.node} leads {name} in epoch {state.leader_epoch} up to {log.log_end_offset}, and "
                 f"lacks some of what is committed up to {committed.high}", name, chain.node,
@@ -323,14 +328,17 @@ class LeaderWatch:
             return
         log = partition.log
         chain = None if log is None else self.logs.chain_of(log)
-        if chain is None or self.logs.may_be_unclean(chain.partition):
+        if chain is None:
             return
         state = self.world.state(chain.partition)
         if state is None or state["leader"] != broker_number(chain.node):
             return  # a leader that was, and has not heard of it
         key = f"{chain.partition}/{chain.topic_id}"
         self.world.check("R5")
-        if result[1] < self.told_latest.get(key, 0) and chain.partition not in self.logs.excused:
+        if self.logs.is_excused(chain.partition):
+            self.world.waive("R5")
+            self.told_latest[key] = result[1]
+        elif result[1] < self.told_latest.get(key, 0):
             self.world.violated(
                 "R5", f"{chain.node} told {result[1]} as the end of {chain.partition}, after "
                 f"{self.told_latest[key]}", chain.partition, chain.node,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -23,11 +23,9 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
-from barnabas.sim.watch_restarts import RestartWatch
+from barnabas.sim.watch_restarts import UNDER_WAY_NS, RestartWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
-
-_CLIENTS_AHEAD_MS: Final = 1_000
 
 
 class LogWatch:
@@ -39,12 +37,16 @@ class LogWatch:
         self.committed: dict[tuple[str, str], Committed] = {}
         """By partition and topic id."""
         self.excused: dict[str, int] = {}
-        """By partition: since when what was committed may be gone."""
+        """By partition: when what had been committed could last be lost."""
+        self._outdated: dict[tuple[str, str], None] = {}
+        """Node and partition of copies that may hold what was lost elsewhere."""
         self.unclean: dict[str, bool] = {}
         """By topic: whether leaders may be elected from outside the ISR."""
         self.failed_dirs: dict[tuple[str, int, str], int] = {}
         self._known: dict[tuple[str, str, int, int], int] = {}
         """By partition, topic id, base offset and epoch: the one hash a log has that holds this batch."""
+        self._known_ns: dict[tuple[str, str, int, int], int] = {}
+        """When it was first seen."""
         self._beginnings: dict[tuple[str, str, int, int], None] = {}
         """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
@@ -65,17 +67,23 @@ class LogWatch:
         probes.around(Log, "replace_segments", self._around_replace)
         probes.after(Log, "rename_directory", self._renamed)
         probes.around(Partition, "append_as_leader", self._around_partition_append)
+        probes.after(Partition, "append_as_follower", self._appended_as_follower)
         self.leaders = LeaderWatch(world, self, probes)
 
     # Excuses
 
-    def is_excused(self, partition: str) -> bool:
-        return partition in self.excused
+    def is_excused(self, partition: str, told_ns: int | None = None) -> bool:
+        """Whether what was told or committed by then (now, by default) may be lost since: R7's premise failed later, or
+        so shortly before that who told it could not know."""
+        excused_ns = self.excused.get(partition)
+        told_ns = self.world.loop.now_ns if told_ns is None else told_ns
+        return excused_ns is not None and told_ns <= excused_ns + UNDER_WAY_NS
 
     def excuse(self, partition: str, why: str) -> None:
         """What is committed of the partition may be lost from now on."""
         world = self.world
         self.excused[partition] = world.loop.now_ns
+        self._outdated.update(dict.fromkeys((name, partition) for name in world.broker_names))
         for key in [each for each in self.committed if each[0] == partition]:
             del self.committed[key]
         self.leaders.told_latest.pop(partition, None)
@@ -100,7 +108,27 @@ class LogWatch:
 
     def may_be_lost(self, name: str, partition: str) -> bool:
         """Whether a copy may lack what was committed, or a leader of the time before have written other records."""
-        return partition in self.excused or self.may_be_unclean(partition) or self.restarts.is_wiped(name, partition)
+        return (
+            self.is_excused(partition) or self.restarts.is_wiped(name, partition) or self._is_outdated(name, partition)
+        )
+
+    def _is_outdated(self, name: str, partition: str) -> bool:
+        """Whether the copy is from before what was committed was lost, and not yet what it ought to be."""
+        if (name, partition) not in self._outdated:
+            return False
+        log = self.of.get((name, partition))
+        chain = None if log is None else self.chains.get(log)
+        committed = None if chain is None else self.committed.get((partition, chain.topic_id))
+        if chain is None or log is None or committed is None or not committed.high:
+            return True
+        if self.holds_committed(chain, log):
+            del self._outdated[name, partition]
+            return False
+        return True
+
+    def deleted_to(self, partition: str) -> int:
+        """Up to where some replica deleted; a loss of power may bring it back, and nobody is promised it any more."""
+        return max((end for (name, _), end in self._deleted.items() if name == partition), default=0)
 
     def cleaned_to(self, partition: str, topic_id: str) -> int:
         return self.cleaned.get((partition, topic_id), 0)
@@ -228,17 +256,18 @@ class LogWatch:
             begins = not links or links[-1].last < self.start_of(chain)
             if known is None:
                 self._known[key] = value
+                self._known_ns[key] = world.loop.now_ns
                 if begins:
                     self._beginnings[key] = None
             elif header.base_offset < self.cleaned_to(chain.partition, chain.topic_id):
                 value = known
             elif begins or key in self._beginnings:
                 value = known  # one of the two logs begins here: what was before is not there to be compared
-            elif known != value and chain.partition in self.excused:
+            elif known != value and self.is_excused(chain.partition, self._known_ns[key]):
                 # A leader that lost power resumed in its epoch, and wrote other records in it: Kafka's ZooKeeper mode
-                # has nothing against that, and its followers cannot tell.
+                # has nothing against that, and its followers cannot tell. What comes behind is compared again.
                 world.excuse("R1", f"{chain.partition} on {chain.node} differs at {header.base_offset}")
-                self._known[key] = value
+                value = known
             elif known != value:
                 world.violated(
                     "R1", f"{chain.partition} on {chain.node} holds the batch at {header.base_offset} of epoch "
@@ -390,6 +419,17 @@ class LogWatch:
 
         return append_as_leader
 
+    def _appended_as_follower(self, _: object, partition: Partition, *__: object, **___: object) -> None:
+        """R14: nobody follows into an epoch that it has not been told of, whichever way the records came."""
+        log = partition.log
+        chain = None if log is None else self.chain_of(log)
+        self.world.check("R14")
+        if chain is not None and chain.links and chain.links[-1].epoch > partition.leader_epoch >= 0:
+            self.world.violated(
+                "R14", f"{chain.node} follows in epoch {partition.leader_epoch} of {chain.partition} and appended a "
+                f"batch of {chain.links[-1].epoch}", chain.partition, chain.node,
+            )  # fmt: skip
+
     # Truncating, deleting
 
     def _around_truncate(self, original: Any) -> Any:
@@ -422,10 +462,10 @@ class LogWatch:
         state = self.world.state(chain.partition)
         if committed is None or state is None or broker_number(chain.node) not in state["isr"]:
             return
-        lossy = chain.partition in self.excused or self.restarts.is_wiped(chain.node, chain.partition)
-        if lossy or self.may_be_unclean(chain.partition):
-            return
         self.world.check("R4")
+        if self.may_be_lost(chain.node, chain.partition):
+            self.world.waive("R4")
+            return
         if offset < committed.high:
             self.world.violated(
                 "R4", f"{chain.node} is in the ISR {state['isr']} of {chain.partition} and cuts it at {offset}; "
@@ -473,18 +513,22 @@ class LogWatch:
         def delete_old_segments(log: Log, *, now_ms: int) -> Any:
             before = log.log_start_offset
             chain = self.chain_of(log)
+            segments = [(each.base_offset, each.size) for each in log.segments]
             with self._under_way(chain, "deleting"):
                 deleted = original(log, now_ms=now_ms)
             if chain is not None and log.log_start_offset > before:
-                self._retained(log, chain, before)
+                self._retained(log, chain, before, segments, now_ms)
             if chain is not None:
                 self._old_are_gone(log, chain, now_ms)
             return deleted
 
         return delete_old_segments
 
-    def _retained(self, log: Log, chain: Chain, before: int) -> None:
-        """R17: only what is old enough, by a clock that may be wrong, and never above the high watermark."""
+    def _retained(self, log: Log, chain: Chain, before: int, segments: list[tuple[int, int]], now_ms: int) -> None:
+        """R17: only what is old enough, by the broker's clock, or beyond the size; and never above the high watermark.
+
+        `segments` are those from before, by base offset and size in bytes.
+        """
         world, settings = self.world, log.settings
         world.check("R17")
         if log.log_start_offset > log.high_watermark:
@@ -492,17 +536,17 @@ class LogWatch:
                 "R17", f"{chain.node} deleted {chain.partition} to {log.log_start_offset}, above the high watermark "
                 f"{log.high_watermark}", chain.partition, chain.node,
             )  # fmt: skip
-        if settings.retention_bytes >= 0 or settings.retention_ms < 0 or world.clocks_touched:
-            return
-        for link in chain.links:
-            if before <= link.base and link.last < log.log_start_offset:
-                age_ms = world.loop.now_ns // 1_000_000 - link.timestamp_ms
-                if age_ms + _CLIENTS_AHEAD_MS < settings.retention_ms:
-                    world.violated(
-                        "R17", f"{chain.node} deleted {link.base} of {chain.partition} after {age_ms} ms; retention.ms "
-                        f"{settings.retention_ms}", chain.partition, chain.node,
-                    )  # fmt: skip
-                    return
+        deleted = [each for each in chain.links if before <= each.base and each.last < log.log_start_offset]
+        youngest_ms = min((now_ms - EPOCH_MS - each.timestamp_ms for each in deleted), default=1 << 62)
+        left = sum(size for base, size in segments if base >= log.log_start_offset)
+        too_young = not 0 <= settings.retention_ms < youngest_ms
+        too_small = not 0 <= settings.retention_bytes <= left
+        if deleted and too_young and too_small:
+            world.violated(
+                "R17", f"{chain.node} deleted {chain.partition} from {before} to {log.log_start_offset}: {youngest_ms} "
+                f"ms old, {left} bytes are left; retention.ms {settings.retention_ms}, retention.bytes "
+                f"{settings.retention_bytes}", chain.partition, chain.node,
+            )  # fmt: skip
 
     # At the end
 
@@ -543,8 +587,7 @@ class LogWatch:
             for log, chain in inside:
                 self.restarts.epochs_match(log, chain)
                 if chain.links and log.log_end_offset in ends and ends[log.log_end_offset] != chain.links[-1].hash:
-                    judged = world.excuse if partition in self.excused else world.violated
-                    judged("R1", f"replicas of {partition} differ at their end", partition, chain.node)
+                    world.violated("R1", f"replicas of {partition} differ at their end", partition, chain.node)
 
     def stand(self) -> None:
         """R11, of every replica, now."""

@@ -56,8 +56,14 @@ class History:
     sent: dict[bytes, Sent] = field(default_factory=dict)
     read: dict[tuple[str, int], tuple[bytes, int]] = field(default_factory=dict)
     """By partition and offset: the value a consumer was given, and when first."""
-    commits: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By group and partition: the largest offset whose commit was acknowledged."""
+    commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """By group and partition: the largest offset whose commit was acknowledged, and when."""
+    given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    """By consumer and partition: the offsets of the records it was given."""
+    given_to_groups: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    """By group and partition: the same, of any member."""
+    passed: dict[tuple[str, str], list[tuple[int, int, int]]] = field(default_factory=dict)
+    """By consumer and partition: from where to where its position went, and when."""
     generations: dict[str, int] = field(default_factory=dict)
     owners: dict[tuple[str, int, str], str] = field(default_factory=dict)
     """By group, generation and partition: who was given it."""
@@ -65,6 +71,14 @@ class History:
     """When a topic was last asked to be deleted."""
     records_deleted: dict[str, int] = field(default_factory=dict)
     """By partition: the largest offset before which records were asked to be deleted."""
+
+    def went(self, client: str, partition: str, begin: int, end: int, now_ns: int) -> None:
+        """The position of a consumer went from `begin` to `end`, one poll after the other."""
+        ranges = self.passed.setdefault((client, partition), [])
+        if ranges and ranges[-1][1] == begin:
+            ranges[-1] = ranges[-1][0], end, now_ns
+        else:
+            ranges.append((begin, end, now_ns))
 
     def acknowledged(self) -> int:
         return sum(1 for each in self.sent.values() if each.answered == "acknowledged")
@@ -160,14 +174,14 @@ class Workload:
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping:
                 try:
-                    await self._follow(cluster, topic, isolation)
+                    await self._follow(cluster, client, topic, isolation)
                 except (KafkaError, OSError, ValueError):
                     # The topic is gone, records were deleted, no broker answers: begin again with what is there now.
                     await asyncio.sleep(0.5)
 
         self.consumers.append(self.world.client(story, client))
 
-    async def _follow(self, cluster: ClusterClient, topic: str, isolation: int) -> None:
+    async def _follow(self, cluster: ClusterClient, client: str, topic: str, isolation: int) -> None:
         metadata = await cluster.refresh([topic])
         partitions = metadata.partitions(topic)
         if not partitions:
@@ -176,13 +190,26 @@ class Workload:
         consumer = Consumer(cluster, isolation_level=isolation, max_wait_ms=300)
         await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
         while not self.stopping:
-            self._take(await consumer.poll(500))
+            await self._take(consumer, client, "", 500)
             await asyncio.sleep(0.1)
         await consumer.close()
 
-    def _take(self, records: list[Any]) -> None:
-        for topic, partition, record in records:
-            self.on_read(f"{topic}-{partition}", record.offset, record.value or b"")
+    async def _take(self, consumer: Consumer, client: str, group: str, max_ms: int) -> None:
+        """One poll: what is given, and how far positions went. One that was reset has not passed what is between."""
+        history, before = self.history, consumer.positions()
+        records = await consumer.poll(max_ms)
+        first: dict[TopicPartition, int] = {}
+        for topic, number, record in records:
+            partition = f"{topic}-{number}"
+            first.setdefault(TopicPartition(topic, number), record.offset)
+            history.given.setdefault((client, partition), {})[record.offset] = None
+            if group:
+                history.given_to_groups.setdefault((group, partition), {})[record.offset] = None
+            self.on_read(partition, record.offset, record.value or b"")
+        for each, end in consumer.positions().items():
+            begin = before.get(each, first.get(each, end))
+            if each in first and begin <= first[each] < end:
+                history.went(client, str(each), begin, end, self.world.loop.now_ns)
 
     def _group(self, action: Action) -> None:
         client, group = str(action.arguments["client"]), str(action.arguments["group"])
@@ -203,7 +230,7 @@ class Workload:
                 consumer.member._rebalance_timeout_ms = _number(action, "rebalance_timeout_ms", 20_000)
                 try:
                     await consumer.subscribe([topic])
-                    await self._read_and_commit(consumer, group, ends_ns)
+                    await self._read_and_commit(consumer, client, group, ends_ns)
                     await consumer.close()
                 except (KafkaError, OSError, ValueError):
                     await asyncio.sleep(0.5)
@@ -223,17 +250,18 @@ class Workload:
 
         self.consumers.append(self.world.client(story, str(action.arguments["client"])))
 
-    async def _read_and_commit(self, consumer: Consumer, group: str, ends_ns: int) -> None:
+    async def _read_and_commit(self, consumer: Consumer, client: str, group: str, ends_ns: int) -> None:
         loop, due_ns = self.world.loop, 0
         while not self.stopping and loop.now_ns < ends_ns:
-            self._take(await consumer.poll(300))
+            await self._take(consumer, client, group, 300)
             if loop.now_ns >= due_ns and consumer.assignment:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
                 offsets = consumer.positions()
                 await consumer.commit()
                 for each, offset in offsets.items():
                     key = group, str(each)
-                    self.history.commits[key] = max(offset, self.history.commits.get(key, -1))
+                    if offset >= self.history.commits.get(key, (-1, 0))[0]:
+                        self.history.commits[key] = offset, loop.now_ns
             await asyncio.sleep(0.1)
 
     # Administrators

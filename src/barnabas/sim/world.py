@@ -62,6 +62,8 @@ class World:
         self.violations: list[Violation] = []
         self.excused: list[Violation] = []
         self.checked: dict[str, int] = {}
+        self.waived: dict[str, int] = {}
+        """By invariant: how often it was evaluated where its premise did not hold, so that it could not break."""
         self.faults: dict[str, int] = {}
         self.events = Events()
         self.events_struck: dict[str, int] = {}
@@ -99,6 +101,10 @@ class World:
     def check(self, invariant: str, times: int = 1) -> None:
         """`invariant` was evaluated."""
         self.checked[invariant] = self.checked.get(invariant, 0) + times
+
+    def waive(self, invariant: str) -> None:
+        """`invariant` could not break where it was evaluated: its premise did not hold."""
+        self.waived[invariant] = self.waived.get(invariant, 0) + 1
 
     def struck(self, fault: str, times: int = 1) -> None:
         if times:
@@ -310,6 +316,14 @@ class World:
                 for link in self.links_to_zookeeper(name)
             )
         )
+
+    def nodes_in_disk_trouble(self) -> list[str]:
+        """Those whose disk fails, is full or slow now."""
+        return [
+            name
+            for name in self.broker_names
+            if self.nodes[name].disk.armed or self.nodes[name].volume.free is not None
+        ]
 
     def links_to_zookeeper(self, name: str) -> tuple[Link, Link]:
         """There and back."""

@@ -1,0 +1,91 @@
+"""Watches how far followers really are, beside what their leader believes of them (R19).
+
+A member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave. Both
+logs are looked at ten times a second; what the leader was told of its follower plays no part. The time counts while
+leader, controller and ZooKeeper are well, and the leader can reach both.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from barnabas.broker.server import Broker
+from barnabas.model.leadership import CommittedIsr
+from barnabas.replica.partition import Partition
+from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.world import ZOOKEEPER, World, broker_name
+
+SLACK_NS: Final = 4_000_000_000
+"""For the look that the leader takes every half of the lag that it allows, and for the ISR to be altered."""
+UNANSWERED_NS: Final = 32_000_000_000
+"""For a request that lies in a connection whose other end is gone, which nobody says."""
+
+
+class Behind(NamedTuple):
+    """Since when a follower lacks what its leader had then: up to `end`, in `leader_epoch`."""
+
+    since_ns: int
+    end: int
+    leader_epoch: int
+
+
+class LagWatch:
+    def __init__(self, world: World, logs: LogWatch) -> None:
+        self.world = world
+        self.logs = logs
+        self._behind: dict[tuple[str, str, int], Behind] = {}
+        """By leader, partition and follower."""
+
+    def look(self) -> None:
+        behind: dict[tuple[str, str, int], Behind] = {}
+        controller = self.world.controller()
+        for name, broker in self.world.brokers.items():
+            if controller is None or self._is_hindered(name, controller):
+                continue
+            for partition in broker.replicas.partitions:
+                if partition.is_leader:
+                    self._look_at(name, broker, partition, behind)
+        self._behind = behind
+
+    def _is_hindered(self, leader: str, controller: str) -> bool:
+        """Whether the ISR may not be altered in time."""
+        world = self.world
+        there_and_back = [(leader, controller), (controller, leader), (controller, ZOOKEEPER), (ZOOKEEPER, controller)]
+        return (
+            controller not in world.brokers
+            or world.disturbed(leader)
+            or world.disturbed(controller)
+            or any(
+                link.blocked or link.refuses or link.delay_ns or link.jitter_ns
+                for link in (world.network.link(*ends) for ends in there_and_back)
+            )
+            or leader in world.nodes_in_disk_trouble()
+        )
+
+    def _look_at(
+        self, name: str, broker: Broker, partition: Partition, behind: dict[tuple[str, str, int], Behind]
+    ) -> None:
+        world, log, known = self.world, partition.log, str(partition.topic_partition)
+        state = world.state(known)
+        if log is None or state is None or broker_name(state["leader"]) != name:
+            return
+        if state["leader_epoch"] != partition.leader_epoch or state["isr"] == [state["leader"]]:
+            return
+        world.check("R19")
+        lag_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000
+        for member in state["isr"]:
+            key, now = (name, known, member), Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
+            since = self._behind.get(key, now)
+            copy = self.logs.of.get((broker_name(member), known))
+            end = -1 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
+            if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
+                continue
+            behind[key] = since
+            asked = not isinstance(partition.isr_state, CommittedIsr)
+            if world.loop.now_ns - since.since_ns > 2 * lag_ns + SLACK_NS + asked * UNANSWERED_NS:
+                seconds = (world.loop.now_ns - since.since_ns) / 1e9
+                world.violated(
+                    "R19", f"{name} keeps {member} in the ISR {state['isr']} of {known}, which has lacked what is "
+                    f"before {since.end} for {seconds:.1f} s", known, name,
+                )  # fmt: skip
+                behind[key] = now

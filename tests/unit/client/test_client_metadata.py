@@ -1,0 +1,40 @@
+"""What a client knows of the cluster does not go back, whoever answers."""
+
+from __future__ import annotations
+
+from barnabas.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
+
+FIRST, SECOND = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
+ORDERS = TopicPartition("orders", 0)
+
+
+def told(leader: int, leader_epoch: int, topic_id: Uuid = FIRST) -> ClusterMetadata:
+    partition = PartitionMetadata(0, leader, leader_epoch, (0, 1, 2), (leader,))
+    return ClusterMetadata("a", 0, {}, {"orders": TopicMetadata("orders", topic_id, False, {0: partition})})
+
+
+def test_a_broker_that_is_cut_off_does_not_bring_an_older_leader_back() -> None:
+    for asked in (["orders"], None):
+        known = told(1, 5).merged(told(2, 4), asked)
+        assert (known.leader(ORDERS), known.leader_epoch(ORDERS)) == (1, 5)
+
+
+def test_a_later_epoch_and_news_of_the_same_one_are_taken() -> None:
+    assert told(1, 5).merged(told(2, 6), ["orders"]).leader(ORDERS) == 2
+    assert told(1, 5).merged(told(-1, 5), ["orders"]).leader(ORDERS) == -1
+
+
+def test_a_topic_of_the_same_name_begins_anew() -> None:
+    assert told(1, 5).merged(told(2, 0, SECOND), ["orders"]).leader_epoch(ORDERS) == 0
+
+
+def test_a_broker_that_tells_no_epochs_is_believed() -> None:
+    assert told(1, 5).merged(told(2, NO_EPOCH), ["orders"]).leader(ORDERS) == 2
+
+
+def test_topics_that_were_not_asked_for_stay_and_those_that_are_gone_go() -> None:
+    nothing = ClusterMetadata("a", 0, {}, {})
+    assert told(1, 5).merged(nothing, ["payments"]).leader(ORDERS) == 1
+    assert told(1, 5).merged(nothing, ["orders"]).leader(ORDERS) == -1
+    assert told(1, 5).merged(nothing, None).leader(ORDERS) == -1
