@@ -60,6 +60,8 @@ FAULTS: Final[dict[str, str]] = {
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
     "delivery_timeout_ms. Distinct values over its duration",
+    "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms. A few "
+    "records at once; some transactions are slow, some are aborted",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
@@ -86,6 +88,6 @@ ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
 INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C16",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
-    "R19", "T1", "T2", "G1", "G2", "G3", "G4", "L1",
+    "R19", "T1", "T2", "T3", "T5", "G1", "G2", "G3", "G4", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

@@ -9,12 +9,14 @@ from barnabas.broker.server import Broker
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
-from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
 from barnabas.coordinator.group_coordinator import partition_for
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
+from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_transactions import transactions_are_whole
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_cleaner import CleanerWatch
@@ -24,10 +26,11 @@ from barnabas.sim.watch_leaders import OFFSETS_TOPIC
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
-from barnabas.sim.workload import History, Workload
+from barnabas.sim.workload import Workload
 from barnabas.sim.world import World, broker_name
 from barnabas.zk.protocol.errors import NoNode
 
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 Place = tuple[str, int]
 """A partition and an offset in it."""
 
@@ -49,9 +52,9 @@ class Checkers:
     def __enter__(self) -> Checkers:
         world = self.world
         self.logs = LogWatch(world, self.probes)
-        self.lag = LagWatch(world, self.logs)
         self.cleaner = CleanerWatch(world, self.probes, self.logs.may_be_lost)
         self.ensemble = ZooKeeperWatch(world, self.logs)
+        self.lag = LagWatch(world, self.logs, self.ensemble.states)
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self._offsets_partition(group) in self.logs.excused
@@ -185,13 +188,19 @@ class Checkers:
             await world.until(each.done, "a consumer's end")
             each.result()
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
+        await self._nothing_stays_open(world)
         found = await world.client(lambda _, cluster: self._read_all(cluster), "auditor")
         starts = found.pop(_STARTS)
+        counting = found
+        if any(each.name == "transact" for each in self.plan.actions):
+            counting = await world.client(lambda _, cluster: self._read_all(cluster, READ_COMMITTED), "auditor-3")
+            counting.pop(_STARTS)
+            transactions_are_whole(world, self.history, set(counting.values()), self._transaction_may_be_lost)
         self.logs.judge()
         await self._caches_agree(world)
         self._acknowledged_survive(found, starts)
         self._reads_stay(found, starts)
-        self._nothing_is_skipped(found)
+        self._nothing_is_skipped(counting)
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
 
     async def _everything_works(self, world: World) -> None:
@@ -240,7 +249,36 @@ class Checkers:
                         wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
         return wrong
 
-    async def _read_all(self, cluster: ClusterClient) -> dict[Any, Any]:
+    async def _nothing_stays_open(self, world: World) -> None:
+        """T5: every last stable offset reaches the high watermark, when timeouts have ended what clients left open."""
+        world.check("T5")
+        try:
+            await world.until(lambda: not self._open(), "every transaction's end", 60)
+        except TimeoutError:
+            for sentence in self._open()[:3]:
+                world.violated("T5", sentence)
+
+    def _open(self) -> list[str]:
+        return [
+            f"{name}: {partition.topic_partition} is stable to {log.last_stable_offset} of {log.high_watermark}"
+            for name, broker in self.world.brokers.items()
+            for partition in broker.replicas.leader_partitions
+            if (log := partition.log) is not None and log.last_stable_offset < log.high_watermark
+        ]
+
+    def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
+        """Whether a record of the transaction, or what its coordinator wrote, may be lost; or the topic is gone."""
+        count = len(self.topics().get(TRANSACTIONS_TOPIC, [0]))
+        places = f"{sent.topic}-{sent.partition}", f"{TRANSACTIONS_TOPIC}-{partition_for(transactional_id, count)}"
+        # An outcome may be written long after the last record was acknowledged.
+        told_ns = min(each for each in (sent.answered_ns, sent.sent_ns) if each)
+        return (
+            sent.sent_ns <= self.gone_ns(sent.topic)
+            or any(self.logs.is_excused(each, told_ns) for each in places)
+            or sent.offset < self.logs.deleted_to(places[0])
+        )
+
+    async def _read_all(self, cluster: ClusterClient, isolation: int = READ_UNCOMMITTED) -> dict[Any, Any]:
         """Every committed record of every topic by place, and under `_STARTS` where each partition begins."""
         everything: dict[Any, Any] = {}
         starts: dict[str, int] = {}
@@ -251,7 +289,7 @@ class Checkers:
             ends = await cluster.list_offsets(dict.fromkeys(each, LATEST))
             begins = await cluster.list_offsets(dict.fromkeys(each, EARLIEST))
             starts.update((str(one), begins[one].offset) for one in each)
-            consumer = Consumer(cluster, max_wait_ms=100)
+            consumer = Consumer(cluster, max_wait_ms=100, isolation_level=isolation)
             await consumer.assign({one: begins[one].offset for one in each})
             for _ in range(400):
                 if all(consumer.position(one) >= ends[one].offset for one in each):

@@ -124,15 +124,9 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    __slots__ = ("at_ns", "number", "owner")
+    __slots__ = ("owner",)
 
     owner: Incarnation | None
-    at_ns: int
-    number: int
-
-    def __lt__(self, other: object) -> bool:
-        assert isinstance(other, _Timer)
-        return (self.at_ns, self.number) < (other.at_ns, other.number)
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -146,7 +140,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._chance = chance
         self._hash = event_hash
         self._ready: list[_Handle | _Timer] = []
-        self._timers: list[_Timer] = []
+        self._timers: list[tuple[int, int, _Timer]] = []
+        """When each is due, and its number, so that no two of them are compared themselves."""
         self._timer_number = 0
         self._running = False
         self._closed = False
@@ -182,10 +177,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         timer = _Timer(at_ns / NS, callback, args, self, context)
         timer.owner = _owner(context)
-        timer.at_ns = max(at_ns, self.now_ns)
-        timer.number = self._timer_number
+        heapq.heappush(self._timers, (max(at_ns, self.now_ns), self._timer_number, timer))
         self._timer_number += 1
-        heapq.heappush(self._timers, timer)
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -234,13 +227,13 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _turn(self, waited: asyncio.Future[Any]) -> None:
         timers = self._timers
         if not self._ready:
-            while timers and timers[0].cancelled():
+            while timers and timers[0][2].cancelled():
                 heapq.heappop(timers)
             if not timers:
                 raise Deadlock(f"at {self.now_ns / NS:.6f} s nothing will ever happen again, and {waited!r} is awaited")
-            self.now_ns = max(self.now_ns, timers[0].at_ns)
-        while timers and timers[0].at_ns <= self.now_ns:
-            self._ready.append(heapq.heappop(timers))
+            self.now_ns = max(self.now_ns, timers[0][0])
+        while timers and timers[0][0] <= self.now_ns:
+            self._ready.append(heapq.heappop(timers)[2])
         batch, self._ready = self._ready, []
         if len(batch) > 1:
             self._chance.shuffle(batch)

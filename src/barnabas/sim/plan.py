@@ -38,6 +38,12 @@ class Action:
     def until_ns(self) -> int:
         return self.at_ns + self.duration_ns
 
+    def whole(self, argument: str, default: int) -> int:
+        """An argument that is a number."""
+        value = self.arguments.get(argument, default)
+        assert isinstance(value, int | float)
+        return int(value)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "number": self.number,

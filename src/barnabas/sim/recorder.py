@@ -10,6 +10,7 @@ import json
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
+from barnabas.replica.partition import Partition
 from barnabas.sim.loop import NS
 from barnabas.sim.trace import Happening
 from barnabas.sim.world import World, broker_name
@@ -27,6 +28,8 @@ class Recorder:
         self._roles: dict[tuple[str, str], tuple[bool, int, int]] = {}
         self._logs: dict[tuple[str, str], tuple[int, int, int]] = {}
         self._lives: dict[str, Broker] = {}
+        self._seen: dict[Partition, tuple[int, ...]] = {}
+        """All that is told of a replica, as it was told last."""
 
     def attach(self) -> None:
         told_before = self._world.on_commit
@@ -102,6 +105,13 @@ class Recorder:
                 log = partition.log
                 if log is None:
                     continue
+                seen = (
+                    partition.leader_epoch, partition.leader_id, log.log_start_offset, log.high_watermark,
+                    log.log_end_offset,
+                )  # fmt: skip
+                if self._seen.get(partition) == seen:
+                    continue
+                self._seen[partition] = seen
                 key = name, str(partition.topic_partition)
                 offsets = log.log_start_offset, log.high_watermark, log.log_end_offset
                 role = partition.is_leader, partition.leader_id, partition.leader_epoch

@@ -14,12 +14,13 @@ from barnabas.model.errors import KafkaError
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.draw import draw
 from barnabas.sim.events import ZK
+from barnabas.sim.history import History
 from barnabas.sim.loop import NS
 from barnabas.sim.nemesis import Nemesis
 from barnabas.sim.plan import Action, Plan
 from barnabas.sim.recorder import Recorder
 from barnabas.sim.trace import Event, Violation
-from barnabas.sim.workload import History, Workload
+from barnabas.sim.workload import Workload
 from barnabas.sim.world import World
 from barnabas.zk.protocol.ops import Multi
 

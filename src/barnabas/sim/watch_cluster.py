@@ -20,9 +20,9 @@ from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.chain import checkpointed
 from barnabas.sim.events import RPC
+from barnabas.sim.history import History
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
-from barnabas.sim.workload import History
 from barnabas.sim.world import World
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import request_class

@@ -7,7 +7,8 @@ leader, controller and ZooKeeper are well, and the leader can reach both.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
 from barnabas.model.leadership import CommittedIsr
@@ -17,8 +18,6 @@ from barnabas.sim.world import ZOOKEEPER, World, broker_name
 
 SLACK_NS: Final = 4_000_000_000
 """For the look that the leader takes every half of the lag that it allows, and for the ISR to be altered."""
-UNANSWERED_NS: Final = 32_000_000_000
-"""For a request that lies in a connection whose other end is gone, which nobody says."""
 
 
 class Behind(NamedTuple):
@@ -30,11 +29,15 @@ class Behind(NamedTuple):
 
 
 class LagWatch:
-    def __init__(self, world: World, logs: LogWatch) -> None:
+    def __init__(self, world: World, logs: LogWatch, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """`states` are those of partitions, as ZooKeeper has them."""
         self.world = world
         self.logs = logs
+        self._states = states
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
+        self._asked_ns: dict[tuple[str, str], int] = {}
+        """By leader and partition: when it last had a change of the ISR under way, which nobody may answer for long."""
 
     def look(self) -> None:
         behind: dict[tuple[str, str, int], Behind] = {}
@@ -66,23 +69,25 @@ class LagWatch:
         self, name: str, broker: Broker, partition: Partition, behind: dict[tuple[str, str, int], Behind]
     ) -> None:
         world, log, known = self.world, partition.log, str(partition.topic_partition)
-        state = world.state(known)
+        state = self._states.get(known)
         if log is None or state is None or broker_name(state["leader"]) != name:
             return
         if state["leader_epoch"] != partition.leader_epoch or state["isr"] == [state["leader"]]:
             return
         world.check("R19")
+        if not isinstance(partition.isr_state, CommittedIsr):
+            self._asked_ns[name, known] = world.loop.now_ns
         lag_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000
         for member in state["isr"]:
             key, now = (name, known, member), Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
             since = self._behind.get(key, now)
             copy = self.logs.of.get((broker_name(member), known))
-            end = -1 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
+            end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
             if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
                 continue
             behind[key] = since
-            asked = not isinstance(partition.isr_state, CommittedIsr)
-            if world.loop.now_ns - since.since_ns > 2 * lag_ns + SLACK_NS + asked * UNANSWERED_NS:
+            asked_ns = self._asked_ns.get((name, known), since.since_ns)
+            if world.loop.now_ns - max(since.since_ns, asked_ns) > 2 * lag_ns + SLACK_NS:
                 seconds = (world.loop.now_ns - since.since_ns) / 1e9
                 world.violated(
                     "R19", f"{name} keeps {member} in the ISR {state['isr']} of {known}, which has lacked what is "

@@ -59,7 +59,9 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 
 
 def widen(plan: Plan, base: Chance) -> Plan:
-    for kind in (_constants, _strangers, _silent_members, _last_sequences, _damage, _at_events, _long):
+    for kind in (
+        _retention, _transactions, _constants, _strangers, _silent_members, _last_sequences, _damage, _at_events, _long,
+    ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
 
@@ -114,6 +116,35 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
 
     plan = replace(plan, config={**drawn, **plan.config})
     return _with_arguments(_with_arguments(plan, "produce", of_producer), "group", of_member)
+
+
+def _transactions(plan: Plan, chance: Chance) -> Plan:
+    """Clients that write in transactions to one topic, whose transactions overlap."""
+    if not chance.happens(0.35):
+        return plan
+    topic = chance.one_of([each.name for each in plan.topics])
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for number in range(chance.whole(1, 3)):
+        begins_ns = chance.whole(0, plan.length_ns // 3)
+        said: dict[str, Any] = {"client": f"teller-{number + 1}", "topic": topic, "records": chance.whole(20, 60)}
+        said["transaction_timeout_ms"] = chance.whole(2_000, 10_000)
+        if chance.happens(0.5):
+            said["delivery_timeout_ms"] = chance.whole(2_000, 8_000)
+            said["request_timeout_ms"] = chance.whole(500, 3_000)
+        more.append((begins_ns, "transact", said, plan.length_ns - begins_ns))
+    return _and(plan, more)
+
+
+def _retention(plan: Plan, chance: Chance) -> Plan:
+    """Small segments that go by size."""
+    if not chance.happens(0.15):
+        return plan
+    sizes = {"segment.bytes": str(chance.whole(800, 3_000)), "retention.bytes": str(chance.whole(1_500, 10_000))}
+    topics = tuple(
+        replace(each, configs={**each.configs, **sizes}) if number == len(plan.topics) - 1 else each
+        for number, each in enumerate(plan.topics)
+    )
+    return replace(plan, topics=topics)
 
 
 def _strangers(plan: Plan, chance: Chance) -> Plan:

@@ -1,14 +1,9 @@
-"""What clients do during a run, and what they were told: the history that the checkers judge.
-
-Every value that is produced is another, so that a record found anywhere can be asked who sent it, when, and what the
-sender was answered. An answer is one of three: acknowledged, surely not written, or unknown.
-"""
+"""What clients and administrators do during a run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic, ResourceType
@@ -22,8 +17,10 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
+from barnabas.sim.history import History, Sent
 from barnabas.sim.plan import Action
 from barnabas.sim.silent_member import SilentMember
+from barnabas.sim.teller import Teller
 from barnabas.sim.trace import Happening
 from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, World
 from barnabas.zk.client.client import ZooKeeperClient
@@ -31,57 +28,6 @@ from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 COMMIT_EVERY_S: Final = 0.7
-
-
-@dataclass(slots=True)
-class Sent:
-    """One record and its fate. `answered` is empty while nobody has told; `offset` is -1 where it is not known."""
-
-    client: str
-    number: int
-    topic: str
-    acks: int
-    idempotent: bool
-    sent_ns: int
-    answered: str = ""
-    answered_ns: int = 0
-    partition: int = -1
-    offset: int = -1
-
-
-@dataclass
-class History:
-    """What clients did and were told, for the checkers."""
-
-    sent: dict[bytes, Sent] = field(default_factory=dict)
-    read: dict[tuple[str, int], tuple[bytes, int]] = field(default_factory=dict)
-    """By partition and offset: the value a consumer was given, and when first."""
-    commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """By group and partition: the largest offset whose commit was acknowledged, and when."""
-    given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
-    """By consumer and partition: the offsets of the records it was given."""
-    given_to_groups: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
-    """By group and partition: the same, of any member."""
-    passed: dict[tuple[str, str], list[tuple[int, int, int]]] = field(default_factory=dict)
-    """By consumer and partition: from where to where its position went, and when."""
-    generations: dict[str, int] = field(default_factory=dict)
-    owners: dict[tuple[str, int, str], str] = field(default_factory=dict)
-    """By group, generation and partition: who was given it."""
-    recreated_ns: dict[str, int] = field(default_factory=dict)
-    """When a topic was last asked to be deleted."""
-    records_deleted: dict[str, int] = field(default_factory=dict)
-    """By partition: the largest offset before which records were asked to be deleted."""
-
-    def went(self, client: str, partition: str, begin: int, end: int, now_ns: int) -> None:
-        """The position of a consumer went from `begin` to `end`, one poll after the other."""
-        ranges = self.passed.setdefault((client, partition), [])
-        if ranges and ranges[-1][1] == begin:
-            ranges[-1] = ranges[-1][0], end, now_ns
-        else:
-            ranges.append((begin, end, now_ns))
-
-    def acknowledged(self) -> int:
-        return sum(1 for each in self.sent.values() if each.answered == "acknowledged")
 
 
 class Workload:
@@ -101,6 +47,7 @@ class Workload:
             "consume": self._consume,
             "group": self._group,
             "silent-member": self._silent_member,
+            "transact": self._transact,
         }
 
     def knows(self, name: str) -> bool:
@@ -165,6 +112,16 @@ class Workload:
 
         self.producers.append(world.client(story, client))
 
+    def _transact(self, action: Action) -> None:
+        chance, loop = Chance(self.world.seed, f"action/{action.number}"), self.world.loop
+        teller = Teller(self.history, action, chance, lambda: loop.now_ns)
+        ends_ns = loop.now_ns + action.duration_ns
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            await teller.work(cluster, lambda: self.stopping or loop.now_ns > ends_ns)
+
+        self.producers.append(self.world.client(story, teller.client))
+
     # Consumers
 
     def _consume(self, action: Action) -> None:
@@ -187,6 +144,7 @@ class Workload:
         if not partitions:
             await asyncio.sleep(0.3)
             return
+        self.history.reads_committed[client] = isolation == READ_COMMITTED
         consumer = Consumer(cluster, isolation_level=isolation, max_wait_ms=300)
         await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
         while not self.stopping:
@@ -206,6 +164,8 @@ class Workload:
             if group:
                 history.given_to_groups.setdefault((group, partition), {})[record.offset] = None
             self.on_read(partition, record.offset, record.value or b"")
+            if history.reads_committed.get(client):
+                history.committed_reads[record.value or b""] = partition, record.offset
         for each, end in consumer.positions().items():
             begin = before.get(each, first.get(each, end))
             if each in first and begin <= first[each] < end:

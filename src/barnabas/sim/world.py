@@ -157,6 +157,8 @@ class World:
             "zookeeper.connect": f"{ZOOKEEPER}:{ZOOKEEPER_PORT}",
             "zookeeper.session.timeout.ms": "6000",
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
             "replica.lag.time.max.ms": "10000",
             "group.initial.rebalance.delay.ms": "300",
             "controlled.shutdown.retry.backoff.ms": "1000",

@@ -1,0 +1,66 @@
+"""What clients did and were told in a run: the history that the checkers judge.
+
+Every value that is produced is another, so that a record found anywhere can be asked who sent it, when, and what the
+sender was answered. An answer is one of three: acknowledged, surely not written, or unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Sent:
+    """One record and its fate. `answered` is empty while nobody has told; `offset` is -1 where it is not known."""
+
+    client: str
+    number: int
+    topic: str
+    acks: int
+    idempotent: bool
+    sent_ns: int
+    answered: str = ""
+    answered_ns: int = 0
+    partition: int = -1
+    offset: int = -1
+    transaction: str = ""
+    """What it is part of; its `answered` is then acknowledged (committed), aborted, or unknown."""
+
+
+@dataclass
+class History:
+    """What clients did and were told, for the checkers."""
+
+    sent: dict[bytes, Sent] = field(default_factory=dict)
+    read: dict[tuple[str, int], tuple[bytes, int]] = field(default_factory=dict)
+    """By partition and offset: the value a consumer was given, and when first."""
+    commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """By group and partition: the largest offset whose commit was acknowledged, and when."""
+    given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    """By consumer and partition: the offsets of the records it was given."""
+    given_to_groups: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    """By group and partition: the same, of any member."""
+    passed: dict[tuple[str, str], list[tuple[int, int, int]]] = field(default_factory=dict)
+    """By consumer and partition: from where to where its position went, and when."""
+    reads_committed: dict[str, bool] = field(default_factory=dict)
+    """By consumer."""
+    committed_reads: dict[bytes, tuple[str, int]] = field(default_factory=dict)
+    """By value: where those who read what is committed were given it."""
+    generations: dict[str, int] = field(default_factory=dict)
+    owners: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    """By group, generation and partition: who was given it."""
+    recreated_ns: dict[str, int] = field(default_factory=dict)
+    """When a topic was last asked to be deleted."""
+    records_deleted: dict[str, int] = field(default_factory=dict)
+    """By partition: the largest offset before which records were asked to be deleted."""
+
+    def went(self, client: str, partition: str, begin: int, end: int, now_ns: int) -> None:
+        """The position of a consumer went from `begin` to `end`, one poll after the other."""
+        ranges = self.passed.setdefault((client, partition), [])
+        if ranges and ranges[-1][1] == begin:
+            ranges[-1] = ranges[-1][0], end, now_ns
+        else:
+            ranges.append((begin, end, now_ns))
+
+    def acknowledged(self) -> int:
+        return sum(1 for each in self.sent.values() if each.answered == "acknowledged")

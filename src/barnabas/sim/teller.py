@@ -1,0 +1,106 @@
+"""A client that writes in transactions amid everything else: some are slow, some are aborted, some never end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.transactions import State, TransactionalProducer
+from barnabas.model.errors import KafkaError
+from barnabas.sim.chance import Chance
+from barnabas.sim.history import History, Sent
+from barnabas.sim.plan import Action
+
+COMMITTED = "acknowledged"
+ABORTED = "aborted"
+REGRETS = 0.25
+DAWDLES = 0.3
+
+
+class Teller:
+    """Writes `records` in transactions of a few each until its time is over. What became of each transaction is one of
+    acknowledged, aborted, and unknown, which is one of the two."""
+
+    def __init__(self, history: History, action: Action, chance: Chance, now_ns: Callable[[], int]) -> None:
+        self.history = history
+        self.client = str(action.arguments["client"])
+        self.topic = str(action.arguments["topic"])
+        self.records = action.whole("records", 60)
+        self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
+        self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
+        self.request_timeout_ms = action.whole("request_timeout_ms", 10_000)
+        self.pause_s = action.duration_ns / 1e9 / max(1, self.records)
+        self.chance = chance
+        self.now_ns = now_ns
+        self.written = 0
+
+    async def work(self, cluster: ClusterClient, over: Callable[[], bool]) -> None:
+        producer: TransactionalProducer | None = None
+        while not over() and self.written < self.records:
+            if producer is None or producer.state is not State.READY:
+                producer = await self._take_over(cluster)
+            else:
+                await self._transaction(producer)
+            await asyncio.sleep(self.chance.exponential_ns(round(2e9 * self.pause_s)) / 1e9)
+        if producer is not None:
+            with contextlib.suppress(KafkaError, OSError):
+                await producer.close()
+
+    async def _take_over(self, cluster: ClusterClient) -> TransactionalProducer | None:
+        producer = TransactionalProducer(
+            cluster,
+            self.client,
+            transaction_timeout_ms=self.timeout_ms,
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            request_timeout_ms=self.request_timeout_ms,
+        )
+        try:
+            await producer.init_transactions()
+        except (KafkaError, OSError):
+            return None
+        return producer
+
+    async def _transaction(self, producer: TransactionalProducer) -> None:
+        sent: list[Sent] = []
+        regrets = self.chance.happens(REGRETS)
+        try:
+            await producer.begin_transaction()
+            for _ in range(self.chance.whole(1, 4)):
+                await self._append(producer, sent)
+                if self.chance.happens(DAWDLES):
+                    await producer.flush()
+                    await asyncio.sleep(self.chance.exponential_ns(500_000_000) / 1e9)
+            if regrets:
+                await producer.abort_transaction()
+            else:
+                await producer.commit_transaction()
+            self._settle(sent, ABORTED if regrets else COMMITTED)
+        except (KafkaError, OSError) as error:
+            outcome = f"unknown: {error!r}"
+            if producer.state in (State.SPOILT, State.IN_TRANSACTION):
+                with contextlib.suppress(KafkaError, OSError):
+                    await producer.abort_transaction()
+                    outcome = ABORTED
+            self._settle(sent, outcome)
+
+    async def _append(self, producer: TransactionalProducer, sent: list[Sent]) -> None:
+        self.written += 1
+        value = b"%s %d" % (self.client.encode(), self.written)
+        transaction = sent[0].transaction if sent else f"{self.client} {self.written}"
+        each = Sent(self.client, self.written, self.topic, -1, True, self.now_ns(), transaction=transaction)
+        self.history.sent[value] = each
+        sent.append(each)
+        delivered = await producer.append(self.topic, value, key=b"key %d" % self.chance.whole(0, 20))
+
+        def told(done: asyncio.Future[Any]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                each.partition, each.offset = done.result().partition, done.result().offset
+
+        delivered.add_done_callback(told)
+
+    def _settle(self, sent: list[Sent], outcome: str) -> None:
+        for each in sent:
+            each.answered, each.answered_ns = outcome, self.now_ns()

@@ -1,0 +1,501 @@
+"""Every invariant can fail: of each a violation is made, by hand, in a cluster that is well, and is reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from barnabas.broker.server import Broker
+from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.cluster import ClusterClient
+from barnabas.log.log import Log
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
+from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.sim.actions import INVARIANTS
+from barnabas.sim.chain import Chain
+from barnabas.sim.checkers import Checkers
+from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_transactions import transactions_are_whole
+from barnabas.sim.node import EPOCH_MS
+from barnabas.sim.plan import Action
+from barnabas.sim.scenarios import consume, plan, produce
+from barnabas.sim.watch_lag import Behind
+from barnabas.sim.workload import Workload
+from barnabas.sim.world import World, broker_name
+from barnabas.wire.records import Record, build_batch
+from barnabas.zk.protocol.ops import Check, Multi, SetData
+
+PARTITIONS: Final = 12
+"""One for each violation that leaves a log as no log should be."""
+A_SECOND: Final = 1_000_000_000
+
+
+class Cluster:
+    """Three brokers under the eyes of all checkers, ten seconds after their start; nothing runs between violations."""
+
+    def __init__(self) -> None:
+        self.world = world = World(1)
+        self.history = History()
+        drawn = plan(produce(6), consume(6), length=8, configs={})
+        self.workload = Workload(world, self.history)
+        self.checkers = Checkers(world, self.history, drawn)
+        self.workload.on_read = self.checkers.read
+        self.checkers.__enter__()
+        world.loop.run_until_complete(self._begin(drawn.actions))
+        self.logs, self.leaders = self.checkers.logs, self.checkers.logs.leaders
+        self.ensemble, self.cluster = self.checkers.ensemble, self.checkers.cluster
+        assert world.violations == []
+
+    async def _begin(self, actions: tuple[Action, ...]) -> None:
+        world = self.world
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3 and world.controller() is not None, "the brokers' start")
+
+        async def create(_: object, cluster: ClusterClient) -> Any:
+            return await Admin(cluster).create_topics([NewTopic("orders", PARTITIONS, 3)])
+
+        await world.client(create, "admin")
+        await world.until(self.checkers.replicas_in_sync, "every replica in sync")
+        for action in actions:
+            self.workload.begin(action)
+        ends_ns = world.loop.now_ns + 10 * A_SECOND
+        await world.until(lambda: world.loop.now_ns > ends_ns, "ten seconds")
+        self.workload.stopping = True
+        for each in [*self.workload.producers, *self.workload.consumers]:
+            await world.until(each.done, "a client's end")
+
+    def run(self, story: Any) -> Any:
+        return self.world.loop.run_until_complete(story)
+
+    def at(self, name: str, do: Callable[[], Any]) -> Any:
+        """`do` within the node's process."""
+        process = self.world.nodes[name].process
+        assert process is not None
+        return process.context.copy().run(do)
+
+    def leading(self, number: int = 0) -> tuple[str, Partition, Log, Chain]:
+        state = self.world.state(f"orders-{number}")
+        assert state is not None
+        return self.copy(broker_name(state["leader"]), number)
+
+    def following(self, number: int = 0) -> tuple[str, Partition, Log, Chain]:
+        leader = self.leading(number)[0]
+        return self.copy(next(each for each in self.world.broker_names if each != leader), number)
+
+    def copy(self, name: str, number: int) -> tuple[str, Partition, Log, Chain]:
+        broker: Broker = self.world.brokers[name]
+        partition = broker.replicas.partition(TopicPartition("orders", number))
+        assert partition is not None
+        assert partition.log is not None
+        return name, partition, partition.log, self.logs.chains[partition.log]
+
+    def append(self, number: int, value: bytes) -> None:
+        """The leader appends, and nobody is told."""
+        name, partition, log, _ = self.leading(number)
+        self.at(name, lambda: log.append_as_leader(batch(value), partition.leader_epoch, now_ms=now_ms(self.world)))
+
+    def append_copy(self, number: int, value: bytes) -> None:
+        """A follower appends."""
+        name, partition, log, _ = self.following(number)
+        data = batch(value, log.log_end_offset, partition.leader_epoch)
+        self.at(name, lambda: log.append_as_follower(data, now_ms=now_ms(self.world)))
+
+    def commits(self, path: str, value: dict[str, Any] | int) -> None:
+        """The controller writes a znode."""
+        assert self.world.coordinator is not None
+        owner = self.world.coordinator.committed.node("/controller").ephemeral_owner
+        parts = (Check("/controller_epoch", 0), SetData(path, json.dumps(value).encode(), 0))
+        self.ensemble.committed(Multi(parts), owner, None, 1 << 40)
+
+    def state(self, number: int = 0, **changed: Any) -> None:
+        """The controller writes a partition's state."""
+        before = self.ensemble.states[f"orders-{number}"]
+        self.commits(f"/brokers/topics/orders/partitions/{number}/state", {**before, **changed})
+        self.ensemble.states[f"orders-{number}"] = before
+
+    def topic(self, **changed: Any) -> None:
+        there = json.loads(self.world.znode("/brokers/topics/orders") or b"{}")
+        self.commits("/brokers/topics/orders", {**there, **changed})
+        self.commits("/brokers/topics/orders", there)
+
+
+def now_ms(world: World) -> int:
+    return EPOCH_MS + world.loop.now_ns // 1_000_000
+
+
+def batch(value: bytes, base_offset: int = 0, leader_epoch: int = -1) -> bytearray:
+    record = Record(base_offset, EPOCH_MS, None, value, ())
+    return bytearray(build_batch([record], base_offset=base_offset, leader_epoch=leader_epoch))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.checkers.__exit__()
+
+
+def others(cluster: Cluster, number: int = 0) -> list[int]:
+    return cluster.ensemble.states[f"orders-{number}"]["isr"][1:]
+
+
+def c1(cluster: Cluster) -> None:
+    state = json.dumps(cluster.ensemble.states["orders-0"]).encode()
+    cluster.ensemble.committed(SetData("/brokers/topics/orders/partitions/0/state", state, 0), 1, None, 1 << 40)
+
+
+def c2(cluster: Cluster) -> None:
+    before = cluster.ensemble.controller_epoch
+    cluster.commits("/controller_epoch", 77)
+    cluster.ensemble.controller_epoch = before
+
+
+def told(epoch: int, broker_epoch: int = -1) -> Any:
+    return SimpleNamespace(controller_epoch=epoch, broker_epoch=broker_epoch)
+
+
+def c3(cluster: Cluster) -> None:
+    cluster.at("broker-0", lambda: cluster.cluster._control("LeaderAndIsr", told(0), ErrorCode.NONE, 5))
+
+
+def c4(cluster: Cluster) -> None:
+    cluster.at("broker-0", lambda: cluster.cluster._control("StopReplica", told(1, 4), ErrorCode.NONE, 5))
+
+
+def c5(cluster: Cluster) -> None:
+    cluster.state(leader_epoch=-1)
+
+
+def c6(cluster: Cluster) -> None:
+    cluster.append(1, b"one")
+    name, partition, log, _ = cluster.following(1)
+    cluster.at(name, lambda: log.append_as_leader(batch(b"one"), partition.leader_epoch, now_ms=now_ms(cluster.world)))
+
+
+def c7(cluster: Cluster) -> None:
+    cluster.state(controller_epoch=-1)
+
+
+def c8(cluster: Cluster) -> None:
+    cluster.state(isr=[])
+
+
+def c9(cluster: Cluster) -> None:
+    leader = cluster.ensemble.states["orders-0"]["leader"]
+    member = next(each for each in range(3) if each != leader)
+    before = cluster.ensemble.states["orders-0"]
+    cluster.ensemble.states["orders-0"] = {**before, "isr": [leader]}
+    cluster.ensemble.gone_ns[member] = 0
+    cluster.state(isr=[leader, member])
+    cluster.ensemble.states["orders-0"] = before
+    del cluster.ensemble.gone_ns[member]
+
+
+def c10(cluster: Cluster) -> None:
+    before = cluster.ensemble.states["orders-0"]
+    leader, other = before["leader"], next(each for each in range(3) if each != before["leader"])
+    cluster.ensemble.states["orders-0"] = {**before, "isr": [leader]}
+    cluster.state(leader=other, isr=[other], leader_epoch=before["leader_epoch"] + 1)
+    cluster.ensemble.states["orders-0"] = before
+
+
+def c11(cluster: Cluster) -> None:
+    cluster.ensemble.shutdown_granted(cluster.ensemble.states["orders-0"]["leader"])
+    cluster.ensemble.left.clear()
+
+
+def c12(cluster: Cluster) -> None:
+    there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"{}")["partitions"]
+    cluster.topic(partitions={**there, "0": [*there["0"][1:], 9]})
+
+
+def c13(cluster: Cluster) -> None:
+    cluster.topic(topic_id="another")
+    cluster.ensemble.topics.pop("orders")
+
+
+def c14(cluster: Cluster) -> None:
+    there = cluster.checkers.topics()
+    cluster.checkers.topics = lambda: {**there, "ghost": {0: [0]}}  # type: ignore[method-assign]
+    try:
+        cluster.run(cluster.checkers._caches_agree(cluster.world))
+    finally:
+        del cluster.checkers.topics  # type: ignore[method-assign]
+
+
+def c16(cluster: Cluster) -> None:
+    async def five(_: object) -> int:
+        return 5
+
+    for _ in range(2):
+        cluster.run(cluster.cluster._around_next_producer_id(five)(None))
+
+
+def r1(cluster: Cluster) -> None:
+    cluster.append(2, b"one")
+    cluster.append_copy(2, b"another")
+
+
+def r2(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(2)
+    cluster.leaders._commit(chain, log.log_end_offset)
+    name, _, copied, _ = cluster.following(2)
+    own = cluster.logs.chains[copied]
+    own.links[-1] = own.links[-1]._replace(hash=7)
+    cluster.at(name, lambda: copied.update_high_watermark(copied.log_end_offset))
+
+
+def r3(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(0)
+    cluster.logs.committed[chain.partition, chain.topic_id].at[log.log_end_offset] = 7
+    cluster.leaders._commit(chain, log.log_end_offset)
+
+
+def r4(cluster: Cluster) -> None:
+    number = with_records(cluster)
+    name, _, log, _ = cluster.following(number)
+    cluster.at(name, lambda: log.truncate_to(0, now_ms=now_ms(cluster.world)))
+
+
+def with_records(cluster: Cluster) -> int:
+    """A partition whose records are committed everywhere."""
+    return next(number for number in range(PARTITIONS - 1, 0, -1) if cluster.following(number)[2].high_watermark > 2)
+
+
+def r5(cluster: Cluster) -> None:
+    name, partition, _, chain = cluster.leading(0)
+    cluster.leaders.told_latest[f"{chain.partition}/{chain.topic_id}"] = 1 << 40
+    latest = (-1, FetchIsolation.HIGH_WATERMARK, -1)
+    cluster.at(name, lambda: partition.offset_for_timestamp(*latest, only_leader=True))
+
+
+def r6(cluster: Cluster) -> None:
+    cluster.append(3, b"one")
+    name, partition, log, _ = cluster.leading(3)
+    for progress in partition.progress.values():
+        progress.log_end_offset = log.log_end_offset
+    cluster.at(name, lambda: cluster.leaders._nothing_holds_it_back(partition, 0))
+
+
+def sent(value: bytes, answered: str, number: int = 0) -> Sent:
+    return Sent("producer", number, "orders", -1, True, A_SECOND, answered, 2 * A_SECOND, 0, 3)
+
+
+def judged(cluster: Cluster, answered: dict[bytes, str], found: dict[tuple[str, int], bytes]) -> None:
+    """What producers were told, beside what is found."""
+    kept, cluster.history.sent = cluster.history.sent, {}
+    for number, (value, answer) in enumerate(answered.items()):
+        cluster.history.sent[value] = sent(value, answer, number)
+    cluster.checkers._acknowledged_survive(found, {})
+    cluster.history.sent = kept
+
+
+def r7(cluster: Cluster) -> None:
+    judged(cluster, {b"one": "acknowledged"}, {})
+
+
+def r8(cluster: Cluster) -> None:
+    judged(cluster, {b"one": "refused: INVALID_RECORD"}, {("orders-0", 3): b"one"})
+
+
+def read(cluster: Cluster, **said: Any) -> None:
+    name, partition, _, _ = cluster.leading(0)
+    result = SimpleNamespace(last_stable_offset=5, high_watermark=5, log_end_offset=5, records=batch(b"one", 4))
+    for key in ("last_stable_offset", "records"):
+        setattr(result, key, said.pop(key, getattr(result, key)))
+    cluster.at(name, lambda: cluster.leaders._read(result, partition, 0, **said))
+
+
+def r9(cluster: Cluster) -> None:
+    read(cluster, last_stable_offset=3, isolation=FetchIsolation.TXN_COMMITTED)
+
+
+def r10(cluster: Cluster) -> None:
+    (partition, offset), _ = next(iter(cluster.history.read.items()))
+    cluster.checkers.read(partition, offset, b"another")
+
+
+def r11(cluster: Cluster) -> None:
+    _, partition, _, chain = cluster.leading(4)
+    for _ in range(2):
+        cluster.logs._add(chain, memoryview(batch(b"one", 100, partition.leader_epoch)))
+
+
+def r12(cluster: Cluster) -> None:
+    name, partition, _, _ = cluster.leading(5)
+    state = partition.isr_state
+    assert isinstance(state, CommittedIsr)
+    partition.isr_state = PendingShrinkIsr(frozenset(others(cluster, 5)), state)
+    cluster.at(name, lambda: cluster.leaders._shrunk(True, partition, 0))
+    partition.isr_state = state
+
+
+def r12_of_one_that_comes_back_too_early(cluster: Cluster) -> None:
+    name, partition, log, _ = cluster.leading(0)
+    assert isinstance(partition.isr_state, CommittedIsr)
+    member = next(iter(partition.progress))
+    alone = CommittedIsr(partition.isr_state.isr - {member}, partition.isr_state.partition_epoch)
+    partition.progress[member].log_end_offset = log.high_watermark - 1
+    pending = PendingExpandIsr(frozenset({member}), alone)
+    cluster.at(name, lambda: cluster.leaders._proposed(None, partition, pending, alone.isr | {member}))
+
+
+def r13(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    link, chain.links[-1] = chain.links[-1], chain.links[-1]._replace(epoch=9)
+    cluster.logs.restarts.epochs_match(log, chain)
+    chain.links[-1] = link
+
+
+def r14(cluster: Cluster) -> None:
+    read(cluster, current_leader_epoch=99)
+
+
+def r15(cluster: Cluster) -> None:
+    _, _, _, chain = cluster.leading(0)
+    damaged = batch(b"one")
+    damaged[-1] ^= 1
+    cluster.logs._is_whole(chain, memoryview(damaged))
+
+
+def r16(cluster: Cluster) -> None:
+    name, _, log, chain = cluster.leading(6)
+    cluster.logs.failed_dirs[name, chain.life, log.log_dir.path] = 0
+    cluster.append(6, b"one")
+    cluster.logs.failed_dirs.clear()
+
+
+def r17(cluster: Cluster) -> None:
+    name, _, log, chain = cluster.leading(with_records(cluster))
+    cluster.at(name, lambda: log.maybe_increment_log_start_offset(2))
+    cluster.logs._retained(log, chain, 0, [(0, 100)], now_ms(cluster.world))
+
+
+def r18(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.leading(0)
+    gone: Any = object()
+    cluster.checkers.cleaner._judge_swap(name, log, log.active_segment, [gone])
+
+
+def r19(cluster: Cluster) -> None:
+    name, partition, log, _ = cluster.leading(0)
+    member = next(iter(partition.progress))
+    cluster.checkers.lag._behind[name, "orders-0", member] = Behind(
+        -100 * A_SECOND, log.log_end_offset + 1, partition.leader_epoch
+    )
+    cluster.checkers.lag.look()
+
+
+def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
+    _, _, _, chain = cluster.leading(with_records(cluster))
+    chain.producers[4711] = 3, 5
+    link = chain.links[-1]._replace(producer_id=4711, producer_epoch=producer_epoch, base_sequence=base_sequence)
+    cluster.logs._sequence(chain, link, judged=True)
+
+
+def t1(cluster: Cluster) -> None:
+    sequence(cluster, 3, 7)
+
+
+def t1_of_one_that_is_there_twice(cluster: Cluster) -> None:
+    judged(cluster, {b"one": "acknowledged"}, {("orders-0", 3): b"one", ("orders-1", 0): b"one"})
+
+
+def t2(cluster: Cluster) -> None:
+    sequence(cluster, 2, 6)
+
+
+def transfer(cluster: Cluster, outcome: str, counts: set[bytes]) -> None:
+    kept, cluster.history.sent = cluster.history.sent, {}
+    for number, value in enumerate((b"debit", b"credit")):
+        cluster.history.sent[value] = sent(value, outcome, number)
+        cluster.history.sent[value].transaction = "teller 1"
+    transactions_are_whole(cluster.world, cluster.history, counts, lambda *_: False)
+    cluster.history.sent = kept
+
+
+def t3(cluster: Cluster) -> None:
+    transfer(cluster, "unknown", {b"debit"})
+
+
+def t3_of_an_aborted_one(cluster: Cluster) -> None:
+    transfer(cluster, "aborted", {b"debit", b"credit"})
+
+
+def t3_of_a_committed_one(cluster: Cluster) -> None:
+    transfer(cluster, "acknowledged", set())
+
+
+def t5(cluster: Cluster) -> None:
+    cluster.checkers._open = lambda: ["orders-0 is stable to 1 of 2"]  # type: ignore[method-assign]
+    cluster.run(cluster.checkers._nothing_stays_open(cluster.world))
+    del cluster.checkers._open  # type: ignore[method-assign]
+
+
+def g1(cluster: Cluster) -> None:
+    cluster.history.commits["strangers", "orders-0"] = 5, 0
+    cluster.run(cluster.world.client(lambda _, client: cluster.checkers._commits_stay(client), "auditor"))
+    cluster.history.commits.clear()
+
+
+def g2(cluster: Cluster) -> None:
+    async def takes(*_: object) -> dict[TopicPartition, ErrorCode]:
+        return {TopicPartition("orders", 0): ErrorCode.NONE}
+
+    cluster.history.generations["readers"] = 9
+    cluster.run(cluster.cluster._around_commit(takes)(None, "readers", "member", None, 8, {}))
+
+
+def g3(cluster: Cluster) -> None:
+    joined: Any = SimpleNamespace(generation=1, assignment=[TopicPartition("orders", 0)])
+    for member in ("one", "another"):
+        given: Any = SimpleNamespace(group="readers", member_id=member)
+        cluster.cluster._joined(given, joined)
+
+
+def g4(cluster: Cluster) -> None:
+    cluster.history.went("reader", "orders-11", 0, 3, cluster.world.loop.now_ns)
+    cluster.checkers._nothing_is_skipped({("orders-11", 0): b"one", ("orders-11", 2): b"two"})
+    cluster.history.passed.clear()
+
+
+def g4_of_a_group(cluster: Cluster) -> None:
+    cluster.history.commits["readers", "orders-11"] = 3, cluster.world.loop.now_ns
+    cluster.checkers._nothing_is_skipped({("orders-11", 2): b"two"})
+    cluster.history.commits.clear()
+
+
+def l1(cluster: Cluster) -> None:
+    cluster.checkers.topics = lambda: {"ghost": {0: [0]}}  # type: ignore[method-assign]
+    try:
+        cluster.run(cluster.checkers._everything_works(cluster.world))
+    finally:
+        del cluster.checkers.topics  # type: ignore[method-assign]
+
+
+MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
+    c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15, r16, r17, r18, r19, t1, t1_of_one_that_is_there_twice, t2, t3,
+    t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
+)  # fmt: skip
+
+
+def invariant_of(make: Callable[[Cluster], None]) -> str:
+    return make.__name__.partition("_")[0].upper()
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_a_made_violation_is_reported(cluster: Cluster, make: Callable[[Cluster], None]) -> None:
+    cluster.world.violations.clear()
+    make(cluster)
+    assert invariant_of(make) in {each.invariant for each in cluster.world.violations}
+
+
+def test_of_every_invariant_there_is_one() -> None:
+    assert {invariant_of(make) for make in MADE} == {*INVARIANTS}
