@@ -43,6 +43,7 @@ class Checkers:
         self.history = history
         self.plan = plan
         self.probes = Probes()
+        self._sweeps = 0
         self.logs: LogWatch
         self.cleaner: CleanerWatch
         self.lag: LagWatch
@@ -75,9 +76,11 @@ class Checkers:
         self.probes.remove()
 
     def _sweep(self) -> None:
-        """Ten times a second."""
+        """Ten times a second; how far followers are, twice."""
+        self._sweeps += 1
         self.logs.stand()
-        self.lag.look()
+        if self._sweeps % 5 == 0:
+            self.lag.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(0.1, self._sweep)
 

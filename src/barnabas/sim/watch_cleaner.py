@@ -131,7 +131,8 @@ class CleanerWatch:
     def _around_opening(self, original: Any) -> Any:
         def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
             log: Log = yield from original(*arguments, **named)
-            self._rises(node(), log)
+            if self._is_followed(log):
+                self._rises(node(), log)
             return log
 
         return opening

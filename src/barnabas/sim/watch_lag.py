@@ -1,7 +1,7 @@
 """Watches how far followers really are, beside what their leader believes of them (R19).
 
 A member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave. Both
-logs are looked at ten times a second; what the leader was told of its follower plays no part. The time counts while
+logs are looked at twice a second; what the leader was told of its follower plays no part. The time counts while
 leader, controller and ZooKeeper are well, and the leader can reach both.
 """
 
