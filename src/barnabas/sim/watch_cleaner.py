@@ -95,7 +95,8 @@ class CleanerWatch:
 
     def _is_followed(self, log: Log) -> bool:
         """A topic that is never compacted is none of the cleaner's."""
-        return log.settings.compact or str(log.topic_partition) in self.written
+        name = str(log.topic_partition)
+        return log.settings.compact or name.startswith("__") or name in self.written
 
     def _note(self, partition: str, epoch: int, data: bytes) -> None:
         written = self.written.setdefault(partition, {})
