@@ -130,7 +130,7 @@ class Checkers:
             self.history.read[place] = value, world.loop.now_ns
         elif known[0] != value:
             sentence = f"{partition}@{offset} was read as {known[0][:40]!r}, later as {value[:40]!r}"
-            if self.logs.is_excused(partition, known[1]):
+            if self.logs.is_excused(partition, known[1], offset):
                 world.excuse("R10", sentence, partition)
                 self.history.read[place] = value, world.loop.now_ns
             else:
@@ -277,7 +277,8 @@ class Checkers:
         told_ns = min(each for each in (sent.answered_ns, sent.sent_ns) if each)
         return (
             sent.sent_ns <= self.gone_ns(sent.topic)
-            or any(self.logs.is_excused(each, told_ns) for each in places)
+            or self.logs.is_excused(places[0], told_ns, sent.offset)
+            or self.logs.is_excused(places[1], told_ns)
             or sent.offset < self.logs.deleted_to(places[0])
         )
 
@@ -318,7 +319,7 @@ class Checkers:
             partition = f"{sent.topic}-{sent.partition}"
             at = places.get(value, [])
             start = starts.get(partition, 0)
-            short, excused = value[:40], self.logs.is_excused(partition, sent.answered_ns)
+            short, excused = value[:40], self.logs.is_excused(partition, sent.answered_ns, sent.offset)
             if excused:
                 world.waive("R7")
             judged = world.excuse if excused else world.violated
@@ -348,7 +349,8 @@ class Checkers:
                 key = known.client, partition
                 if known.answered != "acknowledged":
                     continue  # given up, and perhaps appended all the same when later ones were
-                if last.get(key, -1) >= known.number and not self.logs.is_excused(partition, known.answered_ns):
+                may_be_lost = self.logs.is_excused(partition, known.answered_ns, offset)
+                if last.get(key, -1) >= known.number and not may_be_lost:
                     sentence = f"record {known.number} of {known.client} at {partition}@{offset} after {last[key]}"
                     world.violated("T1", sentence, partition)
                 last[key] = known.number
@@ -360,7 +362,7 @@ class Checkers:
             if offset < starts.get(partition, 1 << 62) or self._was_of_the_topic_before(topic, at_ns):
                 continue
             self.world.check("R10")
-            if self.logs.is_excused(partition, at_ns):
+            if self.logs.is_excused(partition, at_ns, offset):
                 self.world.waive("R10")
                 continue
             if found.get((partition, offset)) != value:
@@ -394,11 +396,14 @@ class Checkers:
             if self._was_of_the_topic_before(partition.rpartition("-")[0], told_ns):
                 continue
             self.world.check("G4")
-            if self.logs.is_excused(partition, told_ns):
+            if self.logs.is_excused(partition, told_ns, end - 1):
                 self.world.waive("G4")
-                continue
             begin = max(begin, self.logs.deleted_to(partition))
-            skipped = [each for each in by_partition.get(partition, []) if begin <= each < end and each not in given]
+            skipped = [
+                each
+                for each in by_partition.get(partition, [])
+                if begin <= each < end and each not in given and not self.logs.is_excused(partition, told_ns, each)
+            ]
             if skipped:
                 sentence = f"{who} to {end} in {partition} and was not given {skipped[:5]}"
                 self.world.violated("G4", sentence, partition)

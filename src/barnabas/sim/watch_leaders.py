@@ -9,6 +9,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.sim.chain import Chain, Committed
+from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World, broker_name, broker_number
 
@@ -324,6 +325,8 @@ class LeaderWatch:
         self, result: Any, partition: Partition, timestamp: int, isolation: Any, *_: object, **named: object
     ) -> None:
         """R5: what clients are told of the end never goes back (KIP-207)."""
+        if timestamp >= 0:
+            self._looked_up(result[1], partition, timestamp, isolation)
         if timestamp != -1 or isolation is not FetchIsolation.HIGH_WATERMARK:
             return
         log = partition.log
@@ -344,3 +347,29 @@ class LeaderWatch:
                 f"{self.told_latest[key]}", chain.partition, chain.node,
             )  # fmt: skip
         self.told_latest[key] = max(result[1], self.told_latest.get(key, 0))
+
+    def _looked_up(self, found: int, partition: Partition, timestamp: int, isolation: FetchIsolation) -> None:
+        """R20: a lookup by timestamp finds the first batch with a record that is not older."""
+        log = partition.log
+        chain = None if log is None else self.logs.chain_of(log)
+        if log is None or chain is None or self.logs.cleaned_to(chain.partition, chain.topic_id):
+            return
+        self.world.check("R20")
+        bound = log.last_stable_offset if isolation is FetchIsolation.TXN_COMMITTED else log.high_watermark
+        first = next(
+            (
+                link
+                for link in chain.links
+                if link.last >= log.log_start_offset and link.timestamp_ms + EPOCH_MS >= timestamp
+            ),
+            None,
+        )
+        if first is None or first.last >= bound:
+            right = found == -1 or (first is not None and first.base <= found < bound)
+        else:
+            right = first.base <= found <= first.last
+        if not right:
+            self.world.violated(
+                "R20", f"{chain.node} found {found} in {chain.partition} as the first that is not before {timestamp}; "
+                f"it is in {first and (first.base, first.last)}, and the bound is {bound}", chain.partition, chain.node,
+            )  # fmt: skip

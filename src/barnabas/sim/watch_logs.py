@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -28,6 +28,13 @@ from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
 
 
+class Excuse(NamedTuple):
+    """When R7's premise failed, and up to where that took nothing, since every copy that counts had it synced."""
+
+    at_ns: int
+    synced_end: int
+
+
 class LogWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
@@ -36,8 +43,8 @@ class LogWatch:
         """The log of a node and partition."""
         self.committed: dict[tuple[str, str], Committed] = {}
         """By partition and topic id."""
-        self.excused: dict[str, int] = {}
-        """By partition: when what had been committed could last be lost."""
+        self.excused: dict[str, list[Excuse]] = {}
+        """By partition."""
         self._outdated: dict[tuple[str, str], None] = {}
         """Node and partition of copies that may hold what was lost elsewhere."""
         self.unclean: dict[str, bool] = {}
@@ -72,17 +79,19 @@ class LogWatch:
 
     # Excuses
 
-    def is_excused(self, partition: str, told_ns: int | None = None) -> bool:
+    def is_excused(self, partition: str, told_ns: int | None = None, offset: int = -1) -> bool:
         """Whether what was told or committed by then (now, by default) may be lost since: R7's premise failed later, or
-        so shortly before that who told it could not know."""
-        excused_ns = self.excused.get(partition)
+        so shortly before that who told it could not know. An `offset` that is known may be on every platter."""
         told_ns = self.world.loop.now_ns if told_ns is None else told_ns
-        return excused_ns is not None and told_ns <= excused_ns + UNDER_WAY_NS
+        return any(
+            told_ns <= each.at_ns + UNDER_WAY_NS and not 0 <= offset < each.synced_end
+            for each in self.excused.get(partition, ())
+        )
 
-    def excuse(self, partition: str, why: str) -> None:
-        """What is committed of the partition may be lost from now on."""
+    def excuse(self, partition: str, why: str, synced_end: int = 0) -> None:
+        """What is committed of the partition at `synced_end` and beyond may be lost from now on."""
         world = self.world
-        self.excused[partition] = world.loop.now_ns
+        self.excused.setdefault(partition, []).append(Excuse(world.loop.now_ns, synced_end))
         self._outdated.update(dict.fromkeys((name, partition) for name in world.broker_names))
         for key in [each for each in self.committed if each[0] == partition]:
             del self.committed[key]
@@ -98,13 +107,15 @@ class LogWatch:
             return
         members = [broker_name(each) for each in isr]
         if all(self.restarts.is_wiped(each, partition) for each in members):
-            self.excuse(partition, f"every member of the ISR {isr} lost what was not synced")
+            synced_end = min(self.restarts.synced_end.get((each, partition), 0) for each in members)
+            self.excuse(partition, f"every member of the ISR {isr} lost what was not synced", synced_end)
         elif (
             leader >= 0
             and self.restarts.is_wiped(broker_name(leader), partition)
             and self.world.nodes[broker_name(leader)].alive
         ):
-            self.excuse(partition, f"leader {leader} lost what was not synced")
+            synced_end = self.restarts.synced_end.get((broker_name(leader), partition), 0)
+            self.excuse(partition, f"leader {leader} lost what was not synced", synced_end)
 
     def may_be_lost(self, name: str, partition: str) -> bool:
         """Whether a copy may lack what was committed, or a leader of the time before have written other records."""

@@ -66,6 +66,8 @@ class RestartWatch:
         self._errors_when_read: dict[str, int] = {}
         self._synced: dict[tuple[str, str], int] = {}
         """How many batches were certainly on the platter when power was lost."""
+        self.synced_end: dict[tuple[str, str], int] = {}
+        """By node and partition: up to where that was when power was last lost."""
 
     def restarted(self, log: Log, chain: Chain) -> None:
         """R15: after a restart the log is a prefix of what was written, and has all that was synced."""
@@ -220,6 +222,7 @@ class RestartWatch:
                 self.wiped[key] = self.world.loop.now_ns
                 durable = volume.durable_files(prefix + "/")
                 self._synced[key] = min(self._synced.get(key, 0), whole_batches(durable, dead.links, dead.log_start))
+                self.synced_end[key] = dead.links[self._synced[key] - 1].last + 1 if self._synced[key] else 0
                 state = self.world.state(key[1])
                 if state is not None:
                     self.logs.premise(key[1], state["isr"], -1)
@@ -248,7 +251,8 @@ class RestartWatch:
         ]
         elsewhere = {link.hash for topic_id, links in copies if topic_id == chain.topic_id for link in links}
         if any(link.hash in elsewhere for link in mine):
-            self.logs.excuse(chain.partition, f"leader {chain.node} goes on in an epoch of which others have more")
+            why = f"leader {chain.node} goes on in an epoch of which others have more"
+            self.logs.excuse(chain.partition, why, mine[0].base)
         else:
             self.logs.forget(chain, mine)
 

@@ -60,7 +60,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 
 def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
-        _retention, _transactions, _constants, _strangers, _silent_members, _last_sequences, _damage, _at_events, _long,
+        _lookups, _retention, _transactions, _constants, _strangers, _silent_members, _last_sequences, _damage,
+        _at_events, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -116,6 +117,16 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
 
     plan = replace(plan, config={**drawn, **plan.config})
     return _with_arguments(_with_arguments(plan, "produce", of_producer), "group", of_member)
+
+
+def _lookups(plan: Plan, chance: Chance) -> Plan:
+    """Lookups by timestamp."""
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 6) if chance.happens(0.5) else 0):
+        topic = chance.one_of(plan.topics)
+        said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        more.append((chance.whole(SECOND, plan.length_ns), "lookup", {**said, "back_ms": chance.whole(0, 20_000)}, 0))
+    return _and(plan, more)
 
 
 def _transactions(plan: Plan, chance: Chance) -> Plan:

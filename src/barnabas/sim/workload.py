@@ -318,6 +318,11 @@ class Workload:
             await client.close()
         return "done"
 
+    async def look_up(self, admin: Admin, action: Action) -> str:
+        each = _partition(action)
+        timestamp = max(0, admin.cluster.runtime.clock.now_ms() - _number(action, "back_ms", 1_000))
+        return f"{each}@{(await admin.cluster.list_offsets({each: timestamp}))[each].offset}"
+
     async def delete_records(self, admin: Admin, action: Action) -> str:
         each = _partition(action)
         end = (await admin.cluster.list_offsets({each: -1}))[each].offset
@@ -337,6 +342,7 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "elect": Workload.elect,
     "config": Workload.configure,
     "delete-records": Workload.delete_records,
+    "lookup": Workload.look_up,
     "depose": Workload.depose,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }

@@ -392,6 +392,11 @@ def r19(cluster: Cluster) -> None:
     cluster.checkers.lag.look()
 
 
+def r20(cluster: Cluster) -> None:
+    name, partition, _, _ = cluster.leading(with_records(cluster))
+    cluster.at(name, lambda: cluster.leaders._looked_up(-1, partition, 0, FetchIsolation.HIGH_WATERMARK))
+
+
 def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
@@ -481,8 +486,8 @@ def l1(cluster: Cluster) -> None:
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15, r16, r17, r18, r19, t1, t1_of_one_that_is_there_twice, t2, t3,
-    t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15, r16, r17, r18, r19, r20, t1, t1_of_one_that_is_there_twice, t2,
+    t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
 )  # fmt: skip
 
 
