@@ -27,7 +27,7 @@ from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.workload import Workload
-from barnabas.sim.world import World, broker_name
+from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.zk.protocol.errors import NoNode
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -43,6 +43,7 @@ class Checkers:
         self.history = history
         self.plan = plan
         self.probes = Probes()
+        self.compacted = {each.name for each in plan.topics if "compact" in each.configs.get("cleanup.policy", "")}
         self._sweeps = 0
         self.logs: LogWatch
         self.cleaner: CleanerWatch
@@ -200,6 +201,11 @@ class Checkers:
             counting.pop(_STARTS)
             transactions_are_whole(world, self.history, set(counting.values()), self._transaction_may_be_lost)
         self.logs.judge()
+        for log, chain in list(self.logs.chains.items()):
+            state = world.state(chain.partition)
+            in_sync = state is not None and broker_number(chain.node) in state["isr"]
+            if in_sync and chain.partition.rpartition("-")[0] in self.compacted:
+                self.cleaner.judge(chain.node, log)
         await self._caches_agree(world)
         self._acknowledged_survive(found, starts)
         self._reads_stay(found, starts)
@@ -216,7 +222,7 @@ class Checkers:
                 if topic.startswith("__"):
                     continue
                 for number in partitions:
-                    await producer.send(topic, b"after all", partition=number)
+                    await producer.send(topic, b"after all", key=b"after all", partition=number)
             await producer.close()
 
         try:
@@ -270,13 +276,14 @@ class Checkers:
         ]
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
-        """Whether a record of the transaction, or what its coordinator wrote, may be lost; or the topic is gone."""
+        """Whether a record of the transaction may be gone, or what its coordinator wrote."""
         count = len(self.topics().get(TRANSACTIONS_TOPIC, [0]))
         places = f"{sent.topic}-{sent.partition}", f"{TRANSACTIONS_TOPIC}-{partition_for(transactional_id, count)}"
         # An outcome may be written long after the last record was acknowledged.
         told_ns = min(each for each in (sent.answered_ns, sent.sent_ns) if each)
         return (
-            sent.sent_ns <= self.gone_ns(sent.topic)
+            sent.topic in self.compacted
+            or sent.sent_ns <= self.gone_ns(sent.topic)
             or self.logs.is_excused(places[0], told_ns, sent.offset)
             or self.logs.is_excused(places[1], told_ns)
             or sent.offset < self.logs.deleted_to(places[0])
@@ -323,6 +330,8 @@ class Checkers:
             if excused:
                 world.waive("R7")
             judged = world.excuse if excused else world.violated
+            if not at and sent.topic in self.compacted:
+                continue  # the cleaner's watch knows whether it may be gone
             if not at and (sent.offset < start if sent.offset >= 0 else start > 0):
                 continue
             if not at:
@@ -364,6 +373,8 @@ class Checkers:
             self.world.check("R10")
             if self.logs.is_excused(partition, at_ns, offset):
                 self.world.waive("R10")
+                continue
+            if (partition, offset) not in found and topic in self.compacted:
                 continue
             if found.get((partition, offset)) != value:
                 now = found.get((partition, offset))

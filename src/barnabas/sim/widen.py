@@ -60,8 +60,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 
 def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
-        _lookups, _retention, _transactions, _constants, _strangers, _silent_members, _last_sequences, _damage,
-        _at_events, _long,
+        _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members, _last_sequences,
+        _damage, _at_events, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -127,6 +127,25 @@ def _lookups(plan: Plan, chance: Chance) -> Plan:
         said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
         more.append((chance.whole(SECOND, plan.length_ns), "lookup", {**said, "back_ms": chance.whole(0, 20_000)}, 0))
     return _and(plan, more)
+
+
+def _compaction(plan: Plan, chance: Chance) -> Plan:
+    """The last topic is compacted, in small segments, and is not made again."""
+    if len(plan.topics) < 2 or not chance.happens(0.25):
+        return plan
+    name = plan.topics[-1].name
+    own = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(chance.whole(800, 3_000)),
+        "min.cleanable.dirty.ratio": "0.05",
+        "delete.retention.ms": str(chance.whole(500, 10_000)),
+    }
+    kept = {key: value for key, value in plan.topics[-1].configs.items() if not key.startswith("retention")}
+    topics = (*plan.topics[:-1], replace(plan.topics[-1], configs={**kept, **own}))
+    actions = tuple(
+        each for each in plan.actions if each.name != "recreate-topic" or each.arguments.get("topic") != name
+    )
+    return replace(plan, topics=topics, actions=actions, config={**plan.config, "log.cleaner.backoff.ms": "300"})
 
 
 def _transactions(plan: Plan, chance: Chance) -> Plan:
