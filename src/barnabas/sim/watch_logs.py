@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -26,6 +26,10 @@ from barnabas.sim.watch_leaders import LeaderWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS, RestartWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
+
+
+_FETCH_NAMES_EPOCH: Final = 9
+"""The version of Fetch since which a leader is told in which epoch it is followed (KIP-320)."""
 
 
 class Excuse(NamedTuple):
@@ -432,6 +436,8 @@ class LogWatch:
 
     def _appended_as_follower(self, _: object, partition: Partition, *__: object, **___: object) -> None:
         """R14: nobody follows into an epoch that it has not been told of, whichever way the records came."""
+        if self.world.metadata_version.fetch_version < _FETCH_NAMES_EPOCH:
+            return
         log = partition.log
         chain = None if log is None else self.chain_of(log)
         self.world.check("R14")
