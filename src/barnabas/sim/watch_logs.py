@@ -27,7 +27,6 @@ from barnabas.sim.watch_restarts import UNDER_WAY_NS, RestartWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
 
-
 _FETCH_NAMES_EPOCH: Final = 9
 """The version of Fetch since which a leader is told in which epoch it is followed (KIP-320)."""
 
