@@ -252,7 +252,7 @@ class RestartWatch:
         elsewhere = {link.hash for topic_id, links in copies if topic_id == chain.topic_id for link in links}
         if any(link.hash in elsewhere for link in mine):
             why = f"leader {chain.node} goes on in an epoch of which others have more"
-            self.logs.excuse(chain.partition, why, mine[0].base)
+            self.logs.excuse(chain.partition, why, self.synced_end.get((chain.node, chain.partition), 0))
         else:
             self.logs.forget(chain, mine)
 
