@@ -66,7 +66,7 @@ def test_a_certificate_is_renewed_without_a_restart(cluster: SecuredCluster) -> 
     [
         ("another", "DistinguishedName does not match"),
         ("fewer", "SubjectAltNames do not match"),
-        ("foreign", "cannot connect to a server"),
+        ("foreign", "cannot connect to one with them"),
         ("missing", "is no file that can be read"),
         ("secret", "changes neither its listeners nor their protection"),
         ("unprefixed", "changes neither its listeners nor their protection"),

@@ -15,6 +15,7 @@ from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.guarded_connection import GuardedConnection, SaslConnection
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config, broker_definitions
+from barnabas.model.errors import ConfigError
 from barnabas.runtime.tls_transport import TlsTransport
 from barnabas.security.listener_config import listener_prefix, of_listener, of_mechanism
 from barnabas.security.sasl.exchange import SaslMechanism
@@ -66,10 +67,13 @@ class ListenerGate:
         self._endpoint = endpoint
         self._for_brokers = endpoint.listener == broker.listeners.inter_broker
         if endpoint.security_protocol.endswith("SSL"):
-            settings = tls_of_listener(config, endpoint).read()
-            if self._for_brokers:
-                check_understanding(settings, settings)
-            self._take_tls(settings)
+            try:
+                settings = tls_of_listener(config, endpoint).read()
+                self._take_tls(settings)
+                if self._for_brokers:
+                    check_understanding(settings, settings)
+            except ConfigError as error:
+                raise ConfigError(f"Listener {self.name}: {error}") from None
         if endpoint.security_protocol.startswith("SASL"):
             self.mechanisms = offered_mechanisms(config, self.name, broker.scram_users, broker.runtime)
             self.max_reauth_ms = {

@@ -55,4 +55,7 @@ def check_understanding(server: TlsSettings, client: TlsSettings) -> None:
                 with contextlib.suppress(ssl.SSLWantReadError):
                     side.do_handshake()
     except ssl.SSLError as error:
-        raise ConfigError(f"a client with these stores cannot connect to a server with them: {error}.") from None
+        raise ConfigError(
+            f"a broker with these stores cannot connect to one with them ({error.reason}): the trust store has to hold "
+            "the authority of the key store's certificate."
+        ) from None

@@ -1,0 +1,107 @@
+"""What a listener's gate is made of: its own keys before the common ones, and errors that name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from certificates import Authority
+
+from barnabas.broker.listener_gate import ListenerGate, tls_of_listener
+from barnabas.broker.listeners import listeners_of
+from barnabas.model.cluster import Endpoint
+from barnabas.model.config import Config, broker_config
+from barnabas.model.errors import ConfigError
+from barnabas.security.sasl.scram import NoUsers
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="c" user_b="c";'
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("ca"))
+    made.issue("broker")
+    return made
+
+
+def configured(authority: Authority, protocol: str, **more: str) -> Config:
+    return broker_config(
+        {
+            "listeners": "X://127.0.0.1:1,PLAINTEXT://127.0.0.1:2",
+            "listener.security.protocol.map": f"X:{protocol},PLAINTEXT:PLAINTEXT",
+            "ssl.keystore.location": str(authority.directory / "broker.store.pem"),
+            "ssl.truststore.location": str(authority.trust_store),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.x.plain.sasl.jaas.config": PLAIN,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+    )
+
+
+def gate(config: Config) -> ListenerGate:
+    listeners = listeners_of(config, "castle")
+    broker: Any = SimpleNamespace(
+        listeners=listeners, scram_users=NoUsers(), runtime=SimpleNamespace(clock=None), broker_id=1
+    )
+    return ListenerGate(broker, listeners.bound[0], config)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_listener_makes_connections_of_its_protocol(authority: Authority, protocol: str) -> None:
+    made = gate(configured(authority, protocol))
+    assert (made.tls is not None) == protocol.endswith("SSL")
+    assert list(made.mechanisms) == (["PLAIN"] if protocol.startswith("SASL") else [])
+    assert made.authenticates == protocol.startswith("SASL")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "common", "own", "counts"),
+    [
+        ("SSL", "required", None, "required"),
+        ("SSL", "required", "none", "none"),
+        ("SASL_SSL", "required", None, "none"),
+        ("SASL_SSL", "none", "required", "required"),
+    ],
+)
+def test_client_auth_counts_on_sasl_ssl_only_as_the_listeners_own(
+    authority: Authority, protocol: str, common: str, own: str | None, counts: str
+) -> None:
+    more = {"ssl_client_auth": common} | ({} if own is None else {"listener_name_x_ssl_client_auth": own})
+    config = configured(authority, protocol, **more)
+    assert tls_of_listener(config, Endpoint("X", "h", 1, protocol)).client_auth == counts
+
+
+@pytest.mark.parametrize(
+    ("protocol", "more", "reason"),
+    [
+        ("SSL", {"ssl_keystore_location": ""}, r"Listener X: ssl\.keystore\.location is not set"),
+        ("SSL", {"listener_name_x_ssl_keystore_location": "/no"}, r"Listener X: .*no file that can be read"),
+        ("SSL", {"ssl_engine_factory_class": "x.Y"}, r"Listener X: ssl\.engine\.factory\.class is x\.Y"),
+        ("SSL", {"ssl_principal_mapping_rules": "default"}, r"ssl\.principal\.mapping\.rules has"),
+        ("SASL_SSL", {"sasl_enabled_mechanisms": "MAGIC"}, r"sasl\.enabled\.mechanisms has MAGIC"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(authority: Authority, protocol: str, more: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        gate(configured(authority, protocol, **more))
+
+
+def test_brokers_that_would_not_trust_each_other_do_not_start(authority: Authority, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "other")
+    more = {"ssl_truststore_location": str(other.trust_store)}
+    assert gate(configured(authority, "SSL", **more)).tls  # a listener of clients may
+    with pytest.raises(ConfigError, match="Listener X: a broker with these stores cannot connect to one with them"):
+        gate(configured(authority, "SSL", inter_broker_listener_name="X", **more))
+
+
+def test_stores_are_read_again_and_taken_only_when_they_are_new(authority: Authority) -> None:
+    config = configured(authority, "SSL")
+    made = gate(config)
+    before = made.tls
+    assert not made.reconfigure(config)
+    assert made.tls is before
+    authority.issue("broker")
+    assert made.reconfigure(config)
+    assert made.tls is not before
