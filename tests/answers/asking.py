@@ -133,7 +133,7 @@ def _asked_for(each: Any, asked: set[str]) -> bool:
     name = _name(each) if isinstance(each, Struct) else None
     if name is None or name in asked:
         return True
-    return not (NUMBERED.fullmatch(name) or name.startswith(("__", "barnabas.")))
+    return not (NUMBERED.fullmatch(name) or name.startswith(("__", "barnabas.", "org.apache.kafka.")))
 
 
 def masked(value: Any, world: World, asked: set[str], version: int, field: str = "") -> Any:
