@@ -159,8 +159,8 @@ MUTANTS: Final = (
         "KILL", "C8 C10",
         replace(
             "controller.replica_state_machine:without_replica",
-            "isr if len(isr) == 1 else tuple(each for each in isr if each != replica)",
-            "tuple(each for each in isr if each != replica)",
+            "isr if len(isr) == 1 else tuple(member for member in isr if member != replica)",
+            "tuple(member for member in isr if member != replica)",
         ),
     ),
     mutant(

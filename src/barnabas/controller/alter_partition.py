@@ -39,18 +39,18 @@ def decide(context: ControllerContext, request: AlterPartitionRequest, version: 
     for topic in request.topics:
         name = context.topic_names.get(topic.topic_id) if version > 1 else topic.topic_name
         if name is None:
-            decision.unknown_topic_ids[topic.topic_id] = [each.partition_index for each in topic.partitions]
+            decision.unknown_topic_ids[topic.topic_id] = [asked.partition_index for asked in topic.partitions]
             continue
-        for each in topic.partitions:
-            isr = [member.broker_id for member in each.new_isr_with_epochs] if version >= 3 else each.new_isr
+        for asked in topic.partitions:
+            isr = [member.broker_id for member in asked.new_isr_with_epochs] if version >= 3 else asked.new_isr
             proposed = LeaderAndIsr(
                 request.broker_id,
-                each.leader_epoch,
+                asked.leader_epoch,
                 tuple(isr),
-                LeaderRecoveryState(each.leader_recovery_state),
-                each.partition_epoch,
+                LeaderRecoveryState(asked.leader_recovery_state),
+                asked.partition_epoch,
             )
-            partition = TopicPartition(name, each.partition_index)
+            partition = TopicPartition(name, asked.partition_index)
             outcome = judge(context, partition, proposed, version)
             if outcome is None:
                 decision.accepted[partition] = proposed

@@ -89,8 +89,8 @@ def _partition_errors(
     for topic in response.topics:
         name = context.topic_names.get(topic.topic_id)
         if name is not None:
-            for each in topic.partition_errors:
-                yield TopicPartition(name, each.partition_index), each.error_code
+            for partition_error in topic.partition_errors:
+                yield TopicPartition(name, partition_error.partition_index), partition_error.error_code
 
 
 async def process_update_metadata_response(reign: Reign, event: events.UpdateMetadataResponseReceived) -> None:

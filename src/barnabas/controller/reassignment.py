@@ -216,7 +216,9 @@ class Reassignments:
         context = self._context
         listed = context.partitions_being_reassigned if partitions is None else partitions
         assignments = {partition: context.partition_full_replica_assignment(partition) for partition in listed}
-        return {partition: each for partition, each in assignments.items() if each.is_being_reassigned}
+        return {
+            partition: assignment for partition, assignment in assignments.items() if assignment.is_being_reassigned
+        }
 
     async def on_partition_reassignment(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> None:
         context = self._context
@@ -227,7 +229,7 @@ class Reassignments:
             adding = _replicas(partition, reassignment.adding_replicas)
             # Where it is resumed, by another controller or for a broker that is back, they are there already (Apache's
             # controller tries all the same, and tells of each as an ERROR that it does not become new).
-            new = [each for each in adding if context.replica_state(each) is ReplicaState.NonExistentReplica]
+            new = [replica for replica in adding if context.replica_state(replica) is ReplicaState.NonExistentReplica]
             await self._replicas.handle_state_changes(new, ReplicaState.NewReplica)  # A2
             return
         await self._replicas.handle_state_changes(  # B1
@@ -339,7 +341,7 @@ class Reassignments:
                 )
             state = current.leader_and_isr
             # A leaderless partition keeps its last in-sync replica, whoever that is: it alone has what was committed.
-            isr = tuple(each for each in state.isr if each in replicas) or state.isr
+            isr = tuple(member for member in state.isr if member in replicas) or state.isr
             updated = await self._zk.update_leader_and_isr(
                 {partition: state.with_leader(state.leader, isr)}, context.epoch, context.epoch_zk_version
             )
@@ -358,7 +360,7 @@ class Reassignments:
         assert partition in self._context.partitions_being_reassigned
         self._isr_may_not_change(partition)
         await self._maybe_remove_from_zk_reassignment(
-            lambda each, replicas: each == partition and tuple(replicas) == completed.replicas
+            lambda other, replicas: other == partition and tuple(replicas) == completed.replicas
         )
         self._context.partitions_being_reassigned.pop(partition)
 
@@ -369,7 +371,9 @@ class Reassignments:
         if not await self._zk.path_exists(ReassignPartitionsZNode.path):
             return
         reassigning = await self._zk.get_partition_reassignment()
-        remaining = {partition: each for partition, each in reassigning.items() if not should_remove(partition, each)}
+        remaining = {
+            partition: target for partition, target in reassigning.items() if not should_remove(partition, target)
+        }
         if not remaining:
             await self._zk.delete_partition_reassignment(self._context.epoch_zk_version)
             self._zk_reassignment_gone()

@@ -31,7 +31,7 @@ def without_replica(leader_and_isr: LeaderAndIsr, replica: int) -> LeaderAndIsr:
     """The partition's state once `replica` is out of the ISR: leaderless if it led; the ISR's last member stays."""
     leader = NO_BROKER if leader_and_isr.leader == replica else leader_and_isr.leader
     isr = leader_and_isr.isr
-    shrunken = isr if len(isr) == 1 else tuple(each for each in isr if each != replica)
+    shrunken = isr if len(isr) == 1 else tuple(member for member in isr if member != replica)
     return leader_and_isr.with_leader(leader, shrunken)
 
 
@@ -237,7 +237,7 @@ class ReplicaStateMachine:
 
 def remove_replica(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:
     return ReplicaAssignment(
-        tuple(each for each in assignment.replicas if each != replica),
+        tuple(kept for kept in assignment.replicas if kept != replica),
         tuple(adding_replica for adding_replica in assignment.adding_replicas if adding_replica != replica),
         tuple(removing_replica for removing_replica in assignment.removing_replicas if removing_replica != replica),
     )

@@ -47,15 +47,15 @@ async def process_partition_modifications(reign: Reign, event: events.PartitionM
     """The topic's znode was rewritten: perhaps it has more partitions now."""
     context = reign.context
     assignment = await reign.zk.get_full_replica_assignment_for_topics([event.topic])
-    added = {tp: each for tp, each in assignment.items() if not context.partition_replica_assignment(tp)}
+    added = {tp: assigned for tp, assigned in assignment.items() if not context.partition_replica_assignment(tp)}
     if event.topic not in context.all_topics or not added:
         return
     if reign.topic_deletion.is_topic_queued_up_for_deletion(event.topic):
         logger.warning("%s gets no more partitions, since it is being deleted", event.topic)
         await _restore_partition_replica_assignment(reign, event.topic, list(assignment))
         return
-    for partition, each in added.items():
-        context.update_partition_full_replica_assignment(partition, each)
+    for partition, assigned in added.items():
+        context.update_partition_full_replica_assignment(partition, assigned)
     await on_new_partition_creation(reign, list(added))
 
 

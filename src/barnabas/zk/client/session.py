@@ -109,9 +109,9 @@ class ClientSession:
         if path in self.persistent_watches:
             yield path
         if self.recursive_watches and kind != EventType.NODE_CHILDREN_CHANGED:
-            for each in (path, *ancestors(path)):
-                if each in self.recursive_watches:
-                    yield each
+            for watched in (path, *ancestors(path)):
+                if watched in self.recursive_watches:
+                    yield watched
 
     @property
     def watch_count(self) -> int:

@@ -58,12 +58,12 @@ async def read_tree(
             operations += (GetData(path), GetChildren(path))
             if with_acls:
                 operations.append(GetACL(path))
-        each = len(operations) // len(batch)
+        per_znode = len(operations) // len(batch)
         answers = await client.handle_requests(operations)
         found: list[ReadZNode] = []
         below: list[str] = []
         for index, path in enumerate(batch):
-            parts = answers[index * each : (index + 1) * each]
+            parts = answers[index * per_znode : (index + 1) * per_znode]
             error = next((part for part in parts if isinstance(part, ZooKeeperError)), None)
             if isinstance(error, NoNode) and path != root:
                 continue

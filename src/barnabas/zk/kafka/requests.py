@@ -163,7 +163,7 @@ class KafkaRequests:
         level = [path]
         found: list[str] = []
         while level:
-            answers = await self._requests([GetChildren(each, True) for each in level])
+            answers = await self._requests([GetChildren(path, True) for path in level])
             below: list[str] = []
             for each, children in zip(level, answers, strict=True):
                 if isinstance(children, NoNode):

@@ -515,8 +515,8 @@ class KafkaZkClient(KafkaZkSecurity):
             updated.append(TopicIdReplicaAssignment(known.topic, self._runtime.entropy.uuid(), known.assignment))
         answers = await self._checked_requests(
             [
-                SetData(TopicZNode.path(each.topic), TopicZNode.encode(each.topic_id, each.assignment))
-                for each in updated
+                SetData(TopicZNode.path(topic.topic), TopicZNode.encode(topic.topic_id, topic.assignment))
+                for topic in updated
             ],
             expected_controller_epoch_zk_version,
         )
@@ -541,7 +541,7 @@ class KafkaZkClient(KafkaZkSecurity):
 
     async def get_topic_ids_for_topics(self, topics: Iterable[str]) -> dict[str, Uuid]:
         known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
-        return {topic: each.topic_id for topic, each in known.items() if each.topic_id is not None}
+        return {topic: assigned.topic_id for topic, assigned in known.items() if assigned.topic_id is not None}
 
     async def delete_topic_znode(self, topic: str, expected_controller_epoch_zk_version: int) -> None:
         await self.delete_recursive(TopicZNode.path(topic), expected_controller_epoch_zk_version)

@@ -93,7 +93,7 @@ class DigestMd5Client:
             return None
         if "nonce" not in fields:
             raise SaslError("a challenge without a nonce")
-        if "auth" not in [each.strip() for each in fields.get("qop", "auth").split(",")]:
+        if "auth" not in [quality.strip() for quality in fields.get("qop", "auth").split(",")]:
             raise SaslError(f"the server wants qop {fields['qop']}, and only auth is spoken")
         sent = {
             "realm": fields.get("realm", ""),

@@ -61,8 +61,8 @@ def configs(cluster: ClusterRecord) -> Iterator[Finding]:
     assigned = {
         replica
         for topic in cluster.topics.values()
-        for each in topic.assignment.assignment.values()
-        for replica in each.replicas
+        for assigned in topic.assignment.assignment.values()
+        for replica in assigned.replicas
     }
     for znode in image.below(ConfigEntityTypeZNode.path(BROKERS)):
         name = znode.path.rpartition("/")[2]
