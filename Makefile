@@ -17,7 +17,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz package kerberos
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz package kerberos
 
 setup: $(KERNEL)
 
@@ -160,6 +160,10 @@ archive-tables: setup
 conformance: setup
 	$(BIN)/python tests/answers
 	$(BIN)/python tests/verdicts
+
+# Every API in every role beside Apache Kafka, both with ACLs: docs/authorization.md.
+rights: setup
+	$(BIN)/python tests/answers/rights.py
 
 # libFuzzer on the kernel that scans records, under AddressSanitizer and UndefinedBehaviorSanitizer; wants clang.
 FUZZED := build/fuzz

@@ -47,8 +47,10 @@ NUMBERED = re.compile(r"\b(topic|group|transaction|absent)-\d+")
 class Asked:
     """A connection that asks one broker again and again, whatever became of the request before."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, source: str = "127.0.0.1") -> None:
+        """`source` is the address that the broker sees."""
         self.world = world
+        self._source = source
         self._socket: socket.socket | None = None
         self._port = 0
 
@@ -61,7 +63,7 @@ class Asked:
         """What is said to the frame `body`, which is a request like `message`: a masked answer or why there is none."""
         if self._socket is None or self._port != port:
             self.close()
-            self._socket = socket.create_connection(("127.0.0.1", port), NO_ANSWER_S)
+            self._socket = socket.create_connection(("127.0.0.1", port), NO_ANSWER_S, (self._source, 0))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._port = port
         self._socket.settimeout(NO_ANSWER_S)

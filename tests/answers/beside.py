@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from answers.asking import Asked
@@ -30,16 +30,16 @@ CONFIG = {
 
 
 @contextlib.contextmanager
-def ours(directory: Path) -> Iterator[Asked]:
-    with running(directory, 2, *(f"{key}={value}" for key, value in CONFIG.items())) as cluster:
+def ours(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[Asked]:
+    with running(directory, 2, *(f"{key}={value}" for key, value in config.items())) as cluster:
         ports = {each["id"]: each["port"] for each in cluster.state["brokers"]}
         with asked(ports, is_apache=False) as made:
             yield made
 
 
 @contextlib.contextmanager
-def apaches(directory: Path) -> Iterator[Asked]:
-    with ApacheCluster(directory, 2, config=CONFIG) as cluster, asked(cluster.ports, is_apache=True) as made:
+def apaches(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[Asked]:
+    with ApacheCluster(directory, 2, config=config) as cluster, asked(cluster.ports, is_apache=True) as made:
         yield made
 
 

@@ -195,8 +195,9 @@ class BrokerConfigLayers:
         """Every key of this broker."""
         current = self.current()
         entries = []
-        definitions = {**broker_definitions(), **_listeners_definitions(current)}
-        for name, definition in sorted(definitions.items()):
+        known = {**broker_definitions(), **_listeners_definitions(current)}
+        unknown = {name: _unknown(name) for name in self.static.overrides if name not in known}
+        for name, definition in sorted({**known, **unknown}.items()):
             if name in _INTERNAL or (name in DYNAMIC_ONLY and not current.is_set(name)):
                 continue
             sensitive = is_sensitive(definition)

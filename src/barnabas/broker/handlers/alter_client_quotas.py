@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker import client_quotas
-from barnabas.broker.authorize import require_cluster
+from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
-from barnabas.model.errors import KafkaError
+from barnabas.model.error_texts import text_of
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
-    require_cluster(context, Operation.ALTER_CONFIGS)
+    if not authorized_cluster(context, Operation.ALTER_CONFIGS):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     entries = []
     for entry in request.entries:
         outcome: KafkaError | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
+from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -21,3 +22,24 @@ async def handle(
 ) -> AlterPartitionReassignmentsResponse:
     require_cluster(context, Operation.ALTER)
     return await broker.controller.alter_partition_reassignments(request)
+
+
+def failed(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
+                topic.name,
+                [
+                    AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
+                        each.partition_index, error.code, error.message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker import scram_credentials
-from barnabas.broker.authorize import require_cluster
+from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.scram_credentials import Change
 from barnabas.model.acl import Operation
@@ -26,7 +26,8 @@ async def handle(
 ) -> AlterUserScramCredentialsResponse:
     if not broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    require_cluster(context, Operation.ALTER)
+    if not authorized_cluster(context, Operation.ALTER):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     changes = [Change(each.name, each.mechanism, delete=True) for each in request.deletions]
     changes += [
         Change(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))

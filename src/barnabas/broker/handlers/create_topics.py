@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import authorized, authorized_cluster
+from barnabas.broker.authorize import authorized, authorized_cluster, authorized_topics
 from barnabas.broker.context import RequestContext
 from barnabas.broker.placement import check_partition_count
 from barnabas.broker.topic_names import CLUSTER_METADATA_TOPIC
@@ -25,9 +25,12 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
     named = Counter(topic.name for topic in request.topics)
     results = {name: Result(name=name, error_message=None) for name in named}
     may_create_all = authorized_cluster(context, Operation.CREATE, log_denied=False)
+    describable = authorized_topics(context, Operation.DESCRIBE_CONFIGS, named, log_denied=False)
     creatable = []
     for topic in request.topics:
         result = results[topic.name]
+        if topic.name not in describable:
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if topic.name == CLUSTER_METADATA_TOPIC:
             _refuse(result, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
         elif named[topic.name] > 1:
@@ -44,9 +47,10 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
     for topic, outcome in zip(creatable, made, strict=True):
         result = results[topic.name]
         if isinstance(outcome, KafkaError):
+            result.topic_config_error_code = ErrorCode.NONE  # of what was tried Kafka tells its own error alone
             _refuse(result, outcome.code, outcome.message)
             continue
-        if authorized(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, log_denied=False):
+        if topic.name in describable:
             result.num_partitions = len(outcome.assignment)
             result.replication_factor = len(outcome.assignment[0])
             result.configs = [
@@ -59,10 +63,9 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
                 )
                 for entry in broker.config_layers.describe_topic(outcome.configs)
             ]
-        else:
-            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if not request.validate_only:
+                result.topic_id = outcome.topic_id
         if not request.validate_only:
-            result.topic_id = outcome.topic_id
             created.append((topic.name, len(outcome.assignment)))
     late = await broker.topics.until_created(created, request.timeout_ms)
     for name in late:

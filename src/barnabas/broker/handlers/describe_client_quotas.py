@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker import client_quotas
-from barnabas.broker.authorize import require_cluster
+from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:
-    require_cluster(context, Operation.DESCRIBE_CONFIGS)
+    if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     components = client_quotas.components_of(
         (each.entity_type, each.match_type, each.match) for each in request.components
     )

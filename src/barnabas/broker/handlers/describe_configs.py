@@ -9,6 +9,7 @@ from barnabas.broker.configs import ConfigResourceType, Entry
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import validate_topic_name
 from barnabas.model.acl import Operation, ResourceType
+from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -73,13 +74,13 @@ async def _entries(
     name = resource.resource_name
     if resource.resource_type == ConfigResourceType.TOPIC:
         if not authorized(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            raise _unauthorized(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         validate_topic_name(name)
         if name not in broker.metadata.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return broker.config_layers.describe_topic(await broker.topics.configs(name))
     if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        raise _unauthorized(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if resource.resource_type != ConfigResourceType.BROKER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     if not name:
@@ -90,6 +91,10 @@ async def _entries(
             f"Unexpected broker id, expected {broker.broker_id} or empty string, but received {name}",
         )
     return broker.config_layers.describe_broker()
+
+
+def _unauthorized(code: ErrorCode) -> KafkaError:
+    return KafkaError(code, text_of(code))
 
 
 def _described(
@@ -109,5 +114,5 @@ def _described(
             for each in synonyms
         ],
         config_type=entry.config_type,
-        documentation=entry.definition.doc if request.include_documentation else None,
+        documentation=(entry.definition.doc or None) if request.include_documentation else None,
     )

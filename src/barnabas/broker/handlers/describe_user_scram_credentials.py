@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.broker import scram_credentials
-from barnabas.broker.authorize import require_cluster
+from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -25,7 +25,11 @@ Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 async def handle(
     broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
-    require_cluster(context, Operation.DESCRIBE)
+    if not authorized_cluster(context, Operation.DESCRIBE):
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeUserScramCredentialsResponse(
+            error_code=refused, error_message=None, results=[Result("", refused, None) for _ in request.users or ()]
+        )
     response = DescribeUserScramCredentialsResponse(error_message="")
     if not request.users:
         everybody = await scram_credentials.describe_all(broker.zk)

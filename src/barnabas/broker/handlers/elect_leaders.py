@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import require_cluster
+from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
-    require_cluster(context, Operation.ALTER)
+    if not authorized_cluster(context, Operation.ALTER):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.controller.is_active:
         return _not_controller(broker, request)
     response = await broker.controller.elect_leaders(request)

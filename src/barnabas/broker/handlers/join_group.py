@@ -56,5 +56,5 @@ def failed(request: JoinGroupRequest, error: KafkaError, context: RequestContext
     return JoinGroupResponse(
         error_code=error.code,
         protocol_name="" if context.version < 7 else None,
-        member_id=request.member_id,
+        member_id="" if error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED else request.member_id,
     )

@@ -11,7 +11,7 @@ from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.shares import shares
 from barnabas.model.acl import Operation
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
@@ -33,6 +33,20 @@ async def handle(broker: Broker, request: StopReplicaRequest, context: RequestCo
         answer.partition_errors += part.partition_errors
         _tell_deletions(broker, share, part)
     return answer
+
+
+def failed(request: StopReplicaRequest, error: KafkaError, context: RequestContext) -> StopReplicaResponse:
+    named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partitions]
+    named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    named += [
+        (topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states
+    ]
+    return StopReplicaResponse(
+        error_code=error.code,
+        partition_errors=[
+            StopReplicaResponse.StopReplicaPartitionError(topic, index, error.code) for topic, index in named
+        ],
+    )
 
 
 def _shares(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:

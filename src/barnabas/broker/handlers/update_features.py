@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorize import require_cluster
+from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
 from barnabas.model.error_texts import text_of
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
-    require_cluster(context, Operation.ALTER)
+    if not authorized_cluster(context, Operation.ALTER):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if not broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, text_of(ErrorCode.NOT_CONTROLLER))
     return await broker.controller.update_features(request, context.header.api_version)
