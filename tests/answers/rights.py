@@ -45,7 +45,8 @@ SECURED = {
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
-TYPES = (TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID)
+USER, TOKEN = ResourceType.USER, ResourceType.DELEGATION_TOKEN
+TYPES = (TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, USER, TOKEN)
 
 
 class Right(NamedTuple):
@@ -75,9 +76,10 @@ ROLES = (
 
 
 def _rights(words: str) -> tuple[Right, ...]:
-    letters = {"T": TOPIC, "G": GROUP, "C": CLUSTER, "X": TRANSACTIONAL_ID}
+    letters = {"T": TOPIC, "G": GROUP, "C": CLUSTER, "X": TRANSACTIONAL_ID, "U": USER, "K": TOKEN}
     names = {"R": "READ", "W": "WRITE", "CR": "CREATE", "DEL": "DELETE", "AL": "ALTER", "D": "DESCRIBE"}
     names |= {"DC": "DESCRIBE_CONFIGS", "AC": "ALTER_CONFIGS", "CA": "CLUSTER_ACTION", "IW": "IDEMPOTENT_WRITE"}
+    names |= {"CT": "CREATE_TOKENS", "DT": "DESCRIBE_TOKENS"}
     pairs = (each.split(".") for each in words.split())
     return tuple(Right(letters[letter], Operation[names[name]]) for name, letter in pairs)
 
@@ -97,6 +99,8 @@ MATTER = {
     "ALTER_CONFIGS INCREMENTAL_ALTER_CONFIGS": "AC.T AC.C", "CREATE_PARTITIONS": "AL.T", "DELETE_GROUPS": "DEL.G",
     "OFFSET_DELETE": "DEL.G R.T", "DESCRIBE_CLIENT_QUOTAS": "DC.C", "ALTER_CLIENT_QUOTAS": "AC.C",
     "DESCRIBE_PRODUCERS": "R.T", "DESCRIBE_TRANSACTIONS": "D.X D.T", "LIST_TRANSACTIONS": "D.X", "API_VERSIONS": "",
+    "CREATE_DELEGATION_TOKEN": "CT.U", "DESCRIBE_DELEGATION_TOKEN": "DT.U D.K",
+    "RENEW_DELEGATION_TOKEN EXPIRE_DELEGATION_TOKEN": "",
 }  # fmt: skip
 """By API the rights that decide on its answers (``KafkaApis``)."""
 RIGHTS_OF = {ApiKey[name]: _rights(words) for names, words in MATTER.items() for name in names.split()}
