@@ -12,6 +12,8 @@ from answers.beside import ours
 from answers.cases import digest, newest_versions, tell
 from answers.rights import ON_PURPOSE, RECORDED, ROLES, SECURED, cases_of, masked, secure
 
+from barnabas.wire.api import ApiKey
+
 
 def test_every_right_opens_what_it_opens_in_apache_kafka_and_nothing_else(tmp_path: Path) -> None:
     recorded = json.loads(RECORDED.read_text())
@@ -20,6 +22,8 @@ def test_every_right_opens_what_it_opens_in_apache_kafka_and_nothing_else(tmp_pa
     with ours(tmp_path, SECURED) as asked:
         of_roles = secure(asked)
         for key, version in newest_versions():
+            if key is ApiKey.API_VERSIONS:  # asks for no right, and what it tells changes with what is offered
+                continue
             for role in ROLES:
                 for case in cases_of(key, version):
                     told = digest(masked(tell(of_roles[role.name], case)))
