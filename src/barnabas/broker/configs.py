@@ -71,6 +71,8 @@ _FAMILIES: Final = (
 )
 
 
+_SYSTEM_PROPERTIES: Final = "org.apache.kafka."
+"""What Kafka reads from its JVM, ours from the configuration: told where it is set."""
 _INTERNAL: Final = frozenset(
     {
         "group.consumer.migration.policy",
@@ -198,7 +200,8 @@ class BrokerConfigLayers:
         known = {**broker_definitions(), **_listeners_definitions(current)}
         unknown = {name: _unknown(name) for name in self.static.overrides if name not in known}
         for name, definition in sorted({**known, **unknown}.items()):
-            if name in _INTERNAL or (name in DYNAMIC_ONLY and not current.is_set(name)):
+            said = name in DYNAMIC_ONLY or name.startswith(_SYSTEM_PROPERTIES)
+            if name in _INTERNAL or (said and not current.is_set(name)):
                 continue
             sensitive = is_sensitive(definition)
             synonyms = tuple(self.synonyms(name, sensitive=sensitive))
