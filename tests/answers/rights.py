@@ -98,12 +98,16 @@ MATTER = {
     "ALTER_USER_SCRAM_CREDENTIALS UPDATE_FEATURES": "AL.C", "DESCRIBE_CONFIGS": "DC.T DC.C",
     "ALTER_CONFIGS INCREMENTAL_ALTER_CONFIGS": "AC.T AC.C", "CREATE_PARTITIONS": "AL.T", "DELETE_GROUPS": "DEL.G",
     "OFFSET_DELETE": "DEL.G R.T", "DESCRIBE_CLIENT_QUOTAS": "DC.C", "ALTER_CLIENT_QUOTAS": "AC.C",
-    "DESCRIBE_PRODUCERS": "R.T", "DESCRIBE_TRANSACTIONS": "D.X D.T", "LIST_TRANSACTIONS": "D.X", "API_VERSIONS": "",
+    "DESCRIBE_PRODUCERS": "R.T", "DESCRIBE_TRANSACTIONS": "D.X D.T", "LIST_TRANSACTIONS": "D.X",
+    "API_VERSIONS SASL_HANDSHAKE SASL_AUTHENTICATE": "",
     "CREATE_DELEGATION_TOKEN": "CT.U", "DESCRIBE_DELEGATION_TOKEN": "DT.U D.K",
     "RENEW_DELEGATION_TOKEN EXPIRE_DELEGATION_TOKEN": "",
 }  # fmt: skip
 """By API the rights that decide on its answers (``KafkaApis``)."""
 RIGHTS_OF = {ApiKey[name]: _rights(words) for names, words in MATTER.items() for name in names.split()}
+
+
+WITHOUT_RIGHTS = frozenset(key for key, rights in RIGHTS_OF.items() if not rights)
 
 
 def roles_of(key: ApiKey, version: int) -> list[Role]:

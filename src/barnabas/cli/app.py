@@ -69,6 +69,8 @@ for _name, _place, _help in (
     ("user", "user:app", "Users that log in by SCRAM."),
     ("token", "token:app", "Delegation tokens: made, renewed and ended."),
     ("config", "config:app", "Configurations of topics and brokers."),
+    ("acl", "acl:app", "Who may do what: ACLs."),
+    ("quota", "quota:app", "How much clients may do: quotas."),
     ("partition", "partition:app", "Leaders, replicas and elections of partitions."),
     ("reassign", "reassign:app", "Move partitions to other brokers."),
     ("log", "log:app", "Brokers' files and log directories."),

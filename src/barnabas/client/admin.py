@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from barnabas import __version__
+from barnabas.client.admin_acls import AclAdmin
 from barnabas.client.admin_groups import GroupAdmin
 from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS
 from barnabas.client.admin_security import SecurityAdmin
@@ -93,7 +94,7 @@ def _outcome(code: int, message: str | None) -> KafkaError | None:
     return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
 
 
-class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin):
+class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     """Requests that change the cluster go to its controller, and again when that has moved."""
 
     async def create_topics(

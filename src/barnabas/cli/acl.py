@@ -1,0 +1,180 @@
+"""``barnabas acl``: who may do what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.outcomes import fail
+from barnabas.cli.output import Format, UsageError, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.admin_acls import Binding
+from barnabas.client.cluster import ClusterClient
+from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
+from barnabas.model.errors import KafkaError
+from barnabas.security.acls import Acl, AclFilter, Resource
+
+app = Group("Who may do what: ACLs.")
+
+_TYPES: Final = {each.name.lower().replace("_", "-"): each for each in ResourceType if each > ResourceType.ANY}
+_OPERATIONS: Final = {each.name.lower().replace("_", "-"): each for each in Operation if each > Operation.ANY}
+_HEADS: Final = ("resource", "permission", "principal", "host", "operation")
+
+What = Annotated[
+    str,
+    Argument(
+        metavar="RESOURCE",
+        help="cluster, or topic:NAME, group:.., transactional-id:.., delegation-token:.., user:..; a name that ends "
+        "with * means all that begin with what is before it, and * alone all there are.",
+    ),
+]
+Principals = Annotated[
+    list[str] | None, Option("--principal", metavar="User:NAME", help="By default User:*, all; may be repeated.")
+]
+Operations = Annotated[
+    list[str] | None,
+    Option("--operation", metavar="OP", choices=tuple(_OPERATIONS), help="By default all; may be repeated."),
+]
+Hosts = Annotated[list[str] | None, Option("--host", metavar="ADDRESS", help="By default any; may be repeated.")]
+
+
+def resource_of(text: str) -> Resource:
+    """Raises `UsageError`."""
+    kind, colon, name = text.partition(":")
+    if text == "cluster":
+        return Resource(ResourceType.CLUSTER, CLUSTER_NAME)
+    if kind not in _TYPES or not colon or not name or kind == "cluster":
+        kinds = ", ".join(f"{each}:NAME" for each in _TYPES if each != "cluster")
+        raise UsageError(f"{text!r} names no resource: use cluster, {kinds}.")
+    if name != "*" and name.endswith("*"):
+        return Resource(_TYPES[kind], name[:-1], PatternType.PREFIXED)
+    return Resource(_TYPES[kind], name)
+
+
+def shown(resource: Resource) -> str:
+    """As `resource_of` reads it."""
+    if resource.resource_type is ResourceType.CLUSTER:
+        return "cluster"
+    kind = resource.resource_type.name.lower().replace("_", "-")
+    return f"{kind}:{resource.name}{'*' if resource.pattern_type is PatternType.PREFIXED else ''}"
+
+
+def _fields(binding: Binding) -> dict[str, str]:
+    resource, acl = binding
+    values = (shown(resource), acl.permission.name.lower(), acl.principal, acl.host)
+    return dict(zip(_HEADS, (*values, acl.operation.name.lower().replace("_", "-")), strict=True))
+
+
+def _show(bindings: list[Binding], output: Format) -> None:
+    if output is Format.json:
+        print_json([_fields(each) for each in bindings])
+    elif bindings:
+        print_table(list(_HEADS), [list(_fields(each).values()) for each in bindings])
+
+
+@app.command("list")
+def list_(
+    what: Annotated[
+        str | None, Argument(metavar="RESOURCE", help="Only what concerns it: topic:NAME and so on; all by default.")
+    ] = None,
+    principal: Annotated[str | None, Option("--principal", metavar="User:NAME", help="Only of this one.")] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """List ACLs: all, or those that concern a resource, by its name, its beginning or *."""
+    wanted = AclFilter(principal=principal)
+    if what is not None:
+        resource = resource_of(what)
+        by_prefix = resource.pattern_type is PatternType.PREFIXED
+        pattern_type = PatternType.PREFIXED if by_prefix else PatternType.MATCH
+        wanted = AclFilter(resource.resource_type, resource.name, pattern_type, principal)
+    _show(with_cluster(at, {}, lambda cluster: Admin(cluster).describe_acls(wanted)), output)
+
+
+def _make(
+    permission: Permission,
+    what: str,
+    principals: list[str] | None,
+    operations: list[str] | None,
+    hosts: list[str] | None,
+    at: Reach,
+    output: Format,
+) -> None:
+    resource = resource_of(what)
+    asked = [_OPERATIONS[each] for each in operations or ("all",)]
+    for each in asked:
+        if each is not Operation.ALL and each not in SUPPORTED_OPERATIONS[resource.resource_type]:
+            supported = ", ".join(
+                known.name.lower().replace("_", "-") for known in SUPPORTED_OPERATIONS[resource.resource_type]
+            )
+            raise UsageError(f"--operation: {shown(resource)} knows {supported} and all.")
+    for principal in principals or ():
+        if ":" not in principal:
+            raise UsageError(f"--principal {principal}: a principal has a type and a name, such as User:{principal}.")
+    bindings = [
+        (resource, Acl(principal, host, operation, permission))
+        for principal in principals or ("User:*",)
+        for host in hosts or ("*",)
+        for operation in asked
+    ]
+
+    async def story(cluster: ClusterClient) -> list[KafkaError | None]:
+        return await Admin(cluster).create_acls(bindings)
+
+    outcomes = with_cluster(at, {}, story)
+    _show([each for each, error in zip(bindings, outcomes, strict=True) if error is None], output)
+    fail({shown(each[0]): error for each, error in zip(bindings, outcomes, strict=True) if error is not None})
+
+
+@app.command("allow")
+def allow(
+    what: What,
+    principals: Principals = None,
+    operations: Operations = None,
+    hosts: Hosts = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Allow principals operations on a resource."""
+    _make(Permission.ALLOW, what, principals, operations, hosts, at, output)
+
+
+@app.command("deny")
+def deny(
+    what: What,
+    principals: Principals = None,
+    operations: Operations = None,
+    hosts: Hosts = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Deny principals operations on a resource, whoever allows them."""
+    _make(Permission.DENY, what, principals, operations, hosts, at, output)
+
+
+@app.command("remove")
+def remove(
+    what: What,
+    principal: Annotated[str | None, Option("--principal", metavar="User:NAME", help="Only of this one.")] = None,
+    operation: Annotated[
+        str | None, Option("--operation", metavar="OP", choices=tuple(_OPERATIONS), help="Only of this one.")
+    ] = None,
+    host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="Only of this one.")] = None,
+    permission: Annotated[
+        str | None, Option("--permission", metavar="P", choices=("allow", "deny"), help="Only of these.")
+    ] = None,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Remove a resource's ACLs, and show which they were."""
+    resource = resource_of(what)
+    wanted = AclFilter(
+        *resource,
+        principal,
+        host,
+        Operation.ANY if operation is None else _OPERATIONS[operation],
+        Permission.ANY if permission is None else Permission[permission.upper()],
+    )
+    _show(with_cluster(at, {}, lambda cluster: Admin(cluster).delete_acls(wanted)), output)

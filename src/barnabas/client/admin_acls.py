@@ -1,0 +1,108 @@
+"""The operator's requests about who may do what, and how much of it: ACLs (KIP-140) and client quotas (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barnabas.client.admin_routing import AdminRouting
+from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.security.acls import Acl, AclFilter, Resource
+from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from barnabas.wire.messages.create_acls import CreateAclsRequest
+from barnabas.wire.messages.delete_acls import DeleteAclsRequest
+from barnabas.wire.messages.describe_acls import DescribeAclsRequest
+from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+
+Binding = tuple[Resource, Acl]
+QuotaEntity = Mapping[str, str | None]
+"""Names by ``user``, ``client-id`` or ``ip``; None is whoever has no quota of its own."""
+
+
+class AclAdmin(AdminRouting):
+    async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Binding]:  # noqa: B008 - it is immutable
+        """Raises SECURITY_DISABLED where brokers have no authorizer."""
+        request = DescribeAclsRequest(*wanted)
+        answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
+        _check(answer.error_code, answer.error_message)
+        return sorted(
+            (
+                Resource(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type)),
+                Acl(each.principal, each.host, Operation(each.operation), Permission(each.permission_type)),
+            )
+            for found in answer.resources
+            for each in found.acls
+        )
+
+    async def create_acls(self, bindings: Sequence[Binding]) -> list[KafkaError | None]:
+        """Of each, in their order, why it was not made."""
+        request = CreateAclsRequest(
+            [
+                CreateAclsRequest.AclCreation(
+                    resource.resource_type, resource.name, resource.pattern_type, *_entry(acl)
+                )
+                for resource, acl in bindings
+            ]
+        )
+        answer = await self._to(self.cluster.any, request, lambda a: [each.error_code for each in a.results])
+        return [_error(each.error_code, each.error_message) for each in answer.results]
+
+    async def delete_acls(self, wanted: AclFilter) -> list[Binding]:
+        """Those that are gone. Raises the first error; what was deleted before it stays deleted."""
+        request = DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*wanted)])
+        answer = await self._to(self.cluster.any, request, lambda a: [each.error_code for each in a.filter_results])
+        deleted = []
+        for result in answer.filter_results:
+            _check(result.error_code, result.error_message)
+            for each in result.matching_acls:
+                _check(each.error_code, each.error_message)
+                resource = Resource(
+                    ResourceType(each.resource_type), each.resource_name, PatternType(each.pattern_type)
+                )
+                acl = Acl(each.principal, each.host, Operation(each.operation), Permission(each.permission_type))
+                deleted.append((resource, acl))
+        return sorted(deleted)
+
+    async def describe_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
+        """Every entity that has quotas, with these by Kafka's names."""
+        found = []
+        for kinds in (("user",), ("client-id",), ("ip",), ("user", "client-id")):
+            request = DescribeClientQuotasRequest(
+                [DescribeClientQuotasRequest.ComponentData(kind, 2, None) for kind in kinds], strict=True
+            )
+            answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
+            _check(answer.error_code, answer.error_message)
+            for entry in answer.entries or ():
+                entity = {each.entity_type: each.entity_name for each in entry.entity}
+                found.append((entity, {each.key: each.value for each in entry.values}))
+        return found
+
+    async def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """Sets quotas of one entity by Kafka's names; None removes one."""
+        entry = AlterClientQuotasRequest.EntryData(
+            [AlterClientQuotasRequest.EntityData(kind, name) for kind, name in entity.items()],
+            [
+                AlterClientQuotasRequest.OpData(key, 0.0 if value is None else value, value is None)
+                for key, value in changes.items()
+            ],
+        )
+        answer = await self._to(
+            self.cluster.any, AlterClientQuotasRequest([entry]), lambda a: [each.error_code for each in a.entries]
+        )
+        for each in answer.entries:
+            _check(each.error_code, each.error_message)
+
+
+def _entry(acl: Acl) -> tuple[Any, ...]:
+    return acl.principal, acl.host, acl.operation, acl.permission
+
+
+def _error(code: int, message: str | None) -> KafkaError | None:
+    return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
+
+
+def _check(code: int, message: str | None) -> None:
+    error = _error(code, message)
+    if error is not None:
+        raise error
