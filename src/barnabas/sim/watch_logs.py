@@ -23,10 +23,12 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
-from barnabas.sim.watch_restarts import UNDER_WAY_NS, RestartWatch
+from barnabas.sim.watch_restarts import RestartWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
 
+EXCUSED_NS: Final = 40_000_000_000
+"""A leader that stood still or was cut off when the loss came may go on for so long on what it believed before."""
 _FETCH_NAMES_EPOCH: Final = 9
 """The version of Fetch since which a leader is told in which epoch it is followed (KIP-320)."""
 
@@ -87,7 +89,7 @@ class LogWatch:
         so shortly before that who told it could not know. An `offset` that is known may be on every platter."""
         told_ns = self.world.loop.now_ns if told_ns is None else told_ns
         return any(
-            told_ns <= each.at_ns + UNDER_WAY_NS and not 0 <= offset < each.synced_end
+            told_ns <= each.at_ns + EXCUSED_NS and not 0 <= offset < each.synced_end
             for each in self.excused.get(partition, ())
         )
 
