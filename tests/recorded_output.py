@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import api_reference
+import metrics_reference
 
 from barnabas.cli.app import ROOT
 from barnabas.cli.command import Group
@@ -104,6 +105,7 @@ def main() -> None:
         document.write_text(text)
     REFERENCE.write_text(reference())
     api_reference.write()
+    metrics_reference.write()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from cluster import Cluster, barnabas, running
+from prometheus_client.parser import text_string_to_metric_families
+
+from barnabas.web.metrics import METRICS, PARTITION_METRICS
 
 
 class Admin:
@@ -115,6 +118,28 @@ def test_what_is_not_offered_is_refused_in_a_sentence(admin: Admin, method: str,
     answered, body = admin.ask(admin.controller, path, method)
     assert answered == status
     assert body["error"].endswith(".")
+
+
+def test_metrics_are_what_prometheus_reads_and_the_command_shows(admin: Admin) -> None:
+    connection = http.client.HTTPConnection(*admin.address(admin.controller), timeout=20)
+    for _ in range(2):  # one connection, as a scraper keeps it
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        text = answer.read().decode()
+    connection.close()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    for each in (*METRICS, *PARTITION_METRICS):
+        assert each.name in families, each.name
+    one = {name: family.samples[0].value for name, family in families.items() if len(family.samples) == 1}
+    assert one["kafka_controller_kafkacontroller_activecontrollercount"] == 1
+    assert one["kafka_server_replicamanager_underreplicatedpartitions"] == 0
+    assert families["process_cpu_seconds"].samples
+    shown = barnabas("metrics", "ActiveControllerCount", "--dir", str(admin.cluster.directory), "--format", "json")
+    assert shown.returncode == 0, shown.stderr
+    values = {each["broker"]: each["value"] for each in json.loads(shown.stdout)}
+    assert values == {str(admin.controller): 1, str(admin.other): 0}
 
 
 def test_garbage_ends_its_connection_alone(admin: Admin) -> None:

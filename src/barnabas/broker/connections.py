@@ -14,7 +14,7 @@ import heapq
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from barnabas.model.config import Config
@@ -55,6 +55,9 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __iter__(self) -> Iterator[BrokerConnection]:
+        return iter(list(self._open))
 
     def complain(self, connection: BrokerConnection, reason: str) -> None:
         """Says why a connection is closed: once a minute for each kind of reason, whoever repeats it."""

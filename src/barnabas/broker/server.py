@@ -96,6 +96,7 @@ class Broker:
         self.delegation_tokens = DelegationTokens(self, token_secret(config))
         self.router = Router()
         self.long_requests = LongRequests()
+        self.request_memory = request_memory(config)
         self.requests = RequestMetrics(lambda: self.broker_id, runtime.clock)
         self.metadata = MetadataCache()
         self.topics = Topics(self)
@@ -183,6 +184,11 @@ class Broker:
             "records_checked_by": scan.RUNNING,
             "unreadable": self._unreadable(),
         }
+
+    def zookeeper_status(self) -> dict[str, Any]:
+        """What the session with ZooKeeper is in, and has been through."""
+        assert self._client is not None, "a broker that has started has one"
+        return self._client.status()
 
     def _unreadable(self) -> dict[str, int]:
         """How much of what was stored could not be read and was passed over, by kind."""
@@ -375,7 +381,7 @@ class Broker:
                 return
 
     async def _listen(self) -> None:
-        limits = ConnectionLimits(self.config.number("socket.request.max.bytes"), request_memory(self.config))
+        limits = ConnectionLimits(self.config.number("socket.request.max.bytes"), self.request_memory)
         ports: dict[str, int] = {}
         for endpoint in self.listeners.bound:
             name = endpoint.listener

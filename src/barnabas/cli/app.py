@@ -74,6 +74,7 @@ for _name, _place, _help in (
     ("partition", "partition:app", "Leaders, replicas and elections of partitions."),
     ("reassign", "reassign:app", "Move partitions to other brokers."),
     ("log", "log:app", "Brokers' files and log directories."),
+    ("metrics", "metrics:metrics", "What the brokers count and measure, as Prometheus reads it."),
     ("cluster", "cluster_info:app", "The cluster as a whole."),
     ("api-versions", "cluster_info:api_versions", "Which requests brokers answer, in which versions."),
     ("features", "cluster_info:features", "The features that brokers support, and their levels."),

@@ -137,6 +137,7 @@ class KafkaController:
         self._connect = connect
         self._known = known
         self._reign: Reign | None = None
+        self._unclean_leader_elections = 0
         self._active_controller_id = NO_BROKER
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
@@ -169,6 +170,13 @@ class KafkaController:
     def epoch(self) -> int:
         """The epoch of the reign, 0 outside one."""
         return 0 if self._reign is None else self._reign.context.epoch
+
+    @property
+    def unclean_leader_elections(self) -> int:
+        """In all reigns of this broker."""
+        return self._unclean_leader_elections + (
+            0 if self._reign is None else self._reign.partitions.unclean_leader_elections
+        )
 
     @property
     def reign(self) -> Reign | None:
@@ -460,5 +468,6 @@ class KafkaController:
         """Nothing of the reign is kept; it ends in one step that nothing can interrupt."""
         reign, self._reign = self._reign, None
         if reign is not None:
+            self._unclean_leader_elections += reign.partitions.unclean_leader_elections
             reign.end()
             logger.info("broker %d resigned as controller, epoch %d", self.broker_id, reign.context.epoch)

@@ -160,6 +160,11 @@ class GroupCoordinator:
         for number in list(self._partitions):
             self._unload(number)
 
+    @property
+    def owned(self) -> list[OffsetsPartition]:
+        """The partitions whose groups this broker coordinates, and has read."""
+        return [partition for partition in self._partitions.values() if not partition.loading]
+
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.partition_count)
 

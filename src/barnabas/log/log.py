@@ -1020,17 +1020,18 @@ class Log:
         if target <= self.recovery_point:
             return False
         try:
-            first = max(0, self.segments.index_of(self.recovery_point))
-            for segment in self.segments[first:]:
-                if segment.base_offset < target:
-                    segment.flush()
-                    self.producers.flush_snapshot(segment.base_offset)
-            self.producers.flush_snapshot(target)
-            self.leader_epochs.flush()
-            self._disk.fsync_dir(self.directory)
-            if not self._directory_synced:
-                self._disk.fsync_dir(self.log_dir.path)
-                self._directory_synced = True
+            with self.log_dir.flushing():
+                first = max(0, self.segments.index_of(self.recovery_point))
+                for segment in self.segments[first:]:
+                    if segment.base_offset < target:
+                        segment.flush()
+                        self.producers.flush_snapshot(segment.base_offset)
+                self.producers.flush_snapshot(target)
+                self.leader_epochs.flush()
+                self._disk.fsync_dir(self.directory)
+                if not self._directory_synced:
+                    self._disk.fsync_dir(self.log_dir.path)
+                    self._directory_synced = True
         except OSError as error:
             raise self._failed(error, "flushing the log") from error
         self.recovery_point = target

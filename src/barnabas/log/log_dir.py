@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime import Histogram
 from barnabas.runtime.descriptors import EXHAUSTED
 from barnabas.runtime.unreadable import Skip, told
 
@@ -34,14 +36,32 @@ class LogDir:
     directory; only a restart, with recovery, brings it back.
     """
 
-    __slots__ = ("_on_failure", "failure", "path", "skip")
+    __slots__ = ("_flushes", "_on_failure", "failure", "path", "skip")
 
-    def __init__(self, path: str, on_failure: Callable[[LogDir], None] | None = None, skip: Skip = told) -> None:
+    def __init__(
+        self,
+        path: str,
+        on_failure: Callable[[LogDir], None] | None = None,
+        skip: Skip = told,
+        flushes: tuple[Histogram, Callable[[], int]] | None = None,
+    ) -> None:
         self.path = path
         self.skip = skip
         """Is told what the directory holds that cannot be read."""
         self.failure: LogDirFailure | None = None
         self._on_failure = on_failure
+        self._flushes = flushes
+
+    @contextmanager
+    def flushing(self) -> Iterator[None]:
+        """Notes how long the flush of a log took."""
+        if self._flushes is None:
+            yield
+            return
+        times, clock_ns = self._flushes
+        began_ns = clock_ns()
+        yield
+        times.observe(clock_ns() - began_ns)
 
     @property
     def online(self) -> bool:

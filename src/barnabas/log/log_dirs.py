@@ -33,7 +33,7 @@ from barnabas.log.upkeep import LogUpkeep
 from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
-from barnabas.runtime import Lock, Runtime, Tasks
+from barnabas.runtime import Histogram, Lock, Runtime, Tasks
 from barnabas.runtime.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,12 @@ class LogDirs:
         self._config = config
         self._tasks = tasks
         self.unreadable = Unreadable(runtime.clock)
-        self._dirs = {path: LogDir(path, self._dir_failed, self.unreadable.skip) for path in directories(config)}
+        self.flushes = Histogram()
+        """Of all logs, and their times."""
+        flushes = self.flushes, runtime.clock.monotonic_ns
+        self._dirs = {
+            path: LogDir(path, self._dir_failed, self.unreadable.skip, flushes) for path in directories(config)
+        }
         self._locks: dict[str, Lock] = {}
         self._was_clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}

@@ -199,6 +199,11 @@ class ProducerState:
         return bool(self._ongoing)
 
     @property
+    def count(self) -> int:
+        """Producers that are remembered."""
+        return len(self.entries)
+
+    @property
     def is_empty(self) -> bool:
         return not self.entries and not self._unreplicated
 

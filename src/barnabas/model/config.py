@@ -173,6 +173,13 @@ _OWN_BROKER_KEYS: Final = (
         "host:port of the admin endpoint, which shows the broker and its controller over HTTP; empty for none.",
     ),
     _own(
+        "barnabas.metrics.series.max",
+        "int",
+        "10000",
+        "How many series a metric has at most: topics, partitions or groups beyond that are counted, and left out.",
+        "[1,...]",
+    ),
+    _own(
         "barnabas.state.change.log",
         "string",
         "",

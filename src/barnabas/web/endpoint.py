@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -17,13 +18,18 @@ import h11
 
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ConfigError
-from barnabas.runtime import Listener
+from barnabas.runtime import Listener, Story, drive
+from barnabas.web.exposition import CONTENT_TYPE, exposed, process_registry
+from barnabas.web.loop_lag import LoopLag
+from barnabas.web.metrics import METRICS
 from barnabas.web.views import VIEWS, NotSeen
 
 logger = logging.getLogger(__name__)
 
 LISTENER_KEY: Final = "barnabas.admin.listener"
 EVENTS_PATH: Final = "/events"
+METRICS_PATH: Final = "/metrics"
+PATHS: Final = [*VIEWS, EVENTS_PATH, METRICS_PATH]
 EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
 MAX_STREAMS: Final = 32
@@ -48,10 +54,15 @@ class AdminEndpoint:
         self._timer: asyncio.TimerHandle | None = None
         self._told_lines = 0
         self._told_controller: dict[str, Any] | None = None
+        self._process = process_registry()
+        self._loop_lag = LoopLag()
+        self.metrics = (*METRICS, *self._loop_lag.metrics)
+        """The table, and what is measured only where somebody may ask for it."""
 
     async def start(self, host: str, port: int) -> None:
         self._listener = await self.broker.runtime.network.listen(lambda: HttpConnection(self), host, port)
         self.broker.admin = f"{host}:{self._listener.port}"
+        self._loop_lag.start()
         logger.info("[broker %d] admin endpoint at http://%s", self.broker.broker_id, self.broker.admin)
 
     def close(self) -> None:
@@ -59,6 +70,7 @@ class AdminEndpoint:
             self._listener.close()
         if self._timer is not None:
             self._timer.cancel()
+        self._loop_lag.stop()
         for connection in list(self._connections):
             connection.close()
 
@@ -75,14 +87,18 @@ class AdminEndpoint:
         if method not in ("GET", "HEAD"):
             return 405, {"error": f"{method} is not offered: this endpoint is read with GET."}
         if parts.path == "/":
-            return 200, {"paths": [*VIEWS, EVENTS_PATH]}
+            return 200, {"paths": PATHS}
         view = VIEWS.get(parts.path)
         if view is None:
-            return 404, {"error": f"There is no {parts.path}: try one of {', '.join([*VIEWS, EVENTS_PATH])}."}
+            return 404, {"error": f"There is no {parts.path}: try one of {', '.join(PATHS)}."}
         try:
             return 200, view(self.broker, dict(parse_qsl(parts.query)))
         except NotSeen as nothing:
             return nothing.status, {"error": f"{nothing}."}
+
+    def exposed(self) -> AsyncIterator[bytes]:
+        """The metrics' text, in pieces."""
+        return exposed(self.broker, self.metrics, self._process, self.broker.long_requests.turns.next)
 
     # The stream
 
@@ -129,6 +145,8 @@ class HttpConnection(asyncio.Protocol):
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
         self._transport: asyncio.Transport | None = None
         self._streaming = False
+        self._story: Story[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -136,11 +154,21 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._endpoint.closed(self)
+        story, self._story = self._story, None
+        if story is not None:
+            story.abandon()
 
     def pause_writing(self) -> None:
         # A reader that does not keep up with a stream is let go: what it misses it can ask for.
         if self._streaming:
             self.close()
+        else:
+            self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        writable, self._writable = self._writable, None
+        if writable is not None:
+            writable.set_result(None)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -184,8 +212,32 @@ class HttpConnection(asyncio.Protocol):
             else:
                 self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
             return
+        if request.method == b"GET" and urlsplit(target).path == METRICS_PATH:
+            story = drive(self._expose(), self._exposed)
+            if story is not None:
+                self._story = story
+            return
         status, value = self._endpoint.answer(request.method.decode("ascii"), target)
         self._respond(status, value, head=request.method == b"HEAD")
+
+    async def _expose(self) -> None:
+        self._send(
+            h11.Response(status_code=200, headers=[("content-type", CONTENT_TYPE), ("cache-control", "no-store")])
+        )
+        async for piece in self._endpoint.exposed():
+            self._send(h11.Data(data=piece))
+            while self._writable is not None:
+                await self._writable
+        self._send(h11.EndOfMessage())
+
+    def _exposed(self, _: None, error: BaseException | None) -> None:
+        self._story = None
+        if error is not None:
+            # Half of the answer has left: only the end of the connection says that it is not whole.
+            logger.error("the metrics could not be read", exc_info=error)
+            self.close()
+            return
+        self._serve()
 
     def _respond(self, status: int, value: Any, *, head: bool = False) -> None:
         body = json.dumps(value).encode() + b"\n"

@@ -325,6 +325,9 @@ def test_how_far_a_recovery_is_is_told(tmp_path: Path, caplog: pytest.LogCapture
             self.minutes += 1
             return self.minutes * 60_000
 
+        def monotonic_ns(self) -> int:
+            return self.minutes * 60_000_000_000
+
     dirs = log_dirs(tmp_path)
     for partition in (A, B):
         append(dirs.get_or_create(partition), "x")

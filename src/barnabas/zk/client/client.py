@@ -259,6 +259,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             "queued_requests": len(self._queued),
             "watches": self._session.watch_count,
             "requests": self.requests,
+            "latency_total_ms": self.latency_total_ms,
             "latency_ms_avg": round(self.latency_total_ms / self.requests, 3) if self.requests else 0.0,
             "latency_ms_max": self.latency_max_ms,
             "disconnects": self.disconnects,

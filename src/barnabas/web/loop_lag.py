@@ -1,0 +1,42 @@
+"""How late the broker's loop is: a timer that asks to be called often, and notes how much later it was."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from barnabas.runtime import Histogram
+from barnabas.web.metrics import Kind, Metric
+
+INTERVAL_S: Final = 0.1
+
+
+class LoopLag:
+    """Of the running loop, from `start` to `stop`."""
+
+    def __init__(self) -> None:
+        self._late = Histogram()
+        self._timer: asyncio.TimerHandle | None = None
+        self.metrics = (
+            Metric(
+                "barnabas_loop_lag_ms",
+                Kind.HISTOGRAM,
+                (),
+                "",
+                "How late the loop came to a timer: as long everything else has to wait that arrives.",
+                lambda broker: [((), self._late)],
+            ),
+        )
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(loop.time() + INTERVAL_S, self._look, loop, loop.time() + INTERVAL_S)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        now = loop.time()
+        self._late.observe(max(0, int((now - due) * 1e9)))
+        self._timer = loop.call_at(now + INTERVAL_S, self._look, loop, now + INTERVAL_S)

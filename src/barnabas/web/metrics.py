@@ -1,0 +1,727 @@
+"""The metrics of a broker: a table of names, of what Kafka calls them, and of how each is read when somebody asks.
+
+A name is Kafka's MBean in the form that Prometheus' JMX exporter gives it: domain, type and name in lower case, with
+``_`` between them; ``…PerSec`` is a counter, and ends in ``_total``. What is Barnabas' own begins with ``barnabas_``.
+Nothing here is kept between two scrapes: a row reads plain integers that the broker has anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from barnabas.broker.request_metrics import RequestFigures
+from barnabas.broker.server import Broker
+from barnabas.controller.events import ControllerState
+from barnabas.controller.reign import Reign
+from barnabas.controller.states import ReplicaState
+from barnabas.coordinator.groups import GroupState
+from barnabas.log.log import Log
+from barnabas.model.errors import ErrorCode
+from barnabas.replica.partition import Partition
+from barnabas.replica.traffic import COUNTS, Traffic
+from barnabas.runtime import Histogram
+
+
+class Kind(Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+
+
+class Total(NamedTuple):
+    """How often, and how much in all: what a summary without quantiles tells."""
+
+    times: int
+    amount: float
+
+
+Value = int | float | Histogram | Total
+Reading = tuple[tuple[str, ...], Value]
+"""The labels' values, in the order of `Metric.labels`, and the value."""
+
+
+class Metric(NamedTuple):
+    """One name. `mbean` is Kafka's; empty where Kafka has none."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    mbean: str
+    help: str
+    read: Callable[[Broker], Iterable[Reading]]
+
+
+class PartitionMetric(NamedTuple):
+    """One name with a value for each partition; None where a partition has none."""
+
+    name: str
+    mbean: str
+    help: str
+    read: Callable[[Broker, Partition, Log], int | float | None]
+
+
+def name_of(mbean: str) -> str:
+    """``kafka.server:type=ReplicaManager,name=IsrShrinksPerSec`` is ``kafka_server_replicamanager_isrshrinks``."""
+    domain, _, keys = mbean.partition(":")
+    words = dict(each.split("=", 1) for each in keys.split(",") if "=" in each)
+    name = words.get("name", "").removesuffix("PerSec")
+    parts = [domain.replace(".", "_"), words["type"], name]
+    return "_".join(part for part in parts if part).lower().replace("-", "_")
+
+
+def _row(kind: Kind, mbean: str, help_: str, read: Callable[[Broker], Any], labels: tuple[str, ...] = ()) -> Metric:
+    """A row whose `read` gives one value where it has no labels."""
+    if labels:
+        return Metric(name_of(mbean), kind, labels, mbean, help_, read)
+    return Metric(name_of(mbean), kind, (), mbean, help_, lambda broker: [((), read(broker))])
+
+
+def _own(kind: Kind, name: str, help_: str, read: Callable[[Broker], Any], labels: tuple[str, ...] = ()) -> Metric:
+    row = Metric(f"barnabas_{name}", kind, labels, "", help_, read)
+    return row if labels else row._replace(read=lambda broker: [((), read(broker))])
+
+
+# Requests
+
+
+def _requests(broker: Broker) -> dict[str, RequestFigures]:
+    for connection in broker.connections:
+        connection.count_repeats()
+    return broker.requests.snapshot()
+
+
+def _requests_by_version(broker: Broker) -> Iterator[Reading]:
+    for name, figures in _requests(broker).items():
+        for version, count in sorted(figures.requests.items()):
+            yield (name, str(version)), count
+
+
+def _errors(broker: Broker) -> Iterator[Reading]:
+    for name, figures in _requests(broker).items():
+        for code, count in sorted(figures.errors.items()):
+            yield (name, ErrorCode(code).name), count
+
+
+def _request_times(part: str) -> Callable[[Broker], Iterator[Reading]]:
+    def read(broker: Broker) -> Iterator[Reading]:
+        for name, figures in broker.requests.snapshot().items():
+            yield (name,), getattr(figures, part)
+
+    return read
+
+
+def _request_bytes(broker: Broker) -> Iterator[Reading]:
+    for name, figures in _requests(broker).items():
+        yield (name,), Total(sum(figures.requests.values()), figures.request_bytes)
+
+
+_REQUESTS: Final = "kafka.network:type=RequestMetrics,name="
+_REQUEST: Final = ("request",)
+
+REQUEST_METRICS: Final = (
+    _row(
+        Kind.COUNTER,
+        f"{_REQUESTS}RequestsPerSec",
+        "Requests.",
+        _requests_by_version,
+        ("request", "version"),
+    ),
+    _row(
+        Kind.COUNTER,
+        f"{_REQUESTS}ErrorsPerSec",
+        "Error codes of answers, and of topics and partitions in them; NONE is among them.",
+        _errors,
+        ("request", "error"),
+    ),
+    _row(Kind.SUMMARY, f"{_REQUESTS}RequestBytes", "Sizes of requests.", _request_bytes, _REQUEST),
+    *(
+        _row(Kind.HISTOGRAM, f"{_REQUESTS}{name}", help_, _request_times(part), _REQUEST)
+        for name, part, help_ in (
+            ("RequestQueueTimeMs", "queue", "Until a request began, behind those that had to be answered before it."),
+            ("LocalTimeMs", "local", "Until a request was answered, or began to wait."),
+            ("RemoteTimeMs", "remote", "Waiting for followers, for records, for the controller."),
+            ("ThrottleTimeMs", "throttle", "How long a client was told to wait by its quota."),
+            ("ResponseQueueTimeMs", "response_queue", "From an answer until it was its turn to leave."),
+            ("ResponseSendTimeMs", "send", "Handing an answer to the kernel."),
+            ("TotalTimeMs", "total", "From a request's arrival until its answer was handed to the kernel."),
+        )
+    ),
+)
+
+# Topics
+
+
+def traffic_by_topic(broker: Broker) -> dict[str, Traffic]:
+    """By topic; all topics together, and what is no more, under the empty name."""
+    together = Traffic()
+    together.add(broker.replicas.former_traffic)
+    topics = {"": together}
+    for partition in broker.replicas.partitions:
+        topic = topics.get(partition.topic_partition.topic)
+        if topic is None:
+            topic = topics[partition.topic_partition.topic] = Traffic()
+        topic.add(partition.traffic.looked())
+    for name, traffic in topics.items():
+        if name:
+            together.add(traffic)
+    return topics
+
+
+def _traffic(count: str, *, by_topic: bool = True) -> Callable[[Broker], Iterator[Reading]]:
+    assert count in COUNTS
+
+    def read(broker: Broker) -> Iterator[Reading]:
+        for topic, traffic in traffic_by_topic(broker).items():
+            yield (topic,), getattr(traffic, count)
+
+    def read_together(broker: Broker) -> Iterator[Reading]:
+        yield (), getattr(traffic_by_topic(broker)[""], count)
+
+    return read if by_topic else read_together
+
+
+_TOPICS: Final = "kafka.server:type=BrokerTopicMetrics,name="
+
+TOPIC_METRICS: Final = (
+    *(
+        _row(Kind.COUNTER, f"{_TOPICS}{name}", help_, _traffic(count), ("topic",))
+        for name, count, help_ in (
+            ("MessagesInPerSec", "records_in", "Records that were appended by producers; all topics have no label."),
+            ("BytesInPerSec", "bytes_in", "Bytes that were appended by producers."),
+            ("BytesOutPerSec", "bytes_out", "Bytes that consumers were sent."),
+            ("BytesRejectedPerSec", "bytes_rejected", "Bytes of batches that were too large."),
+            ("TotalProduceRequestsPerSec", "produces", "Appends to partitions that producers asked for."),
+            ("FailedProduceRequestsPerSec", "failed_produces", "Those that were refused."),
+            ("TotalFetchRequestsPerSec", "fetches", "Reads of partitions that were answered."),
+            ("FailedFetchRequestsPerSec", "failed_fetches", "Those that were refused."),
+        )
+    ),
+    *(
+        Metric(name_of(_TOPICS + name), Kind.COUNTER, (), _TOPICS + name, help_, _traffic(count, by_topic=False))
+        for name, count, help_ in (
+            ("ReplicationBytesInPerSec", "replication_bytes_in", "Bytes that were copied from leaders."),
+            ("ReplicationBytesOutPerSec", "replication_bytes_out", "Bytes that followers were sent."),
+        )
+    ),
+)
+
+# Replicas
+
+
+def _led(broker: Broker, fact: Callable[[Partition], bool]) -> int:
+    return sum(map(fact, broker.replicas.leader_partitions))
+
+
+def _is_at_min_isr(partition: Partition) -> bool:
+    return partition.is_leader and len(partition.isr_state.isr) == partition.effective_min_isr
+
+
+def _max_lag(broker: Broker) -> int:
+    states = (broker.replicas.fetchers.state(each.topic_partition) for each in broker.replicas.partitions)
+    return max((state.lag or 0 for state in states if state is not None), default=0)
+
+
+def _logs(broker: Broker) -> Iterable[Log]:
+    return broker.log_dirs.logs.values()
+
+
+_REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
+_PURGATORY: Final = "kafka.server:type=DelayedOperationPurgatory,name="
+
+
+def _purgatories(broker: Broker) -> Iterator[Reading]:
+    replicas = broker.replicas
+    yield ("Produce",), replicas.delayed_produce.delayed
+    yield ("Fetch",), replicas.follower_fetches.delayed + replicas.consumer_fetches.delayed
+    yield ("DeleteRecords",), replicas.delayed_delete_records.delayed
+    groups = [group for part in broker.groups.owned for group in part.groups.values()]
+    yield ("Rebalance",), sum(group.state is GroupState.PREPARING_REBALANCE for group in groups)
+    yield ("Heartbeat",), sum(len(group.members) for group in groups)
+
+
+REPLICA_METRICS: Final = (
+    *(
+        _row(Kind.GAUGE, f"{_REPLICAS}{name}", help_, read)
+        for name, help_, read in (
+            ("LeaderCount", "Partitions that this broker leads.", lambda b: len(b.replicas.leader_partitions)),
+            ("PartitionCount", "Partitions that this broker has a replica of.", lambda b: len(b.replicas.partitions)),
+            (
+                "OfflineReplicaCount",
+                "Replicas in log directories that failed.",
+                lambda b: len(b.replicas.offline_partitions),
+            ),
+            (
+                "UnderReplicatedPartitions",
+                "Led partitions whose ISR has less members than there are replicas.",
+                lambda b: _led(b, lambda each: each.is_under_replicated and not each.is_reassigning),
+            ),
+            (
+                "UnderMinIsrPartitionCount",
+                "Led partitions that take no produce with acks=all: the ISR is below min.insync.replicas.",
+                lambda b: _led(b, lambda each: each.is_under_min_isr),
+            ),
+            (
+                "AtMinIsrPartitionCount",
+                "Led partitions that lose acks=all with the next member of the ISR.",
+                lambda b: _led(b, _is_at_min_isr),
+            ),
+            (
+                "ReassigningPartitions",
+                "Led partitions that are being moved.",
+                lambda b: _led(b, lambda each: each.is_reassigning),
+            ),
+            (
+                "ProducerIdCount",
+                "Idempotent producers that the logs remember.",
+                lambda b: sum(log.producers.count for log in _logs(b)),
+            ),
+        )
+    ),
+    *(
+        _row(Kind.COUNTER, f"{_REPLICAS}{name}", help_, read)
+        for name, help_, read in (
+            ("IsrShrinksPerSec", "ISRs that lost a member.", lambda b: b.replicas.isr_shrinks),
+            ("IsrExpandsPerSec", "ISRs that won a member.", lambda b: b.replicas.isr_expands),
+            ("FailedIsrUpdatesPerSec", "Changes that the controller refused.", lambda b: b.replicas.failed_isr_updates),
+        )
+    ),
+    *(
+        _row(Kind.GAUGE, f"{_PURGATORY}{name}", help_, _purgatories, ("delayedOperation",))
+        for name, help_ in (
+            ("NumDelayedOperations", "Requests that wait."),
+            ("PurgatorySize", "The same: nothing that is complete stays in a purgatory."),
+        )
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
+        "By how many records the farthest of this broker's followers is behind.",
+        _max_lag,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.server:type=ReplicaFetcherManager,name=FailedPartitionsCount",
+        "Followed partitions that cannot be copied.",
+        lambda b: len(b.replicas.fetchers.failed_partitions),
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+        "Fetch sessions.",
+        lambda b: len(b.replicas.fetch_sessions),
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
+        "Partitions in all fetch sessions.",
+        lambda b: b.replicas.fetch_sessions.partitions,
+    ),
+    _row(
+        Kind.COUNTER,
+        "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
+        "Fetch sessions that made way for others.",
+        lambda b: b.replicas.fetch_sessions.evictions,
+    ),
+)
+
+# Logs
+
+
+def _by_directory(read: Callable[[Broker, str], int]) -> Callable[[Broker], Iterator[Reading]]:
+    def readings(broker: Broker) -> Iterator[Reading]:
+        for path in broker.log_dirs.paths:
+            yield (path,), read(broker, path)
+
+    return readings
+
+
+def _uncleanable(broker: Broker, path: str) -> list[Log]:
+    return [log for log in broker.log_dirs.logs_in(path).values() if log.uncleanable is not None]
+
+
+_DIRECTORY: Final = ("logDirectory",)
+
+LOG_METRICS: Final = (
+    _row(
+        Kind.HISTOGRAM,
+        "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+        "Flushes of logs to the disk.",
+        lambda b: b.log_dirs.flushes,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+        "Log directories that failed.",
+        lambda b: len(b.log_dirs.offline_paths),
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.log:type=LogManager,name=LogDirectoryOffline",
+        "1 for a log directory that failed.",
+        _by_directory(lambda b, path: int(not b.log_dirs.is_online(path))),
+        _DIRECTORY,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count",
+        "Logs that cannot be compacted and grow until the broker starts again.",
+        _by_directory(lambda b, path: len(_uncleanable(b, path))),
+        _DIRECTORY,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.log:type=LogCleanerManager,name=uncleanable-bytes",
+        "Bytes of those logs.",
+        _by_directory(lambda b, path: sum(log.size for log in _uncleanable(b, path))),
+        _DIRECTORY,
+    ),
+)
+
+# Controller
+
+_CONTROLLER: Final = "kafka.controller:type=KafkaController,name="
+_STATS: Final = "kafka.controller:type=ControllerStats,name="
+_RATES: Final = {
+    ControllerState.ControllerChange: "ControllerChange",
+    ControllerState.BrokerChange: "LeaderElection",
+    ControllerState.TopicChange: "TopicChange",
+    ControllerState.TopicDeletion: "TopicDeletion",
+    ControllerState.AlterPartitionReassignment: "PartitionReassignment",
+    ControllerState.AutoLeaderBalance: "AutoLeaderBalance",
+    ControllerState.ManualLeaderBalance: "ManualLeaderBalance",
+    ControllerState.ControlledShutdown: "ControlledShutdown",
+    ControllerState.IsrChange: "IsrChange",
+    ControllerState.LeaderAndIsrResponseReceived: "LeaderAndIsrResponseReceived",
+    ControllerState.LogDirChange: "LogDirChange",
+    ControllerState.ControllerShutdown: "ControllerShutdown",
+    ControllerState.UncleanLeaderElectionEnable: "UncleanLeaderElectionEnable",
+    ControllerState.TopicUncleanLeaderElectionEnable: "TopicUncleanLeaderElectionEnable",
+    ControllerState.ListPartitionReassignment: "ListPartitionReassignment",
+    ControllerState.UpdateFeatures: "UpdateFeatures",
+}
+"""Kafka's names of its timers, by the state that the events have (``ControllerState.rateAndTimeMetricName``)."""
+
+
+def _event_times(state: ControllerState) -> Callable[[Broker], Total]:
+    def read(broker: Broker) -> Total:
+        figures = broker.controller.event_manager.figures[state]
+        return Total(figures.count, figures.total_ms)
+
+    return read
+
+
+def _queue_times(broker: Broker) -> Total:
+    figures = broker.controller.event_manager.figures.values()
+    return Total(sum(each.count for each in figures), sum(each.queue_total_ms for each in figures))
+
+
+def _of_reign(read: Callable[[Reign], int]) -> Callable[[Broker], int]:
+    """0 on a broker that is not the controller, as in Kafka."""
+
+    def reading(broker: Broker) -> int:
+        reign = broker.controller.reign
+        return 0 if reign is None else read(reign)
+
+    return reading
+
+
+def _replicas_to_delete(reign: Reign, *, ineligible: bool) -> int:
+    context = reign.context
+    states = [
+        context.replica_state(replica)
+        for topic in context.topics_to_be_deleted
+        for replica in context.replicas_for_topic(topic)
+    ]
+    if ineligible:
+        return sum(state is ReplicaState.ReplicaDeletionIneligible for state in states)
+    return sum(state is not ReplicaState.ReplicaDeletionSuccessful for state in states)
+
+
+def _channel_queues(broker: Broker) -> Iterator[Reading]:
+    reign = broker.controller.reign
+    if reign is not None:
+        for broker_id, size in reign.channels.queue_sizes().items():
+            yield (str(broker_id),), size
+
+
+CONTROLLER_METRICS: Final = (
+    *(
+        _row(Kind.GAUGE, f"{_CONTROLLER}{name}", help_, read)
+        for name, help_, read in (
+            ("ActiveControllerCount", "1 on the controller.", lambda b: int(b.controller.is_active)),
+            (
+                "ControllerState",
+                "What the controller is about: the number of Kafka's ControllerState.",
+                lambda b: b.controller.event_manager.state.value,
+            ),
+            (
+                "ActiveBrokerCount",
+                "Live brokers.",
+                _of_reign(lambda r: len(r.context.live_or_shutting_down_broker_ids)),
+            ),
+            ("GlobalTopicCount", "Topics.", _of_reign(lambda r: len(r.context.all_topics))),
+            (
+                "GlobalPartitionCount",
+                "Partitions.",
+                _of_reign(lambda r: len(r.context.partitions_leadership_info)),
+            ),
+            (
+                "OfflinePartitionsCount",
+                "Partitions without a leader.",
+                _of_reign(lambda r: r.context.offline_partition_count()),
+            ),
+            (
+                "PreferredReplicaImbalanceCount",
+                "Partitions that are not led by their preferred replica.",
+                _of_reign(lambda r: r.context.preferred_replica_imbalance_count()),
+            ),
+            (
+                "TopicsToDeleteCount",
+                "Topics whose deletion is under way.",
+                _of_reign(lambda r: len(r.context.topics_to_be_deleted)),
+            ),
+            (
+                "TopicsIneligibleToDeleteCount",
+                "Topics whose deletion has to wait.",
+                _of_reign(lambda r: len(r.context.topics_ineligible_for_deletion)),
+            ),
+            (
+                "ReplicasToDeleteCount",
+                "Replicas that are to be deleted.",
+                _of_reign(lambda r: _replicas_to_delete(r, ineligible=False)),
+            ),
+            (
+                "ReplicasIneligibleToDeleteCount",
+                "Replicas that cannot be deleted now.",
+                _of_reign(lambda r: _replicas_to_delete(r, ineligible=True)),
+            ),
+        )
+    ),
+    *(
+        _row(
+            Kind.SUMMARY,
+            f"{_STATS}{name}RateAndTimeMs",
+            f"Events of the kind {state}, and their time.",
+            _event_times(state),
+        )
+        for state, name in _RATES.items()
+    ),
+    _row(
+        Kind.COUNTER,
+        f"{_STATS}UncleanLeaderElectionsPerSec",
+        "Elections of a leader outside of the ISR, which may have lost records.",
+        lambda b: b.controller.unclean_leader_elections,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.controller:type=ControllerEventManager,name=EventQueueSize",
+        "Events that wait.",
+        lambda b: b.controller.event_manager.event_queue_size,
+    ),
+    _row(
+        Kind.SUMMARY,
+        "kafka.controller:type=ControllerEventManager,name=EventQueueTimeMs",
+        "How long events waited for their turn.",
+        _queue_times,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.controller:type=ControllerChannelManager,name=TotalQueueSize",
+        "Requests to brokers that wait to be sent.",
+        _of_reign(lambda r: sum(r.channels.queue_sizes().values())),
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.controller:type=ControllerChannelManager,name=QueueSize",
+        "The same, by broker.",
+        _channel_queues,
+        ("broker_id",),
+    ),
+    _own(
+        Kind.GAUGE,
+        "controller_id",
+        "The controller as this broker knows it; -1 for none.",
+        lambda b: b.controller.active_controller_id,
+    ),
+    _own(
+        Kind.GAUGE, "controller_epoch", "The epoch of this broker's reign; 0 on others.", lambda b: b.controller.epoch
+    ),
+)
+
+# Groups, ZooKeeper, connections, the process
+
+_GROUPS: Final = "kafka.coordinator.group:type=GroupMetadataManager,name="
+
+
+def _groups_in(state: GroupState) -> Callable[[Broker], int]:
+    return lambda broker: sum(group.state is state for part in broker.groups.owned for group in part.groups.values())
+
+
+def _by_listener(broker: Broker) -> Iterator[Reading]:
+    counts: dict[str, int] = {endpoint.listener: 0 for endpoint in broker.listeners.bound}
+    for connection in broker.connections:
+        counts[connection.listener] = counts.get(connection.listener, 0) + 1
+    for listener, count in counts.items():
+        yield (listener,), count
+
+
+def _zookeeper(name: str) -> Callable[[Broker], int]:
+    return lambda broker: broker.zookeeper_status()[name]
+
+
+def _unreadable(broker: Broker) -> Iterator[Reading]:
+    for kind, count in broker.status()["unreadable"].items():
+        yield (kind,), count
+
+
+def _session_states(broker: Broker) -> Iterator[Reading]:
+    now = broker.zookeeper_status()["state"]
+    for state in ("CONNECTING", "CONNECTED", "EXPIRED", "AUTH_FAILED", "CLOSED"):
+        yield (state,), int(state == now)
+
+
+_BROKER_STATES: Final = {"STARTING": 1, "WAITING_FOR_REGISTRATION": 1, "RUNNING": 3, "SHUTTING_DOWN": 7}
+
+OTHER_METRICS: Final = (
+    _row(
+        Kind.GAUGE,
+        f"{_GROUPS}NumGroups",
+        "Groups that this broker coordinates.",
+        lambda b: sum(len(part.groups) for part in b.groups.owned),
+    ),
+    *(
+        _row(Kind.GAUGE, f"{_GROUPS}NumGroups{state.value}", f"Those in the state {state.value}.", _groups_in(state))
+        for state in GroupState
+    ),
+    _row(
+        Kind.GAUGE,
+        f"{_GROUPS}NumOffsets",
+        "Committed offsets of those groups.",
+        lambda b: sum(len(group.offsets.committed) for part in b.groups.owned for group in part.groups.values()),
+    ),
+    Metric(
+        "kafka_server_socket_server_metrics_connection_count",
+        Kind.GAUGE,
+        ("listener",),
+        "kafka.server:type=socket-server-metrics,listener=<L>,networkProcessor=<N>: connection-count",
+        "Open connections.",
+        _by_listener,
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.server:type=KafkaServer,name=BrokerState",
+        "1 starting, 3 running, 7 shutting down.",
+        lambda b: _BROKER_STATES[b.status()["state"]],
+    ),
+    Metric(
+        "kafka_server_kafkaserver_clusterid",
+        Kind.GAUGE,
+        ("clusterid",),
+        "kafka.server:type=KafkaServer,name=ClusterId",
+        "1, with the cluster's id.",
+        lambda b: [((b.cluster_id,), 1)],
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.server:type=SessionExpireListener,name=SessionState",
+        "1 for the state that the ZooKeeper session is in.",
+        _session_states,
+        ("state",),
+    ),
+    _row(
+        Kind.COUNTER,
+        "kafka.server:type=SessionExpireListener,name=ZooKeeperDisconnectsPerSec",
+        "Connections to ZooKeeper that were lost.",
+        _zookeeper("disconnects"),
+    ),
+    _row(
+        Kind.COUNTER,
+        "kafka.server:type=SessionExpireListener,name=ZooKeeperExpiresPerSec",
+        "Sessions that expired.",
+        _zookeeper("expires"),
+    ),
+    _row(
+        Kind.COUNTER,
+        "kafka.server:type=SessionExpireListener,name=ZooKeeperAuthFailuresPerSec",
+        "Credentials that ZooKeeper refused.",
+        _zookeeper("auth_failures"),
+    ),
+    _row(
+        Kind.SUMMARY,
+        "kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
+        "Requests to ZooKeeper, from sent to answered.",
+        lambda b: Total(b.zookeeper_status()["requests"], b.zookeeper_status()["latency_total_ms"]),
+    ),
+    _own(
+        Kind.COUNTER, "unreadable", "What was stored, could not be read, and was passed over.", _unreadable, ("kind",)
+    ),
+    _row(
+        Kind.GAUGE,
+        "kafka.network:type=SocketServer,name=MemoryPoolUsed",
+        "Bytes of requests that have been announced and have not begun.",
+        lambda b: b.request_memory.held,
+    ),
+)
+
+METRICS: Final[tuple[Metric, ...]] = (
+    *REQUEST_METRICS,
+    *TOPIC_METRICS,
+    *REPLICA_METRICS,
+    *LOG_METRICS,
+    *CONTROLLER_METRICS,
+    *OTHER_METRICS,
+)
+
+# Partitions
+
+
+def _follower_lag(broker: Broker, partition: Partition, log: Log) -> int | None:
+    if partition.is_leader:
+        return None
+    state = broker.replicas.fetchers.state(partition.topic_partition)
+    return None if state is None else state.lag
+
+
+_PARTITION: Final = "kafka.cluster:type=Partition,name="
+_LOG: Final = "kafka.log:type=Log,name="
+
+PARTITION_METRICS: Final = tuple(
+    PartitionMetric(name_of(mbean), mbean, help_, read)
+    for mbean, help_, read in (
+        (
+            f"{_PARTITION}UnderReplicated",
+            "1 where the ISR has less members than there are replicas (leader).",
+            lambda b, p, log: int(p.is_under_replicated),
+        ),
+        (
+            f"{_PARTITION}UnderMinIsr",
+            "1 where the ISR is below min.insync.replicas (leader).",
+            lambda b, p, log: int(p.is_under_min_isr),
+        ),
+        (f"{_PARTITION}AtMinIsr", "1 where it has just as many (leader).", lambda b, p, log: int(_is_at_min_isr(p))),
+        (
+            f"{_PARTITION}InSyncReplicasCount",
+            "Members of the ISR (leader).",
+            lambda b, p, log: len(p.isr_state.isr) if p.is_leader else 0,
+        ),
+        (
+            f"{_PARTITION}ReplicasCount",
+            "Replicas (leader).",
+            lambda b, p, log: len(p.assigned_replicas) if p.is_leader else 0,
+        ),
+        (
+            f"{_PARTITION}LastStableOffsetLag",
+            "Records above the last stable offset and below the high watermark.",
+            lambda b, p, log: log.high_watermark - log.last_stable_offset,
+        ),
+        (f"{_LOG}LogStartOffset", "Where the log starts.", lambda b, p, log: log.log_start_offset),
+        (f"{_LOG}LogEndOffset", "Where the log ends.", lambda b, p, log: log.log_end_offset),
+        (f"{_LOG}NumLogSegments", "Segments.", lambda b, p, log: len(log.segments)),
+        (f"{_LOG}Size", "Bytes of all segments.", lambda b, p, log: log.segments.size),
+        ("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", "Records that this follower lacks.", _follower_lag),
+    )
+)
+"""Their labels are ``topic`` and ``partition``."""

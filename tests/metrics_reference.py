@@ -1,0 +1,45 @@
+"""``docs/metrics.md``: the metrics, made from the code. `make docs` writes it, and a test finds what is stale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from barnabas.web.exposition import exposed_name
+from barnabas.web.loop_lag import LoopLag
+from barnabas.web.metrics import METRICS, PARTITION_METRICS, Metric
+from barnabas.web.not_exported import NOT_EXPORTED
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
+_HEAD: Final = """\
+# Metrics
+
+This page is made from the source by `make docs`.
+
+A broker tells its metrics at `http://HOST:PORT/metrics`, as Prometheus reads them, where `barnabas.admin.listener` says
+that it listens (`barnabas up` gives every broker a free port on 127.0.0.1; `barnabas status --format json` has it).
+`barnabas metrics [NAME]` shows them; `--raw` is the text itself. Names are Kafka's MBeans in the form that Prometheus'
+JMX exporter gives them. Times are in milliseconds, as Kafka's are. A name has at most `barnabas.metrics.series.max`
+series; `barnabas_metrics_series_left_out` says what is beyond. Of the produce and fetch requests of one connection that
+say the same again and again, one in 64 is timed, and counts for 64; all others are timed one by one.
+
+"""
+
+
+def page() -> str:
+    lines = [_HEAD, "| name | kind | labels | Kafka's MBean | |", "| --- | --- | --- | --- | --- |"]
+    rows: list[Metric] = [*METRICS, *LoopLag().metrics]
+    for each in rows:
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        mbean = f"`{each.mbean}`" if each.mbean else ""
+        lines.append(f"| `{exposed_name(each)}` | {each.kind.value} | {labels} | {mbean} | {each.help} |")
+    for partition in PARTITION_METRICS:
+        lines.append(f"| `{partition.name}` | gauge | `topic`, `partition` | `{partition.mbean}` | {partition.help} |")
+    lines += ["", "Beside them are `process_…` and `python_…` of `prometheus-client`.", ""]
+    lines += ["## What Kafka has and this does not", "", "| Kafka's MBean | why |", "| --- | --- |"]
+    lines += [f"| `{mbean}` | {why} |" for mbean, why in NOT_EXPORTED.items()]
+    return "\n".join(lines) + "\n"
+
+
+def write() -> None:
+    PAGE.write_text(page())
