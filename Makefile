@@ -126,7 +126,7 @@ hostile: setup
 
 # Log directories that are moved, throttled, full and damaged, with processes and Kafka's tools (two minutes).
 disks: setup
-	BARNABAS_DISKS=1 $(PYTEST) tests/process/test_log_dirs.py tests/process/test_bad_disks.py
+	BARNABAS_DISKS=1 $(PYTEST) tests/process/test_moved_log_dirs.py tests/process/test_bad_disks.py
 
 # The coordinator on disks that fail, 2,000 plays.
 power-loss: setup
