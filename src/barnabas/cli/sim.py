@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from barnabas.cli import sim_plans
@@ -98,7 +99,7 @@ def run_command(
                 outcomes.append(outcome)
                 progress.advance(bar)
                 if not outcome["good"]:
-                    told = f"[red]seed {outcome['seed']}[/] {outcome['profile']}: {outcome['wrong'][0]}"
+                    told = f"[red]seed {outcome['seed']}[/] {outcome['profile']}: {escape(outcome['wrong'][0])}"
                     progress.console.print(told)
         except KeyboardInterrupt:
             pool.terminate()
