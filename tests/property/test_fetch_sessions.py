@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from clocks import ManualClock
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -9,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
-from barnabas.replica.delayed_fetch import TopicIdPartition
+from barnabas.replica.delayed_fetch import FetchedPartition
 from barnabas.replica.fetch_session import FetchSession, FetchSessions, refused
-from barnabas.replica.partition import RestingFetch
-from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.replica.partition import ReadResult, RestingFetch
+from barnabas.wire.messages.fetch import FetchRequest
 
 TOPICS = {Uuid(bytes([number]) * 16): f"topic-{number}" for number in (1, 2)}
 KEYS = [(topic_id, partition) for topic_id in TOPICS for partition in range(3)]
@@ -42,6 +44,9 @@ class Place:
 
     def __init__(self) -> None:
         self.resting: dict[int, RestingFetch] = {}
+
+    def has_all(self, follower_id: int, offset: int) -> bool:
+        return True
 
     def rest(self, follower_id: int, fetch: RestingFetch) -> None:
         before = self.resting.get(follower_id)
@@ -120,18 +125,20 @@ class Sessions(RuleBasedStateMachine):
         if context.error:
             response = context.response(())
         else:
-            fetched = {(key.topic_id, key.partition): each.fetch_offset for key, each in context.fetches}
+            fetched = {(each.key.topic_id, each.key.partition): each.request.fetch_offset for each in context.fetches}
             assert fetched.items() <= self.wanted.items(), "the leader fetches what the fetcher wants now"
             session = context.follower_session
             if context.full or session is None:
                 assert fetched == self.wanted
             else:
                 assert session.partitions.keys() == self.wanted.keys()
-            response = context.response([(key, self._read(key)) for key, _ in context.fetches])
-            for key, _ in context.fetches:
-                cached = None if session is None else session.cached(key)
-                if cached is not None and (key.topic_id, key.partition) not in self.failing:
-                    cached.rest(self.places[key.topic_id, key.partition])  # type: ignore[arg-type]
+            for each in context.fetches:
+                self._read(each)
+            response = context.response(context.fetches)
+            for each in context.fetches:
+                key = (each.key.topic_id, each.key.partition)
+                if session is not None and each.cached is not None and key not in self.failing:
+                    each.cached.rest(self.places[key])  # type: ignore[arg-type]
         if not answered:
             self.fetcher.lost()
             return False
@@ -142,13 +149,14 @@ class Sessions(RuleBasedStateMachine):
                 self.known[topic.topic_id, data.partition_index] = -data.error_code or data.high_watermark
         return True
 
-    def _read(self, key: TopicIdPartition) -> FetchResponse.PartitionData:
-        cache_key = (key.topic_id, key.partition)
-        if cache_key in self.failing:
-            return refused(key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return FetchResponse.PartitionData(
-            key.partition, 0, self.high_watermarks[cache_key], log_start_offset=0, records=b""
-        )
+    def _read(self, fetched: FetchedPartition) -> None:
+        key = (fetched.key.topic_id, fetched.key.partition)
+        if key in self.failing:
+            fetched.data = refused(fetched.key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        end = self.high_watermarks[key]
+        log = SimpleNamespace(high_watermark=end, last_stable_offset=end, log_end_offset=end, log_start_offset=0)
+        fetched.result = ReadResult(log)  # type: ignore[arg-type]
 
     @rule(answered=st.booleans())
     def fetch_once(self, answered: bool) -> None:

@@ -132,14 +132,14 @@ def interpreters() -> list[str]:
 
 
 def with_the_libraries(python: str) -> dict[str, str]:
-    """The environment in which `python` finds the sources and the libraries with C in them."""
+    """The environment in which `python` finds the sources and the libraries that they import."""
     if python == sys.executable:
         return {**os.environ, "PYTHONPATH": str(SOURCES)}
     version = subprocess.run(
         [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True, check=True
     ).stdout.strip()
     there = Path.home() / ".cache/barnabas" / f"simulated-{version}"
-    libraries = {"crc32c": "crc32c", "cramjam": "cramjam"}
+    libraries = {"crc32c": "crc32c", "cramjam": "cramjam", "h11": "h11"}
     if version in ("3.11", "3.12", "3.13"):
         libraries["backports"] = "backports.zstd"
     if not all((there / module).exists() for module in libraries):
