@@ -83,7 +83,7 @@ def test_every_heading_is_made_to_happen_here_or_in_the_tests_of_the_sink():
         ({"kafka.bootstrap.servers": "h:1", "subscrib": "t"}, "format('barnabas') has no option"),
         (
             {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "kafka.security.protocol": "SASL_SSL"},
-            "Option kafka.sasl.mechanism is 'GSSAPI'",
+            "Option kafka.sasl.jaas.config cannot be read for GSSAPI",
         ),
         (
             {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "value.format": "json"},

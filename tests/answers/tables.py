@@ -355,8 +355,7 @@ ELSEWHERE: dict[ApiKey, Builder] = {
     ),
     ApiKey.OFFSET_FETCH: lambda world, version: (
         offset_fetch(version, world.data, world.group_with_offsets(version)),
-        # Kafka answers version 1 without any partition, from which a client learns nothing.
-        OK if version == 0 or (version == 1 and world.is_apache) else NOT_COORDINATOR,
+        NOT_COORDINATOR if version else OK,  # in ZooKeeper
     ),
     ApiKey.INIT_PRODUCER_ID: lambda world, version: (init_producer_id(world.transactional_id()), NOT_COORDINATOR),
     ApiKey.ADD_PARTITIONS_TO_TXN: lambda world, version: (

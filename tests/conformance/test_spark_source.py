@@ -253,7 +253,8 @@ def test_values_come_decoded(spark: Any, kafka: str) -> None:
     ("options", "said"),
     [
         ({"subscribe": "no-such-topic"}, "Topic 'no-such-topic' does not exist"),
-        ({"subscribe": "eq-none", "startingOffsets": '{"eq-none":{"0":999999}}'}, "failOnDataLoss=false"),
+        ({"assign": '{"eq-none":[0]}', "startingOffsets": '{"eq-none":{"0":999999}}'}, "failOnDataLoss=false"),
+        ({"subscribe": "eq-none", "startingOffsets": '{"eq-none":{"0":0}}'}, "name each of them"),
         ({"subscribe": "eq-none", "startingTimestamp": "1900000000000"}, "startingOffsetsByTimestampStrategy"),
     ],
 )

@@ -192,8 +192,9 @@ def test_a_bad_configuration_value_says_what_is_allowed(cluster: Cluster, tmp_pa
 @pytest.mark.parametrize(
     ("key", "values"),
     [
-        ("listeners", {"listeners": "SASL_SSL://127.0.0.1:0", "security_inter_broker_protocol": "SASL_SSL"}),
-        ("authorizer.class.name", {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}),
+        ("ssl.keystore.location", {"listeners": "SSL://127.0.0.1:0", "security_inter_broker_protocol": "SSL"}),
+        ("authorizer.class.name", {"authorizer_class_name": "com.example.Authorizer"}),
+        ("principal.builder.class", {"principal_builder_class": "com.example.Names"}),
     ],
 )
 def test_protection_that_is_not_there_is_refused_before_the_broker_is_registered(

@@ -174,7 +174,11 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
         return KafkaError(ErrorCode.INVALID_RECORD)
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
-    if len(records) < HEADER_BYTES or _LENGTH(records, _LENGTH_AT)[0] != len(records) - LOG_OVERHEAD:
+    if (
+        len(records) < HEADER_BYTES
+        or records[MAGIC_AT] != 2
+        or _LENGTH(records, _LENGTH_AT)[0] != len(records) - LOG_OVERHEAD
+    ):
         try:
             only_batch(records)
         except KafkaError as error:
