@@ -7,7 +7,15 @@ from typing import Final
 
 from barnabas.web.exposition import exposed_name
 from barnabas.web.loop_lag import LoopLag
-from barnabas.web.metrics import METRICS, PARTITION_METRICS, Metric
+from barnabas.web.metrics import (
+    METRICS,
+    PARTITION_METRICS,
+    PARTITION_TOTALS,
+    TOPIC_METRICS,
+    Metric,
+    PartitionTotal,
+    TopicMetric,
+)
 from barnabas.web.not_exported import NOT_EXPORTED
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
@@ -28,7 +36,12 @@ say the same again and again, one in 64 is timed, and counts for 64; all others 
 
 def page() -> str:
     lines = [_HEAD, "| name | kind | labels | Kafka's MBean | |", "| --- | --- | --- | --- | --- |"]
-    rows: list[Metric] = [*METRICS, *LoopLag().metrics]
+    rows: list[Metric | TopicMetric | PartitionTotal] = [
+        *METRICS,
+        *LoopLag().metrics,
+        *TOPIC_METRICS,
+        *PARTITION_TOTALS,
+    ]
     for each in rows:
         labels = ", ".join(f"`{label}`" for label in each.labels)
         mbean = f"`{each.mbean}`" if each.mbean else ""

@@ -13,7 +13,7 @@ import pytest
 from cluster import Cluster, barnabas, running
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.web.metrics import METRICS, PARTITION_METRICS
+from barnabas.web.metrics import METRICS, PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 
 
 class Admin:
@@ -130,7 +130,7 @@ def test_metrics_are_what_prometheus_reads_and_the_command_shows(admin: Admin) -
         text = answer.read().decode()
     connection.close()
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    for each in (*METRICS, *PARTITION_METRICS):
+    for each in (*METRICS, *TOPIC_METRICS, *PARTITION_TOTALS, *PARTITION_METRICS):
         assert each.name in families, each.name
     one = {name: family.samples[0].value for name, family in families.items() if len(family.samples) == 1}
     assert one["kafka_controller_kafkacontroller_activecontrollercount"] == 1

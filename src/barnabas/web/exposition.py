@@ -1,13 +1,13 @@
 """A broker's metrics as the text that Prometheus reads, a piece at a time.
 
 The pieces are short enough that the loop does its other work between them; what a name has of series is bounded, and
-`LEFT_OUT` says how many there would have been. Partitions may be many, so that their rows are read in one pass over
-them, into a column for each name; what stands in front of a value is the same for all names, and written once.
+`LEFT_OUT` says how many there would have been. Partitions may be many, so that they are gone over once, in slices, and
+all values of one are read together.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
@@ -15,12 +15,26 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 
 from barnabas.broker.server import Broker
+from barnabas.replica.traffic import Traffic
 from barnabas.runtime import Histogram
-from barnabas.web.metrics import PARTITION_METRICS, Kind, Metric, PartitionMetric, Reading, Total
+from barnabas.web.metrics import (
+    PARTITION_METRICS,
+    PARTITION_TOTALS,
+    TOPIC_METRICS,
+    Kind,
+    Metric,
+    PartitionTotal,
+    PartitionValues,
+    Reading,
+    TopicMetric,
+    Total,
+    partition_values,
+)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SERIES_KEY: Final = "barnabas.metrics.series.max"
 PARTITIONS_AT_ONCE: Final = 100
+LINES_AT_ONCE: Final = 1_000
 FIRST_BUCKET: Final = 5
 LAST_BUCKET: Final = 25
 """From 0.032 ms to 33.6 s: what is finer or longer is in the first bucket, or in the last."""
@@ -62,7 +76,7 @@ def _head(name: str, kind: str, help_: str) -> str:
     return f"# HELP {name} {help_}\n# TYPE {name} {kind}\n"
 
 
-def exposed_name(metric: Metric) -> str:
+def exposed_name(metric: Metric | TopicMetric | PartitionTotal) -> str:
     return f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
 
 
@@ -111,25 +125,55 @@ def _histogram(name: str, inner: str, outer: str, value: Histogram) -> list[str]
 
 
 async def _partitions(broker: Broker, series_max: int, left_out: dict[str, int], turn: Turn) -> AsyncIterator[bytes]:
-    columns: list[tuple[PartitionMetric, list[str]]] = [
-        (metric, [_head(metric.name, "gauge", metric.help)]) for metric in PARTITION_METRICS
-    ]
+    """What is counted of topics and read of partitions: one pass over the partitions, and then a column a name."""
+    together = Traffic()
+    together.add(broker.replicas.former_traffic)
+    topics: dict[str, Traffic] = {}
+    labels: list[str] = []
+    rows: list[PartitionValues] = []
     partitions = broker.replicas.partitions
-    if len(partitions) > series_max:
-        left_out.update((metric.name, len(partitions) - series_max) for metric in PARTITION_METRICS)
-        partitions = partitions[:series_max]
-    rows = [(metric.name, metric.read, lines.append) for metric, lines in columns]
     for at, partition in enumerate(partitions, 1):
+        topic, number = partition.topic_partition
+        traffic = topics.get(topic)
+        if traffic is None:
+            traffic = topics[topic] = Traffic()
+        traffic.add(partition.traffic.looked())
         log = partition.log
         if log is not None:
-            topic, number = partition.topic_partition
-            label = f'{{topic="{topic}",partition="{number}"}} '
-            for name, read, add in rows:
-                value = read(broker, partition, log)
-                if value is not None:
-                    add(f"{name}{label}{value}\n")
+            labels.append(f'{{topic="{topic}",partition="{number}"}}')
+            rows.append(partition_values(broker, partition, log))
         if not at % PARTITIONS_AT_ONCE:
             await turn()
-    for _, lines in columns:
-        yield "".join(lines).encode()
+    for each in topics.values():
+        together.add(each)
+    for counted in TOPIC_METRICS:
+        yield _topic_column(counted, together, topics, series_max, left_out)
         await turn()
+    for total in PARTITION_TOTALS:
+        yield f"{_head(total.name, 'gauge', total.help)}{total.name} {total.read(rows)}\n".encode()
+        await turn()
+    if len(rows) > series_max:
+        left_out.update((metric.name, len(rows) - series_max) for metric in PARTITION_METRICS)
+        del rows[series_max:], labels[series_max:]
+    for column, metric in enumerate(PARTITION_METRICS):
+        yield _head(metric.name, "gauge", metric.help).encode()
+        name = metric.name
+        for first in range(0, len(rows), LINES_AT_ONCE):
+            some = zip(labels[first : first + LINES_AT_ONCE], rows[first : first + LINES_AT_ONCE], strict=True)
+            lines = [f"{name}{label} {row[column]:d}\n" for label, row in some if row[column] is not None]
+            yield "".join(lines).encode()
+            await turn()
+
+
+def _topic_column(
+    metric: TopicMetric, together: Traffic, topics: Mapping[str, Traffic], series_max: int, left_out: dict[str, int]
+) -> bytes:
+    name, count = exposed_name(metric), metric.count
+    lines = [_head(name, metric.kind.value, metric.help), f"{name} {count(together)}\n"]
+    if metric.by_topic:
+        lines += [
+            f'{name}{{topic="{topic}"}} {count(each)}\n' for topic, each in islice(topics.items(), series_max - 1)
+        ]
+        if len(topics) > series_max - 1:
+            left_out[name] = len(topics) - series_max + 1
+    return "".join(lines).encode()

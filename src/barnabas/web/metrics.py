@@ -7,8 +7,9 @@ Nothing here is kept between two scrapes: a row reads plain integers that the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.request_metrics import RequestFigures
@@ -20,7 +21,7 @@ from barnabas.coordinator.groups import GroupState
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.partition import Partition
-from barnabas.replica.traffic import COUNTS, Traffic
+from barnabas.replica.traffic import Traffic
 from barnabas.runtime import Histogram
 
 
@@ -54,13 +55,58 @@ class Metric(NamedTuple):
     read: Callable[[Broker], Iterable[Reading]]
 
 
-class PartitionMetric(NamedTuple):
-    """One name with a value for each partition; None where a partition has none."""
+class TopicMetric(NamedTuple):
+    """One name of `Traffic`: for each topic and, without a label, for all together; or for all together alone."""
 
     name: str
     mbean: str
     help: str
-    read: Callable[[Broker, Partition, Log], int | float | None]
+    count: Callable[[Traffic], int]
+    by_topic: bool = True
+    kind: Kind = Kind.COUNTER
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("topic",) if self.by_topic else ()
+
+
+class PartitionMetric(NamedTuple):
+    """One name with a value for each partition, in its place in `PartitionValues`."""
+
+    name: str
+    mbean: str
+    help: str
+
+
+class PartitionValues(NamedTuple):
+    """What is read of one partition, all together; what only a leader knows is 0 on others."""
+
+    under_replicated: bool
+    under_min_isr: bool
+    at_min_isr: bool
+    in_sync: int
+    replicas: int
+    last_stable_offset_lag: int
+    log_start_offset: int
+    log_end_offset: int
+    segments: int
+    size: int
+    lag: int | None
+    """Of a follower that is being copied to."""
+    leads: bool
+    reassigning: bool
+
+
+class PartitionTotal(NamedTuple):
+    """One name with one value, of all partitions."""
+
+    name: str
+    mbean: str
+    help: str
+    read: Callable[[Sequence[PartitionValues]], int]
+
+    kind: Kind = Kind.GAUGE
+    labels: tuple[str, ...] = ()
 
 
 def name_of(mbean: str) -> str:
@@ -154,40 +200,11 @@ REQUEST_METRICS: Final = (
 # Topics
 
 
-def traffic_by_topic(broker: Broker) -> dict[str, Traffic]:
-    """By topic; all topics together, and what is no more, under the empty name."""
-    together = Traffic()
-    together.add(broker.replicas.former_traffic)
-    topics = {"": together}
-    for partition in broker.replicas.partitions:
-        topic = topics.get(partition.topic_partition.topic)
-        if topic is None:
-            topic = topics[partition.topic_partition.topic] = Traffic()
-        topic.add(partition.traffic.looked())
-    for name, traffic in topics.items():
-        if name:
-            together.add(traffic)
-    return topics
-
-
-def _traffic(count: str, *, by_topic: bool = True) -> Callable[[Broker], Iterator[Reading]]:
-    assert count in COUNTS
-
-    def read(broker: Broker) -> Iterator[Reading]:
-        for topic, traffic in traffic_by_topic(broker).items():
-            yield (topic,), getattr(traffic, count)
-
-    def read_together(broker: Broker) -> Iterator[Reading]:
-        yield (), getattr(traffic_by_topic(broker)[""], count)
-
-    return read if by_topic else read_together
-
-
 _TOPICS: Final = "kafka.server:type=BrokerTopicMetrics,name="
 
 TOPIC_METRICS: Final = (
     *(
-        _row(Kind.COUNTER, f"{_TOPICS}{name}", help_, _traffic(count), ("topic",))
+        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, attrgetter(count))
         for name, count, help_ in (
             ("MessagesInPerSec", "records_in", "Records that were appended by producers; all topics have no label."),
             ("BytesInPerSec", "bytes_in", "Bytes that were appended by producers."),
@@ -200,28 +217,16 @@ TOPIC_METRICS: Final = (
         )
     ),
     *(
-        Metric(name_of(_TOPICS + name), Kind.COUNTER, (), _TOPICS + name, help_, _traffic(count, by_topic=False))
+        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, attrgetter(count), by_topic=False)
         for name, count, help_ in (
             ("ReplicationBytesInPerSec", "replication_bytes_in", "Bytes that were copied from leaders."),
             ("ReplicationBytesOutPerSec", "replication_bytes_out", "Bytes that followers were sent."),
         )
     ),
 )
+"""They are read off `Traffic`, which is added up once for all of them."""
 
 # Replicas
-
-
-def _led(broker: Broker, fact: Callable[[Partition], bool]) -> int:
-    return sum(map(fact, broker.replicas.leader_partitions))
-
-
-def _is_at_min_isr(partition: Partition) -> bool:
-    return partition.is_leader and len(partition.isr_state.isr) == partition.effective_min_isr
-
-
-def _max_lag(broker: Broker) -> int:
-    states = (broker.replicas.fetchers.state(each.topic_partition) for each in broker.replicas.partitions)
-    return max((state.lag or 0 for state in states if state is not None), default=0)
 
 
 def _logs(broker: Broker) -> Iterable[Log]:
@@ -246,32 +251,11 @@ REPLICA_METRICS: Final = (
     *(
         _row(Kind.GAUGE, f"{_REPLICAS}{name}", help_, read)
         for name, help_, read in (
-            ("LeaderCount", "Partitions that this broker leads.", lambda b: len(b.replicas.leader_partitions)),
             ("PartitionCount", "Partitions that this broker has a replica of.", lambda b: len(b.replicas.partitions)),
             (
                 "OfflineReplicaCount",
                 "Replicas in log directories that failed.",
                 lambda b: len(b.replicas.offline_partitions),
-            ),
-            (
-                "UnderReplicatedPartitions",
-                "Led partitions whose ISR has less members than there are replicas.",
-                lambda b: _led(b, lambda each: each.is_under_replicated and not each.is_reassigning),
-            ),
-            (
-                "UnderMinIsrPartitionCount",
-                "Led partitions that take no produce with acks=all: the ISR is below min.insync.replicas.",
-                lambda b: _led(b, lambda each: each.is_under_min_isr),
-            ),
-            (
-                "AtMinIsrPartitionCount",
-                "Led partitions that lose acks=all with the next member of the ISR.",
-                lambda b: _led(b, _is_at_min_isr),
-            ),
-            (
-                "ReassigningPartitions",
-                "Led partitions that are being moved.",
-                lambda b: _led(b, lambda each: each.is_reassigning),
             ),
             (
                 "ProducerIdCount",
@@ -294,12 +278,6 @@ REPLICA_METRICS: Final = (
             ("NumDelayedOperations", "Requests that wait."),
             ("PurgatorySize", "The same: nothing that is complete stays in a purgatory."),
         )
-    ),
-    _row(
-        Kind.GAUGE,
-        "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
-        "By how many records the farthest of this broker's followers is behind.",
-        _max_lag,
     ),
     _row(
         Kind.GAUGE,
@@ -668,7 +646,6 @@ OTHER_METRICS: Final = (
 
 METRICS: Final[tuple[Metric, ...]] = (
     *REQUEST_METRICS,
-    *TOPIC_METRICS,
     *REPLICA_METRICS,
     *LOG_METRICS,
     *CONTROLLER_METRICS,
@@ -678,50 +655,85 @@ METRICS: Final[tuple[Metric, ...]] = (
 # Partitions
 
 
-def _follower_lag(broker: Broker, partition: Partition, log: Log) -> int | None:
-    if partition.is_leader:
-        return None
-    state = broker.replicas.fetchers.state(partition.topic_partition)
-    return None if state is None else state.lag
-
-
 _PARTITION: Final = "kafka.cluster:type=Partition,name="
 _LOG: Final = "kafka.log:type=Log,name="
 
 PARTITION_METRICS: Final = tuple(
-    PartitionMetric(name_of(mbean), mbean, help_, read)
-    for mbean, help_, read in (
-        (
-            f"{_PARTITION}UnderReplicated",
-            "1 where the ISR has less members than there are replicas (leader).",
-            lambda b, p, log: int(p.is_under_replicated),
-        ),
-        (
-            f"{_PARTITION}UnderMinIsr",
-            "1 where the ISR is below min.insync.replicas (leader).",
-            lambda b, p, log: int(p.is_under_min_isr),
-        ),
-        (f"{_PARTITION}AtMinIsr", "1 where it has just as many (leader).", lambda b, p, log: int(_is_at_min_isr(p))),
-        (
-            f"{_PARTITION}InSyncReplicasCount",
-            "Members of the ISR (leader).",
-            lambda b, p, log: len(p.isr_state.isr) if p.is_leader else 0,
-        ),
-        (
-            f"{_PARTITION}ReplicasCount",
-            "Replicas (leader).",
-            lambda b, p, log: len(p.assigned_replicas) if p.is_leader else 0,
-        ),
-        (
-            f"{_PARTITION}LastStableOffsetLag",
-            "Records above the last stable offset and below the high watermark.",
-            lambda b, p, log: log.high_watermark - log.last_stable_offset,
-        ),
-        (f"{_LOG}LogStartOffset", "Where the log starts.", lambda b, p, log: log.log_start_offset),
-        (f"{_LOG}LogEndOffset", "Where the log ends.", lambda b, p, log: log.log_end_offset),
-        (f"{_LOG}NumLogSegments", "Segments.", lambda b, p, log: len(log.segments)),
-        (f"{_LOG}Size", "Bytes of all segments.", lambda b, p, log: log.segments.size),
-        ("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", "Records that this follower lacks.", _follower_lag),
+    PartitionMetric(name_of(mbean), mbean, help_)
+    for mbean, help_ in (
+        (f"{_PARTITION}UnderReplicated", "1 where the ISR has less members than there are replicas (leader)."),
+        (f"{_PARTITION}UnderMinIsr", "1 where the ISR is below min.insync.replicas (leader)."),
+        (f"{_PARTITION}AtMinIsr", "1 where it has just as many (leader)."),
+        (f"{_PARTITION}InSyncReplicasCount", "Members of the ISR (leader)."),
+        (f"{_PARTITION}ReplicasCount", "Replicas (leader)."),
+        (f"{_PARTITION}LastStableOffsetLag", "Records above the last stable offset and below the high watermark."),
+        (f"{_LOG}LogStartOffset", "Where the log starts."),
+        (f"{_LOG}LogEndOffset", "Where the log ends."),
+        (f"{_LOG}NumLogSegments", "Segments."),
+        (f"{_LOG}Size", "Bytes of all segments."),
+        ("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", "Records that this follower lacks."),
     )
 )
 """Their labels are ``topic`` and ``partition``."""
+
+
+PARTITION_TOTALS: Final = tuple(
+    PartitionTotal(name_of(mbean), mbean, help_, read)
+    for mbean, help_, read in (
+        (
+            f"{_REPLICAS}LeaderCount",
+            "Partitions that this broker leads.",
+            lambda rows: sum([row.leads for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}UnderReplicatedPartitions",
+            "Led partitions whose ISR has less members than there are replicas.",
+            lambda rows: sum([row.under_replicated and not row.reassigning for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}UnderMinIsrPartitionCount",
+            "Led partitions that take no produce with acks=all: the ISR is below min.insync.replicas.",
+            lambda rows: sum([row.under_min_isr for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}AtMinIsrPartitionCount",
+            "Led partitions that lose acks=all with the next member of the ISR.",
+            lambda rows: sum([row.at_min_isr for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}ReassigningPartitions",
+            "Led partitions that are being moved.",
+            lambda rows: sum([row.leads and row.reassigning for row in rows]),
+        ),
+        (
+            "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
+            "By how many records the farthest of this broker's followers is behind.",
+            lambda rows: max([row.lag or 0 for row in rows], default=0),
+        ),
+    )
+)
+
+
+def partition_values(broker: Broker, partition: Partition, log: Log) -> PartitionValues:
+    """In one piece: there may be ten thousand partitions, and a call for each value costs more than the values."""
+    leads = partition.is_leader
+    fetching = None if leads else broker.replicas.fetchers.state(partition.topic_partition)
+    in_sync = len(partition.isr_state.isr) if leads else 0
+    replicas = len(partition.assigned_replicas) if leads else 0
+    minimum = partition.effective_min_isr if leads else 0
+    segments = log.segments
+    return PartitionValues(
+        in_sync < replicas,
+        in_sync < minimum,
+        leads and in_sync == minimum,
+        in_sync,
+        replicas,
+        log.high_watermark - log.last_stable_offset,
+        log.log_start_offset,
+        log.log_end_offset,
+        len(segments),
+        segments.size,
+        None if fetching is None else fetching.lag,
+        leads,
+        partition.is_reassigning,
+    )

@@ -9,11 +9,16 @@ import metrics_reference
 import pytest
 
 from barnabas.web.exposition import exposed_name
-from barnabas.web.metrics import METRICS, PARTITION_METRICS, name_of
+from barnabas.web.metrics import METRICS, PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS, name_of
 from barnabas.web.not_exported import NOT_EXPORTED, reason
 
 KAFKAS = Path(__file__).with_name("kafka_mbeans.txt").read_text().split("\n")[:-1]
-OURS = [each.mbean.partition(": ")[0] for each in (*METRICS, *PARTITION_METRICS) if each.mbean]
+TABLE = (*METRICS, *TOPIC_METRICS, *PARTITION_TOTALS)
+OURS = [
+    each.mbean.partition(": ")[0]
+    for each in (*METRICS, *TOPIC_METRICS, *PARTITION_TOTALS, *PARTITION_METRICS)
+    if each.mbean
+]
 
 
 def exported(mbean: str) -> bool:
@@ -39,7 +44,7 @@ def test_names_are_those_of_the_jmx_exporter_and_each_is_there_once() -> None:
     assert (
         name_of("kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec") == "kafka_server_brokertopicmetrics_bytesin"
     )
-    names = [exposed_name(each) for each in METRICS] + [each.name for each in PARTITION_METRICS]
+    names = [exposed_name(each) for each in TABLE] + [each.name for each in PARTITION_METRICS]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in names)
 
