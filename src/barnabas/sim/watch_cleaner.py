@@ -72,9 +72,9 @@ class CleanerWatch:
             info = original(log, records, leader_epoch, **named)
             if not info.duplicate and self._is_followed(log):
                 active = log.active_segment
-                self._note(
-                    str(log.topic_partition), leader_epoch, active.file.pread(info.size, active.size - info.size)
-                )
+                with self.world.nodes[node()].disk.as_it_is():
+                    data = active.file.pread(info.size, active.size - info.size)
+                self._note(str(log.topic_partition), leader_epoch, data)
             return info
 
         return append_as_leader
@@ -85,10 +85,11 @@ class CleanerWatch:
             new_leader = original(partition, *arguments)
             if new_leader or partition.leader_epoch != before:
                 log = partition.local_log()
-                for segment in log.segments if self._is_followed(log) else ():
-                    for batch in segment.batches():
-                        if batch.last_offset >= log.high_watermark:
-                            self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
+                with self.world.nodes[node()].disk.as_it_is():
+                    for segment in log.segments if self._is_followed(log) else ():
+                        for batch in segment.batches():
+                            if batch.last_offset >= log.high_watermark:
+                                self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
             return new_leader
 
         return make_leader
@@ -133,7 +134,8 @@ class CleanerWatch:
         def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
             log: Log = yield from original(*arguments, **named)
             if self._is_followed(log):
-                self._rises(node(), log)
+                with self.world.nodes[node()].disk.as_it_is():
+                    self._rises(node(), log)
             return log
 
         return opening
@@ -154,7 +156,8 @@ class CleanerWatch:
     def _around_replace(self, original: Any) -> Any:
         def replace_segments(log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
             name = node()
-            self._judge_swap(name, log, cleaned, replaced)
+            with self.world.nodes[name].disk.as_it_is():
+                self._judge_swap(name, log, cleaned, replaced)
             self.before_swap(name)
             try:
                 original(log, cleaned, replaced)

@@ -198,12 +198,13 @@ class LogWatch:
         partition = str(log.topic_partition)
         chain = Chain(name, life(), partition, "" if log.topic_id is None else str(log.topic_id))
         chain.log_start = log.log_start_offset
-        for segment in log.segments:
-            for batch in segment.batches():
-                data = memoryview(segment.read_batch(batch))
-                self._is_whole(chain, data)
-                self._add(chain, data)
-                self._sequence(chain, chain.links[-1], judged=False)
+        with self.world.nodes[name].disk.as_it_is():
+            for segment in log.segments:
+                for batch in segment.batches():
+                    data = memoryview(segment.read_batch(batch))
+                    self._is_whole(chain, data)
+                    self._add(chain, data)
+                    self._sequence(chain, chain.links[-1], judged=False)
         self.chains[log] = chain
         self.of[name, partition] = log
         self.restarts.restarted(log, chain)
@@ -326,7 +327,8 @@ class LogWatch:
                 return info
             view = memoryview(records)
             if len(view) < 61 or view[16] != 2 or int.from_bytes(view[:8], "big") != info.first_offset:
-                view = memoryview(log.active_segment.file.pread(info.size, log.active_segment.size - info.size))
+                with self.world.nodes[chain.node].disk.as_it_is():
+                    view = memoryview(log.active_segment.file.pread(info.size, log.active_segment.size - info.size))
             self._appended(log, chain, view, leader_epoch)
             return info
 
