@@ -16,7 +16,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
-from barnabas.sim.judge_transactions import transactions_are_whole
+from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_cleaner import CleanerWatch
@@ -192,7 +192,7 @@ class Checkers:
             await world.until(each.done, "a consumer's end")
             each.result()
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
-        await self._nothing_stays_open(world)
+        await nothing_stays_open(world, self.history, self._transaction_may_hang)
         found = await world.client(lambda _, cluster: self._read_all(cluster), "auditor")
         starts = found.pop(_STARTS)
         counting = found
@@ -258,28 +258,19 @@ class Checkers:
                         wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
         return wrong
 
-    async def _nothing_stays_open(self, world: World) -> None:
-        """T5: every last stable offset reaches the high watermark, when timeouts have ended what clients left open."""
-        world.check("T5")
-        try:
-            await world.until(lambda: not self._open(), "every transaction's end", 60)
-        except TimeoutError:
-            for sentence in self._open()[:3]:
-                world.violated("T5", sentence)
+    def _transaction_may_hang(self, transactional_id: str, partition: TopicPartition, written_ns: int) -> bool:
+        """Whether the marker may be gone, or what the coordinator wrote of the transaction."""
+        places = str(partition), self._coordinated_by(transactional_id)
+        return any(self.logs.is_excused(place, written_ns) for place in places)
 
-    def _open(self) -> list[str]:
-        return [
-            f"{name}: {partition.topic_partition} is stable to {log.last_stable_offset} of {log.high_watermark}"
-            for name, broker in self.world.brokers.items()
-            for partition in broker.replicas.leader_partitions
-            if (log := partition.log) is not None and log.last_stable_offset < log.high_watermark
-        ]
+    def _coordinated_by(self, transactional_id: str) -> str:
+        count = len(self.topics().get(TRANSACTIONS_TOPIC, [0]))
+        return f"{TRANSACTIONS_TOPIC}-{partition_for(transactional_id, count)}"
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
         """Whether a record of the transaction may be gone, the marker that lies somewhere behind it, or what its
         coordinator wrote."""
-        count = len(self.topics().get(TRANSACTIONS_TOPIC, [0]))
-        places = f"{sent.topic}-{sent.partition}", f"{TRANSACTIONS_TOPIC}-{partition_for(transactional_id, count)}"
+        places = f"{sent.topic}-{sent.partition}", self._coordinated_by(transactional_id)
         # An outcome may be written long after the last record was acknowledged.
         told_ns = min(each for each in (sent.answered_ns, sent.sent_ns) if each)
         return (

@@ -46,6 +46,8 @@ class History:
     """By consumer."""
     committed_reads: dict[bytes, tuple[str, int]] = field(default_factory=dict)
     """By value: where those who read what is committed were given it."""
+    transactional_ids: dict[int, str] = field(default_factory=dict)
+    """By the producer id that a coordinator gave it."""
     generations: dict[str, int] = field(default_factory=dict)
     owners: dict[tuple[str, int, str], str] = field(default_factory=dict)
     """By group, generation and partition: who was given it."""

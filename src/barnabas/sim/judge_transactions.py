@@ -1,11 +1,84 @@
-"""What became of transactions in the end (T3): of each all records count or none, and as its sender was told."""
+"""What became of transactions in the end. T3: of each all records count or none, and as its sender was told. T5: none
+stays open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from typing import Final, NamedTuple
 
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.log.log import Log
+from barnabas.model.ids import TopicPartition
 from barnabas.sim.history import History, Sent
+from barnabas.sim.node import EPOCH_MS
+from barnabas.sim.plan import MS
 from barnabas.sim.world import World
+
+ENDS_WITHIN_S: Final = 60.0
+
+
+class Open(NamedTuple):
+    """A partition that is stable to less than its high watermark, and whose transaction that is (-1: nobody's)."""
+
+    node: str
+    partition: TopicPartition
+    log: Log
+    producer_id: int
+    began_ns: int
+
+
+def still_open(world: World) -> Iterator[Open]:
+    for name, broker in world.brokers.items():
+        for partition in broker.replicas.leader_partitions:
+            log = partition.log
+            if log is None or log.last_stable_offset >= log.high_watermark:
+                continue
+            entries = [each for each in log.producers.entries.values() if each.current_txn_first_offset >= 0]
+            for entry in entries:
+                began_ns = (entry.last_timestamp - EPOCH_MS) * MS
+                yield Open(name, partition.topic_partition, log, entry.producer_id, began_ns)
+            if not entries:
+                yield Open(name, partition.topic_partition, log, -1, world.loop.now_ns)
+
+
+async def nothing_stays_open(
+    world: World, history: History, may_be_lost: Callable[[str, TopicPartition, int], bool]
+) -> None:
+    """T5: every last stable offset reaches the high watermark, when timeouts have ended what clients left open.
+
+    Where what the coordinator wrote of a transaction is lost, or its marker, nobody ends it: it hangs, and whoever
+    looks after the cluster aborts it (KIP-664). `may_be_lost` asks of a transactional id, a partition, and when the
+    last record was written.
+    """
+    world.check("T5")
+    try:
+        await world.until(lambda: next(still_open(world), None) is None, "every transaction's end", ENDS_WITHIN_S)
+        return
+    except TimeoutError:
+        left = list(still_open(world))
+    hanging: list[Open] = []
+    for each in left:
+        owner = history.transactional_ids.get(each.producer_id, "")
+        sentence = (
+            f"{each.node}: {each.partition} is stable to {each.log.last_stable_offset} of {each.log.high_watermark}; "
+            f"open is a transaction of {owner!r}, producer {each.producer_id}"
+        )
+        if owner and may_be_lost(owner, each.partition, each.began_ns):
+            world.waive("T5")
+            world.excuse("T5", sentence, str(each.partition), each.node)
+            hanging.append(each)
+        else:
+            world.violated("T5", sentence, str(each.partition), each.node)
+    if hanging:
+        await world.client(lambda _, cluster: _abort(cluster, hanging), "operator")
+
+
+async def _abort(cluster: ClusterClient, hanging: list[Open]) -> None:
+    admin, producers = Admin(cluster), {(each.partition, each.producer_id) for each in hanging}
+    for each in await admin.open_transactions(sorted({partition for partition, _ in producers})):
+        if (each.partition, each.producer_id) in producers:
+            await admin.abort_transaction(each)
 
 
 def transactions_are_whole(

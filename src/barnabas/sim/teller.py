@@ -61,6 +61,7 @@ class Teller:
             await producer.init_transactions()
         except (KafkaError, OSError):
             return None
+        self.history.transactional_ids[producer.identity.producer_id] = self.client
         return producer
 
     async def _transaction(self, producer: TransactionalProducer) -> None:

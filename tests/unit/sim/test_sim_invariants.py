@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from barnabas.broker.server import Broker
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.log.log import Log
+from barnabas.log.producer_state import ProducerEntry
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
@@ -21,7 +23,7 @@ from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.chain import Chain
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
-from barnabas.sim.judge_transactions import transactions_are_whole
+from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.scenarios import consume, plan, produce
@@ -437,10 +439,26 @@ def t3_of_a_committed_one(cluster: Cluster) -> None:
     transfer(cluster, "acknowledged", set())
 
 
+@contextmanager
+def left_open(cluster: Cluster) -> Iterator[Log]:
+    """The leader's last stable offset stays behind."""
+    _, _, log, _ = cluster.leading(with_records(cluster))
+    first = log.log_start_offset
+    entry = ProducerEntry(4712, 0, last_timestamp=now_ms(cluster.world), current_txn_first_offset=first)
+    log.producers.entries[4712], log.producers._ongoing[first] = entry, 4712
+    log._note_first_unstable()
+    assert log.last_stable_offset == first < log.high_watermark
+    try:
+        yield log
+    finally:
+        log.producers.entries.pop(4712, None)
+        log.producers._ongoing.pop(first, None)
+        log._note_first_unstable()
+
+
 def t5(cluster: Cluster) -> None:
-    cluster.checkers._open = lambda: ["orders-0 is stable to 1 of 2"]  # type: ignore[method-assign]
-    cluster.run(cluster.checkers._nothing_stays_open(cluster.world))
-    del cluster.checkers._open  # type: ignore[method-assign]
+    with left_open(cluster):
+        cluster.run(nothing_stays_open(cluster.world, cluster.history, lambda *_: False))
 
 
 def g1(cluster: Cluster) -> None:
@@ -504,3 +522,23 @@ def test_a_made_violation_is_reported(cluster: Cluster, make: Callable[[Cluster]
 
 def test_of_every_invariant_there_is_one() -> None:
     assert {invariant_of(make) for make in MADE} == {*INVARIANTS}
+
+
+def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    cluster.history.transactional_ids[4712] = "teller"
+    with left_open(cluster) as log:
+        cluster.run(nothing_stays_open(cluster.world, cluster.history, lambda *_: True))
+        assert log.last_stable_offset == log.high_watermark
+    assert "T5" not in {each.invariant for each in cluster.world.violations}
+    assert [each.invariant for each in cluster.world.excused] == ["T5"]
+
+
+def test_what_a_checker_reads_meets_no_fault(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.leading(7)
+    disk, written = cluster.world.nodes[name].disk, cluster.checkers.cleaner.written.setdefault("orders-7", {})
+    disk.read_fails = True
+    cluster.append(7, b"one")
+    disk.repair()
+    assert disk.errors == 0
+    assert written[log.log_end_offset - 1].value == b"one"
