@@ -90,7 +90,11 @@ class LogSegments(Sequence[Segment]):
         return found
 
     def record_not_before(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-        """The first record from `log_start_offset` on whose timestamp is not smaller."""
+        """The first record from `log_start_offset` on whose timestamp is not smaller.
+
+        It may lie behind segments that are deleted up to their end and still there. (Apache looks into the first one
+        alone, and finds nothing until retention has taken that away.)
+        """
         for segment in self._segments:
             if segment.largest_timestamp < timestamp:
                 continue
@@ -98,7 +102,6 @@ class LogSegments(Sequence[Segment]):
                 for record in _records(segment, batch):
                     if record.timestamp >= timestamp and record.offset >= log_start_offset:
                         return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
-            return None
         return None
 
     def record_with_max_timestamp(self) -> TimestampOffset | None:

@@ -513,6 +513,16 @@ def test_offsets_are_found_by_timestamp(tmp_path: Path) -> None:
     assert log.fetch_offset_by_timestamp(-3) == (NOW + 991, 199, 1)
 
 
+def test_a_record_is_found_behind_segments_that_are_deleted_and_still_there(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config={"segment.bytes": "200"})
+    for i in range(10):
+        append(log, str(i), timestamp=NOW + i)
+    log.update_high_watermark(10)
+    log.maybe_increment_log_start_offset(7)
+    assert log.segments[1].base_offset <= 7
+    assert log.fetch_offset_by_timestamp(NOW) == (NOW + 7, 7, 0)
+
+
 def test_the_end_of_an_epoch_is_where_the_next_began(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, "a", epoch=2)
