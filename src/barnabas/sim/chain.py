@@ -66,7 +66,7 @@ class Chain:
             # A truncation forgets what producers wrote before the log's start.
             self.producers = {}
             for link in self.links:
-                if link.producer_id >= 0 and link.last >= self.log_start:
+                if link.producer_id >= 0 and link.base_sequence >= 0 and link.last >= self.log_start:
                     self.producers[link.producer_id] = link.producer_epoch, link.last_sequence
 
 
