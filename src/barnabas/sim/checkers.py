@@ -31,6 +31,8 @@ from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.zk.protocol.errors import NoNode
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
+TRANSACTION_NS: Final = 15_000_000_000
+"""No drawn transaction goes on for longer, and none is ended later."""
 Place = tuple[str, int]
 """A partition and an offset in it."""
 
@@ -59,7 +61,7 @@ class Checkers:
         self.lag = LagWatch(world, self.logs, self.ensemble.states)
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
-            self._offsets_partition(group) in self.logs.excused
+            self.logs.losses.may_be_lost(self._offsets_partition(group))
             or self._offsets_partition(group) in self.logs.leaders.begun_anew
         )
         world.on_commit = self.ensemble.committed
@@ -106,10 +108,6 @@ class Checkers:
     def _offsets_partition(self, group: str) -> str:
         return f"{OFFSETS_TOPIC}-{partition_for(group, len(self.topics().get(OFFSETS_TOPIC, [0])))}"
 
-    def _group_may_be_lost(self, group: str, told_ns: int | None = None) -> bool:
-        """Whether what the group's coordinator told then may be gone from the log it is kept in."""
-        return self.logs.is_excused(self._offsets_partition(group), told_ns)
-
     def gone_ns(self, topic: str) -> int:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
         return max(self.history.recreated_ns.get(topic, -1), self.ensemble.deleted_ns.get(topic, -1))
@@ -131,7 +129,8 @@ class Checkers:
             self.history.read[place] = value, world.loop.now_ns
         elif known[0] != value:
             sentence = f"{partition}@{offset} was read as {known[0][:40]!r}, later as {value[:40]!r}"
-            if self.logs.is_excused(partition, known[1]):
+            if self.logs.losses.may_be_lost(partition, offset):
+                world.waive("R10")
                 world.excuse("R10", sentence, partition)
                 self.history.read[place] = value, world.loop.now_ns
             else:
@@ -199,7 +198,9 @@ class Checkers:
         if any(each.name == "transact" for each in self.plan.actions):
             counting = await world.client(lambda _, cluster: self._read_all(cluster, READ_COMMITTED), "auditor-3")
             counting.pop(_STARTS)
-            transactions_are_whole(world, self.history, set(counting.values()), self._transaction_may_be_lost)
+            transactions_are_whole(
+                world, self.history, set(counting.values()), self._transaction_may_be_lost, self._may_be_gone
+            )
         self.logs.judge()
         for log, chain in list(self.logs.chains.items()):
             state = world.state(chain.partition)
@@ -260,24 +261,37 @@ class Checkers:
 
     def _transaction_may_hang(self, transactional_id: str, partition: TopicPartition, written_ns: int) -> bool:
         """Whether the marker may be gone, or what the coordinator wrote of the transaction."""
-        places = str(partition), self._coordinated_by(transactional_id)
-        return any(self.logs.is_excused(place, written_ns) for place in places)
+        losses, ids = self.logs.losses, self._producer_ids(transactional_id)
+        return losses.may_be_lost(str(partition), since_ns=written_ns, producer_ids=ids) or losses.may_be_lost(
+            self._coordinated_by(transactional_id), since_ns=written_ns - TRANSACTION_NS
+        )
+
+    def _producer_ids(self, transactional_id: str) -> list[int]:
+        return [number for number, name in self.history.transactional_ids.items() if name == transactional_id]
 
     def _coordinated_by(self, transactional_id: str) -> str:
         count = len(self.topics().get(TRANSACTIONS_TOPIC, [0]))
         return f"{TRANSACTIONS_TOPIC}-{partition_for(transactional_id, count)}"
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
-        """Whether a record of the transaction may be gone, the marker that lies somewhere behind it, or what its
+        """Whether a record of the transaction may be lost, the marker that lies somewhere behind it, or what its
         coordinator wrote."""
-        places = f"{sent.topic}-{sent.partition}", self._coordinated_by(transactional_id)
-        # An outcome may be written long after the last record was acknowledged.
-        told_ns = min(each for each in (sent.answered_ns, sent.sent_ns) if each)
+        losses, partition = self.logs.losses, f"{sent.topic}-{sent.partition}"
+        ended_ns = sent.answered_ns + TRANSACTION_NS  # the last is written a while after the outcome is told
+        return (
+            losses.may_be_lost(partition, sent.offset, since_ns=sent.sent_ns, until_ns=ended_ns)
+            or losses.may_be_lost(
+                partition, since_ns=sent.sent_ns, until_ns=ended_ns, producer_ids=self._producer_ids(transactional_id)
+            )
+            or losses.may_be_lost(self._coordinated_by(transactional_id), since_ns=sent.sent_ns, until_ns=ended_ns)
+        )
+
+    def _may_be_gone(self, sent: Sent) -> bool:
+        """Whether nobody is promised the record any more: compacted, or deleted by an administrator or its age."""
         return (
             sent.topic in self.compacted
             or sent.sent_ns <= self.gone_ns(sent.topic)
-            or any(self.logs.is_excused(place, told_ns) for place in places)
-            or sent.offset < self.logs.deleted_to(places[0])
+            or sent.offset < self.logs.deleted_to(f"{sent.topic}-{sent.partition}")
         )
 
     async def _read_all(self, cluster: ClusterClient, isolation: int = READ_UNCOMMITTED) -> dict[Any, Any]:
@@ -306,7 +320,7 @@ class Checkers:
 
     def _acknowledged_survive(self, found: dict[Place, bytes], starts: dict[str, int]) -> None:
         """R7, T1 and Jepsen's rules: nothing lost, moved, doubled, reordered or invented."""
-        world, history = self.world, self.history
+        world, history, losses = self.world, self.history, self.logs.losses
         places: dict[bytes, list[Place]] = {}
         for place, value in found.items():
             places.setdefault(value, []).append(place)
@@ -317,7 +331,8 @@ class Checkers:
             partition = f"{sent.topic}-{sent.partition}"
             at = places.get(value, [])
             start = starts.get(partition, 0)
-            short, excused = value[:40], self.logs.is_excused(partition, sent.answered_ns, sent.offset)
+            short, since_ns, until_ns = value[:40], sent.sent_ns, sent.answered_ns
+            excused = losses.may_be_lost(partition, sent.offset, since_ns=since_ns, until_ns=until_ns)
             if excused:
                 world.waive("R7")
             judged = world.excuse if excused else world.violated
@@ -329,7 +344,11 @@ class Checkers:
                 judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is lost", partition)
             elif sent.offset >= 0 and (partition, sent.offset) not in at:
                 judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is at {at}", partition)
-            if sent.idempotent and len(at) > 1 and not excused:
+            if (
+                sent.idempotent
+                and len(at) > 1
+                and not losses.may_be_lost(partition, since_ns=since_ns, until_ns=until_ns)
+            ):
                 world.check("T1")
                 world.violated("T1", f"{short!r} is there more than once: {at}", partition)
         last: dict[tuple[str, str], int] = {}
@@ -349,7 +368,7 @@ class Checkers:
                 key = known.client, partition
                 if known.answered != "acknowledged":
                     continue  # given up, and perhaps appended all the same when later ones were
-                may_be_lost = self.logs.is_excused(partition, known.answered_ns, offset)
+                may_be_lost = losses.may_be_lost(partition, since_ns=known.sent_ns, until_ns=known.answered_ns)
                 if last.get(key, -1) >= known.number and not may_be_lost:
                     sentence = f"record {known.number} of {known.client} at {partition}@{offset} after {last[key]}"
                     world.violated("T1", sentence, partition)
@@ -362,7 +381,7 @@ class Checkers:
             if offset < starts.get(partition, 1 << 62) or self._was_of_the_topic_before(topic, at_ns):
                 continue
             self.world.check("R10")
-            if self.logs.is_excused(partition, at_ns):
+            if self.logs.losses.may_be_lost(partition, offset, until_ns=at_ns):
                 self.world.waive("R10")
                 continue
             if (partition, offset) not in found and topic in self.compacted:
@@ -398,15 +417,11 @@ class Checkers:
             if self._was_of_the_topic_before(partition.rpartition("-")[0], told_ns):
                 continue
             self.world.check("G4")
-            if self.logs.is_excused(partition, told_ns, end - 1):
-                self.world.waive("G4")
             begin = max(begin, self.logs.deleted_to(partition))
-            skipped = [
-                each
-                for each in by_partition.get(partition, [])
-                if begin <= each < end and each not in given and not self.logs.is_excused(partition, told_ns, each)
-            ]
-            if skipped:
+            skipped = [each for each in by_partition.get(partition, []) if begin <= each < end and each not in given]
+            if skipped and all(self.logs.losses.may_be_lost(partition, each, until_ns=told_ns) for each in skipped):
+                self.world.waive("G4")  # it was given, or passed, what lay there before
+            elif skipped:
                 sentence = f"{who} to {end} in {partition} and was not given {skipped[:5]}"
                 self.world.violated("G4", sentence, partition)
 
@@ -421,7 +436,9 @@ class Checkers:
             now = (await committed_offsets(cluster, group, [each]))[each]
             if now < offset:
                 sentence = f"group {group} committed {offset} for {partition}, and {now} is what it has"
-                if self._group_may_be_lost(group, told_ns) or self.logs.is_excused(partition, told_ns):
+                losses, kept_in = self.logs.losses, self._offsets_partition(group)
+                if losses.may_be_lost(kept_in, until_ns=told_ns) or losses.may_be_lost(partition, until_ns=told_ns):
+                    self.world.waive("G1")
                     self.world.excuse("G1", sentence, partition)
                 else:
                     self.world.violated("G1", sentence, partition)

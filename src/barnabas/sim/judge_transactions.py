@@ -82,7 +82,11 @@ async def _abort(cluster: ClusterClient, hanging: list[Open]) -> None:
 
 
 def transactions_are_whole(
-    world: World, history: History, counts: Container[bytes], is_excused: Callable[[str, Sent], bool]
+    world: World,
+    history: History,
+    counts: Container[bytes],
+    is_excused: Callable[[str, Sent], bool],
+    may_be_gone: Callable[[Sent], bool],
 ) -> None:
     """`counts` are the values that readers of what is committed are given; `is_excused` asks of a transaction's id."""
     by_transaction: dict[str, list[tuple[bytes, Sent]]] = {}
@@ -95,13 +99,13 @@ def transactions_are_whole(
             world.waive("T3")
             continue
         counting = [value for value, _ in records if value in counts]
+        missing = [value for value, sent in records if value not in counts and not may_be_gone(sent)]
         outcome = records[0][1].answered
         if outcome == "aborted" and counting:
             world.violated("T3", f"transaction {name} was aborted, and {counting} count")
-        elif outcome == "acknowledged" and len(counting) < len(records):
-            missing = [value for value, _ in records if value not in counts]
+        elif outcome == "acknowledged" and missing:
             world.violated("T3", f"transaction {name} was committed, and {missing} do not count")
-        elif counting and len(counting) < len(records):
+        elif counting and missing:
             world.violated("T3", f"of transaction {name} only {counting} count, of {len(records)} records")
     for value, (partition, offset) in history.committed_reads.items():
         known = history.sent.get(value)

@@ -23,6 +23,7 @@ class LeaderWatch:
     def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
         self.world = world
         self.logs = logs
+        self.losses = logs.losses
         self.told_latest: dict[str, int] = {}
         self.begun_anew: dict[str, None] = {}
         """Partitions of which a coordinator had loaded records that a later leader never had."""
@@ -62,7 +63,7 @@ class LeaderWatch:
         if committed is not None and high > before and high in committed.at and begun:
             world.check("R2")
             mine = chain.hash_at(high)
-            lossy = self.logs.may_be_lost(chain.node, chain.partition)
+            lossy = self.logs.may_be_lost(chain.node, chain.partition) or self.losses.is_forked(chain.partition, high)
             if lossy:
                 world.waive("R2")
             elif mine is not None and mine != committed.at[high]:
@@ -103,8 +104,12 @@ class LeaderWatch:
                 f"{partition.leader_epoch}", name, chain.node,
             )  # fmt: skip
         self._leader_high[key] = high
+        if self.losses.is_overtaken(chain, partition.leader_epoch):
+            world.check("R4")
+            world.waive("R4")  # it has not heard of the one that leads since, without some of what was written
+            return
         self._commit(chain, high)
-        self._on_every_member(chain, high, partition.leader_epoch, partition.assigned_replicas)
+        self._on_every_member(chain, high, partition.assigned_replicas)
 
     def _nothing_holds_it_back(self, partition: Partition, now_ms: int) -> None:
         """R6: it is as high as the maximal ISR allows, and live followers that are caught up (KAFKA-13091, 15021)."""
@@ -162,7 +167,7 @@ class LeaderWatch:
         if value is None:
             return
         self.world.check("R3")
-        if self.logs.is_excused(chain.partition):
+        if self.losses.is_forked(chain.partition, high):
             self.world.waive("R3")
         elif committed.at.get(high, value) != value:
             self.world.violated(
@@ -172,16 +177,13 @@ class LeaderWatch:
         committed.at[high] = value
         committed.high = max(committed.high, high)
 
-    def _on_every_member(self, chain: Chain, high: int, leader_epoch: int, assigned: tuple[int, ...]) -> None:
+    def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
         """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""
         world = self.world
         state = world.state(chain.partition)
         if state is None:
             return
         world.check("R4")
-        if chain.partition in self.logs.excused and leader_epoch < state["leader_epoch"]:
-            world.waive("R4")  # a leader of the time before what was committed was lost; it has not heard of it yet
-            return
         for member in state["isr"]:
             name = broker_name(member)
             if member not in assigned:
@@ -225,7 +227,7 @@ class LeaderWatch:
             world.violated("C5", f"{chain.node} went from epoch {before[0]} to {state.leader_epoch}", name, chain.node)
         if state.leader_epoch == before[0] and before[1] == broker_number(chain.node):
             return
-        self.logs.restarts.leads_again(chain, state.leader_epoch)
+        self.logs.leads(chain, log, state.leader_epoch)
         world.check("R13")
         entries = log.leader_epochs.entries
         if not entries or entries[-1].epoch != state.leader_epoch:
@@ -255,16 +257,14 @@ class LeaderWatch:
         now = world.state(name)
         if now is None or now["leader_epoch"] != state.leader_epoch or now["leader"] != broker_number(chain.node):
             return  # a decision that another has overtaken
-        self.logs.premise(name, now["isr"], now["leader"])
         committed = self.logs.committed.get((name, chain.topic_id))
         if committed is None or not committed.high:
             return
         world.check("R3")
         begins = max(chain.log_start, self.logs.cleaned_to(name, chain.topic_id))
         if begins < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
-            # Copies of an excused partition may differ below what was committed since: a leader that lost power wrote
-            # other records in its own epoch (R1), and no later truncation mends that.
-            judged = world.excuse if self.logs.is_excused(name) else world.violated
+            # Forked copies may differ below what was committed since, and no later truncation mends that.
+            judged = world.excuse if self.losses.is_forked(name) else world.violated
             judged(
                 "R3", f"{chain.node} leads {name} in epoch {state.leader_epoch} up to {log.log_end_offset}, and "
                 f"lacks some of what is committed up to {committed.high}", name, chain.node,
@@ -338,10 +338,10 @@ class LeaderWatch:
             return  # a leader that was, and has not heard of it
         key = f"{chain.partition}/{chain.topic_id}"
         self.world.check("R5")
-        if self.logs.is_excused(chain.partition):
+        if self.losses.is_overtaken(chain, partition.leader_epoch):
             self.world.waive("R5")
-            self.told_latest[key] = result[1]
-        elif result[1] < self.told_latest.get(key, 0):
+            return
+        if result[1] < self.told_latest.get(key, 0):
             self.world.violated(
                 "R5", f"{chain.node} told {result[1]} as the end of {chain.partition}, after "
                 f"{self.told_latest[key]}", chain.partition, chain.node,

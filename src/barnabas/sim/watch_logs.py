@@ -4,16 +4,15 @@ For each log there is a `Chain`: its batches with a hash over all that came befo
 comparison (R1). What a leader's high watermark has passed is committed: by partition, the hash at each such offset.
 From the two follow log matching, leader completeness and durability, each judged at the moment it could first break.
 
-R7's premise is exact. When every member of the ISR is wiped (`RestartWatch`), or a wiped copy leads, or a leader was
-elected unclean, then what is committed may be lost: the partition is excused from that moment on, and what was
-committed before is forgotten.
+R7's premise is exact. When a wiped copy (`RestartWatch`) leads, or one that was elected unclean, then what it lacks may
+be lost (`LossWatch`), and what of it was committed is so no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -23,21 +22,13 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
+from barnabas.sim.watch_losses import Batch, LossWatch
 from barnabas.sim.watch_restarts import RestartWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
 
-EXCUSED_NS: Final = 40_000_000_000
-"""A leader that stood still or was cut off when the loss came may go on for so long on what it believed before."""
 _FETCH_NAMES_EPOCH: Final = 9
 """The version of Fetch since which a leader is told in which epoch it is followed (KIP-320)."""
-
-
-class Excuse(NamedTuple):
-    """When R7's premise failed, and up to where that took nothing, since every copy that counts had it synced."""
-
-    at_ns: int
-    synced_end: int
 
 
 class LogWatch:
@@ -48,8 +39,7 @@ class LogWatch:
         """The log of a node and partition."""
         self.committed: dict[tuple[str, str], Committed] = {}
         """By partition and topic id."""
-        self.excused: dict[str, list[Excuse]] = {}
-        """By partition."""
+        self.losses = LossWatch(world)
         self._outdated: dict[tuple[str, str], None] = {}
         """Node and partition of copies that may hold what was lost elsewhere."""
         self.unclean: dict[str, bool] = {}
@@ -57,8 +47,6 @@ class LogWatch:
         self.failed_dirs: dict[tuple[str, int, str], int] = {}
         self._known: dict[tuple[str, str, int, int], int] = {}
         """By partition, topic id, base offset and epoch: the one hash a log has that holds this batch."""
-        self._known_ns: dict[tuple[str, str, int, int], int] = {}
-        """When it was first seen."""
         self._beginnings: dict[tuple[str, str, int, int], None] = {}
         """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
@@ -82,51 +70,40 @@ class LogWatch:
         probes.after(Partition, "append_as_follower", self._appended_as_follower)
         self.leaders = LeaderWatch(world, self, probes)
 
-    # Excuses
+    # What may be lost
 
-    def is_excused(self, partition: str, told_ns: int | None = None, offset: int = -1) -> bool:
-        """Whether what was told or committed by then (now, by default) may be lost since: R7's premise failed later, or
-        so shortly before that who told it could not know. An `offset` that is known may be on every platter."""
-        told_ns = self.world.loop.now_ns if told_ns is None else told_ns
-        return any(
-            told_ns <= each.at_ns + EXCUSED_NS and not 0 <= offset < each.synced_end
-            for each in self.excused.get(partition, ())
-        )
-
-    def excuse(self, partition: str, why: str, synced_end: int = 0) -> None:
-        """What is committed of the partition at `synced_end` and beyond may be lost from now on."""
-        world = self.world
-        self.excused.setdefault(partition, []).append(Excuse(world.loop.now_ns, synced_end))
-        self._outdated.update(dict.fromkeys((name, partition) for name in world.broker_names))
-        for key in [each for each in self.committed if each[0] == partition]:
-            del self.committed[key]
-        self.leaders.told_latest.pop(partition, None)
-        wiped = self.restarts.wiped
-        for copy in [each for each in wiped if each[1] == partition]:
-            del wiped[copy]
-        world.note(f"{partition}: {why}; what is committed may be lost")
-
-    def premise(self, partition: str, isr: list[int], leader: int) -> None:
-        """R7's premise, whenever an ISR or a copy changes: some member of the ISR keeps what is committed."""
-        if not isr or not self.restarts.wiped:
+    def leads(self, chain: Chain, log: Log, leader_epoch: int) -> None:
+        """Whoever comes to lead without what its disk lost takes it from all: R7's premise failed."""
+        key, partition = (chain.node, chain.partition), chain.partition
+        if not self.restarts.is_wiped(*key) or chain.end < self.restarts.synced_end.get(key, 0):
             return
-        members = [broker_name(each) for each in isr]
-        if all(self.restarts.is_wiped(each, partition) for each in members):
-            synced_end = min(self.restarts.synced_end.get((each, partition), 0) for each in members)
-            self.excuse(partition, f"every member of the ISR {isr} lost what was not synced", synced_end)
-        elif (
-            leader >= 0
-            and self.restarts.is_wiped(broker_name(leader), partition)
-            and self.world.nodes[broker_name(leader)].alive
-        ):
-            synced_end = self.restarts.synced_end.get((broker_name(leader), partition), 0)
-            self.excuse(partition, f"leader {leader} lost what was not synced", synced_end)
+        loss, taken = self.losses.lacking(chain, log, leader_epoch)
+        if not taken:
+            return
+        self.losses.happened(chain, loss, taken)
+        committed = self.committed.get((partition, chain.topic_id))
+        if committed is not None:
+            begins = min(chain.end, max(self.start_of(chain), self.cleaned_to(partition, chain.topic_id)))
+            at = {end: value for end, value in committed.at.items() if end <= begins or chain.hash_at(end) == value}
+            committed.at, committed.high = at, max(at, default=0)
+        self._outdated.update(dict.fromkeys((name, partition) for name in self.world.broker_names))
+        self.leaders.told_latest.pop(f"{partition}/{chain.topic_id}", None)
+        self._forget(chain, [each for each in taken if each.epoch == leader_epoch])
+        self.world.note(f"{partition}: {chain.node} leads without what was written from {loss.end} on; it may be lost")
+
+    def _forget(self, chain: Chain, batches: list[Batch]) -> None:
+        """What of its own epoch the leader lost, and no copy has: others may come in its place."""
+        place = chain.partition, chain.topic_id
+        keys = [(*place, each.base, each.epoch) for each in batches]
+        copies = [each.links for each in self.chains.values() if (each.partition, each.topic_id) == place]
+        elsewhere = {link.hash for links in [*copies, *self.restarts.of_the_dead(*place)] for link in links}
+        if not any(self._known.get(key) in elsewhere for key in keys):
+            for key in keys:
+                self._known.pop(key, None)
 
     def may_be_lost(self, name: str, partition: str) -> bool:
         """Whether a copy may lack what was committed, or a leader of the time before have written other records."""
-        return (
-            self.is_excused(partition) or self.restarts.is_wiped(name, partition) or self._is_outdated(name, partition)
-        )
+        return self.restarts.is_wiped(name, partition) or self._is_outdated(name, partition)
 
     def _is_outdated(self, name: str, partition: str) -> bool:
         """Whether the copy is from before what was committed was lost, and not yet what it ought to be."""
@@ -235,11 +212,6 @@ class LogWatch:
             self.of.pop((chain.node, chain.partition), None)
             self.restarts.wiped.pop((chain.node, chain.partition), None)
 
-    def forget(self, chain: Chain, links: list[Link]) -> None:
-        """No copy has these any more: others may come in their place."""
-        for link in links:
-            self._known.pop((chain.partition, chain.topic_id, link.base, link.epoch), None)
-
     @contextmanager
     def _under_way(self, chain: Chain | None, doing: str = "", cutting_at: int | None = None) -> Iterator[None]:
         """While the log's files change: a process that dies meanwhile leaves them as they were, or half done."""
@@ -273,16 +245,14 @@ class LogWatch:
             begins = not links or links[-1].last < self.start_of(chain)
             if known is None:
                 self._known[key] = value
-                self._known_ns[key] = world.loop.now_ns
                 if begins:
                     self._beginnings[key] = None
             elif header.base_offset < self.cleaned_to(chain.partition, chain.topic_id):
                 value = known
             elif begins or key in self._beginnings:
                 value = known  # one of the two logs begins here: what was before is not there to be compared
-            elif known != value and self.is_excused(chain.partition, self._known_ns[key]):
-                # A leader that lost power resumed in its epoch, and wrote other records in it: Kafka's ZooKeeper mode
-                # has nothing against that, and its followers cannot tell. What comes behind is compared again.
+            elif known != value and self.losses.is_forked(chain.partition, header.base_offset):
+                # What comes behind is compared again.
                 world.excuse("R1", f"{chain.partition} on {chain.node} differs at {header.base_offset}")
                 value = known
             elif known != value:
@@ -338,6 +308,7 @@ class LogWatch:
         world = self.world
         self._add(chain, view)
         link = chain.links[-1]
+        self.losses.appended(chain, link)
         world.check("C6")
         key = chain.partition, chain.topic_id, leader_epoch
         owner = self._appender.setdefault(key, chain.node)

@@ -55,8 +55,6 @@ class RestartWatch:
         self.logs = logs
         self.wiped: dict[tuple[str, str], int] = {}
         """Node and partition whose copy lost something, and when."""
-        self._lost: dict[tuple[str, str], list[Link]] = {}
-        """What copies lost with a disk and have not been given again, as far as is known."""
         self._before_loss: dict[tuple[str, str], tuple[str, Dead, int]] = {}
         self._dead: dict[tuple[str, str], Dead] = {}
         self._damaged: dict[tuple[str, str], None] = {}
@@ -98,7 +96,6 @@ class RestartWatch:
                 f"what was written: {was[at : at + 1]}", chain.partition, chain.node,
             )  # fmt: skip
         elif len(same) < len(was):
-            self._lost.setdefault(key, []).extend(before[len(same) :])
             if dead.may_lack(len(same), start):
                 pass
             elif not damaged:
@@ -222,10 +219,8 @@ class RestartWatch:
                 self.wiped[key] = self.world.loop.now_ns
                 durable = volume.durable_files(prefix + "/")
                 self._synced[key] = min(self._synced.get(key, 0), whole_batches(durable, dead.links, dead.log_start))
-                self.synced_end[key] = dead.links[self._synced[key] - 1].last + 1 if self._synced[key] else 0
-                state = self.world.state(key[1])
-                if state is not None:
-                    self.logs.premise(key[1], state["isr"], -1)
+                end = dead.links[self._synced[key] - 1].last + 1 if self._synced[key] else 0
+                self.synced_end[key] = end if end > dead.log_start else 0  # of what is deleted nothing is left
 
     def _directory(self, name: str, partition: str) -> str | None:
         for directory in (f"{DATA}/a", f"{DATA}/b"):
@@ -234,27 +229,14 @@ class RestartWatch:
                 return path
         return None
 
-    def leads_again(self, chain: Chain, leader_epoch: int) -> None:
-        """A leader that lost records of its own epoch goes on in it: Kafka's ZooKeeper mode has nothing against that.
+    def of_the_dead(self, partition: str, topic_id: str) -> list[list[Link]]:
+        """What lies in logs whose process is gone."""
+        dead = [each for (_, name), each in self._dead.items() if name == partition]
+        return [each.links for each in dead if each.topic_id == topic_id]
 
-        It writes others in their place. A follower that has the lost ones cannot tell, and will keep them.
-        """
-        lost = self._lost.pop((chain.node, chain.partition), [])
-        mine = [link for link in lost if link.epoch == leader_epoch]
-        if not mine:
-            return
-        copies = [
-            (each.topic_id, each.links) for each in self.logs.chains.values() if each.partition == chain.partition
-        ]
-        copies += [
-            (dead.topic_id, dead.links) for (_, partition), dead in self._dead.items() if partition == chain.partition
-        ]
-        elsewhere = {link.hash for topic_id, links in copies if topic_id == chain.topic_id for link in links}
-        if any(link.hash in elsewhere for link in mine):
-            why = f"leader {chain.node} goes on in an epoch of which others have more"
-            self.logs.excuse(chain.partition, why, self.synced_end.get((chain.node, chain.partition), 0))
-        else:
-            self.logs.forget(chain, mine)
+    def elected_unclean(self, name: str, partition: str) -> None:
+        """Its copy may lack what is committed, as if a disk had lost it."""
+        self.wiped[name, partition], self.synced_end[name, partition] = self.world.loop.now_ns, 0
 
     def is_wiped(self, name: str, partition: str) -> bool:
         lost_ns = self.wiped.get((name, partition))

@@ -202,7 +202,7 @@ class ZooKeeperWatch:
         self.logs.unclean.pop(topic, None)
         for partition in [each for each in self.states if each.rpartition("-")[0] == topic]:
             del self.states[partition]
-            self.logs.excused.pop(partition, None)
+            self.logs.losses.forgotten(partition)
 
     def _config_changed(self, part: Any, path: str) -> None:
         topic = path.rpartition("/")[2]
@@ -237,7 +237,6 @@ class ZooKeeperWatch:
         if before is None:
             return
         self._compared(partition, before, leader, isr, epoch, int(read["controller_epoch"]))
-        self.logs.premise(partition, isr, leader)
 
     def _compared(
         self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
@@ -257,7 +256,7 @@ class ZooKeeperWatch:
         if leader >= 0 and leader not in before["isr"]:
             world.check("C10")
             if self.logs.may_be_unclean(partition):
-                self.logs.excuse(partition, f"{leader} was elected unclean")
+                self.logs.restarts.elected_unclean(broker_name(leader), partition)
             else:
                 world.violated(
                     "C10", f"{leader} was elected for {partition} from outside of the ISR {before['isr']}", partition

@@ -1,0 +1,127 @@
+"""Watches what may be lost, batch by batch: where R7's premise failed, and what that took.
+
+Kafka's ZooKeeper mode loses what a leader lacks that came to lead all the same: its disk lost it (a copy is *wiped*),
+or it was elected from outside of the ISR. Nothing else is excused: not what that leader has, nor what it writes then.
+
+Two things go beyond the moment. A leader of the time before may write and commit until it hears; its epoch tells. And
+a leader that lost records of its own epoch and goes on in it writes others in their place: Kafka has nothing against
+that, and who copied the lost ones cannot tell, and keeps them (a *fork*). What lies there may be one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.sim.chain import Chain, Link
+from barnabas.sim.world import World
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+_FOREVER = 1 << 62
+
+
+class Batch(NamedTuple):
+    """One that a leader appended, and when."""
+
+    base: int
+    last: int
+    epoch: int
+    producer_id: int
+    appended_ns: int
+
+
+class Loss(NamedTuple):
+    """A leader came to lead in `leader_epoch` without some of what was written.
+
+    `epochs` are those of its log with the offsets where they begin, `end` its end. What it had lost of its own epoch
+    lay before `forked_until`.
+    """
+
+    leader_epoch: int
+    at_ns: int
+    epochs: tuple[tuple[int, int], ...]
+    end: int
+    forked_until: int
+
+    def takes(self, batch: Batch) -> bool:
+        if batch.epoch > self.leader_epoch:
+            return False
+        if batch.epoch == self.leader_epoch:
+            return self.end <= batch.base < self.forked_until or (
+                batch.base >= self.end and batch.appended_ns <= self.at_ns
+            )
+        return batch.base >= next((start for epoch, start in self.epochs if epoch > batch.epoch), self.end)
+
+
+class LossWatch:
+    """By partition and topic id: what leaders wrote, and what of it may be lost."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._written: dict[tuple[str, str], list[Batch]] = {}
+        self._losses: dict[tuple[str, str], list[Loss]] = {}
+        self._lost: dict[str, list[Batch]] = {}
+        """By partition."""
+
+    def appended(self, chain: Chain, link: Link) -> None:
+        """A leader wrote a batch, in whichever epoch it believes to lead."""
+        key = chain.partition, chain.topic_id
+        batch = Batch(link.base, link.last, link.epoch, link.producer_id, self.world.loop.now_ns)
+        self._written.setdefault(key, []).append(batch)
+        if any(loss.takes(batch) for loss in self._losses.get(key, ())):
+            self._lost.setdefault(chain.partition, []).append(batch)
+
+    def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[Loss, list[Batch]]:
+        """What would be lost if the log's owner leads in that epoch."""
+        now_ns, end = self.world.loop.now_ns, log.log_end_offset
+        epochs = tuple((each.epoch, each.start_offset) for each in log.leader_epochs.entries)
+        written = self._written.get((chain.partition, chain.topic_id), [])
+        own = [each.last + 1 for each in written if each.epoch == leader_epoch and each.base >= end]
+        loss = Loss(leader_epoch, now_ns, epochs, end, max(own, default=0))
+        return loss, [each for each in written if loss.takes(each)]
+
+    def happened(self, chain: Chain, loss: Loss, taken: Sequence[Batch]) -> None:
+        self._losses.setdefault((chain.partition, chain.topic_id), []).append(loss)
+        known = self._lost.setdefault(chain.partition, [])
+        known += [each for each in taken if each not in known]
+
+    def forgotten(self, partition: str) -> None:
+        """Its topic was deleted."""
+        self._lost.pop(partition, None)
+        for key in [each for each in self._losses if each[0] == partition]:
+            del self._losses[key]
+
+    # Asked by those who judge
+
+    def may_be_lost(
+        self,
+        partition: str,
+        offset: int = -1,
+        *,
+        since_ns: int = 0,
+        until_ns: int = _FOREVER,
+        producer_ids: Iterable[int] = (),
+    ) -> bool:
+        """Whether a batch of that time may be gone: one with that `offset`, of one of these producers, or any."""
+        wanted = frozenset(producer_ids)
+        return any(
+            since_ns <= each.appended_ns <= until_ns
+            and (offset < 0 or each.base <= offset <= each.last)
+            and (not wanted or each.producer_id in wanted)
+            for each in self._lost.get(partition, ())
+        )
+
+    def is_overtaken(self, chain: Chain, leader_epoch: int) -> bool:
+        """Whether a leader after that one came to lead without some of what was written."""
+        return any(each.leader_epoch > leader_epoch for each in self._losses.get((chain.partition, chain.topic_id), ()))
+
+    def is_forked(self, partition: str, offset: int = -1) -> bool:
+        """Whether copies may differ there, or anywhere; a batch that follows on what differs differs as well."""
+        return any(
+            loss.forked_until and (offset < 0 or loss.end <= offset <= loss.forked_until)
+            for (name, _), losses in self._losses.items()
+            if name == partition
+            for loss in losses
+        )

@@ -1,0 +1,124 @@
+"""What is excused when R7's premise fails: what the new leader lacks, and nothing before, after or beside it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.sim.chain import Chain, Link
+from barnabas.sim.watch_losses import LossWatch
+from barnabas.sim.world import World
+
+SECOND = 1_000_000_000
+
+
+class Written:
+    """One partition, whose leaders wrote what `append` was told; a batch a second."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.losses = LossWatch(self.world)
+
+    def append(self, base: int, epoch: int, records: int = 1, producer_id: int = -1) -> None:
+        self.world.loop.now_ns += SECOND
+        self.losses.appended(Chain("broker-0", 0, "orders-0", "id"), link(base, epoch, records, producer_id))
+
+    def leads(self, epoch: int, end: int, epochs: dict[int, int]) -> None:
+        """Somebody came to lead whose log ends there; `epochs` are those in it with the offsets where they begin."""
+        entries = [SimpleNamespace(epoch=each, start_offset=start) for each, start in epochs.items()]
+        log: Any = SimpleNamespace(log_end_offset=end, leader_epochs=SimpleNamespace(entries=entries))
+        chain = Chain("broker-1", 0, "orders-0", "id")
+        self.losses.happened(chain, *self.losses.lacking(chain, log, epoch))
+
+    def lost(self, offset: int, **span: Any) -> bool:
+        return self.losses.may_be_lost("orders-0", offset, **span)
+
+
+def link(base: int, epoch: int, records: int = 1, producer_id: int = -1, sequence: int = -1) -> Link:
+    last = sequence + records - 1 if sequence >= 0 else -1
+    return Link(base, base + records - 1, epoch, 0, base, producer_id, 0, sequence, last, 0)
+
+
+@pytest.fixture
+def written() -> Written:
+    return Written()
+
+
+def test_what_the_new_leader_has_is_not_excused_and_what_it_lacks_is(written: Written) -> None:
+    for base in range(4):
+        written.append(base, epoch=1)
+    written.leads(2, end=2, epochs={1: 0, 2: 2})
+    assert [written.lost(offset) for offset in range(4)] == [False, False, True, True]
+
+
+def test_what_it_writes_itself_is_not_excused(written: Written) -> None:
+    for base in range(4):
+        written.append(base, epoch=1)
+    written.leads(2, end=2, epochs={1: 0, 2: 2})
+    written.append(2, epoch=2)
+    now_ns = written.world.loop.now_ns
+    assert written.lost(2, until_ns=now_ns - 1)
+    assert not written.lost(2, since_ns=now_ns)
+
+
+def test_what_a_leader_of_the_time_before_writes_is_excused_however_late(written: Written) -> None:
+    written.append(0, epoch=1)
+    written.append(1, epoch=1)
+    written.leads(2, end=1, epochs={1: 0, 2: 1})
+    written.world.loop.now_ns += 1_000 * SECOND
+    written.append(2, epoch=1)
+    assert written.lost(2)
+
+
+def test_of_an_epoch_in_between_it_has_as_much_as_the_next_one_left(written: Written) -> None:
+    for base in range(3):
+        written.append(base, epoch=1)
+    written.append(1, epoch=2)
+    written.leads(3, end=2, epochs={1: 0, 2: 1, 3: 2})
+    assert not written.lost(1, since_ns=written.world.loop.now_ns)  # of epoch 2
+    assert written.lost(1, until_ns=written.world.loop.now_ns - 1)  # of epoch 1
+    assert written.lost(2)
+
+
+def test_a_leader_that_goes_on_in_its_epoch_forks_as_far_as_it_had_come(written: Written) -> None:
+    for base in range(4):
+        written.append(base, epoch=1)
+    written.leads(1, end=2, epochs={1: 0})
+    for base in range(2, 6):
+        written.append(base, epoch=1)
+    since_ns = written.world.loop.now_ns - 3 * SECOND
+    assert [written.lost(offset, since_ns=since_ns) for offset in range(2, 6)] == [True, True, False, False]
+    assert [written.losses.is_forked("orders-0", offset) for offset in range(6)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_another_producers_loss_is_no_excuse(written: Written) -> None:
+    written.append(0, epoch=1, producer_id=7)
+    written.leads(2, end=0, epochs={2: 0})
+    assert written.losses.may_be_lost("orders-0", producer_ids=[7])
+    assert not written.losses.may_be_lost("orders-0", producer_ids=[8])
+    assert not written.losses.may_be_lost("orders-1")
+
+
+def test_a_topic_of_the_same_name_has_lost_nothing(written: Written) -> None:
+    written.append(0, epoch=1)
+    written.leads(2, end=0, epochs={2: 0})
+    written.losses.forgotten("orders-0")
+    assert not written.lost(0)
+
+
+def test_a_cut_leaves_a_producer_the_sequence_it_had_and_not_its_marker() -> None:
+    chain = Chain("broker-0", 0, "orders-0", "id")
+    for each in (link(0, 1, 3, 7, sequence=0), link(3, 1, 1, 7), link(4, 1, 1, 8, sequence=0)):
+        chain.links.append(each)
+        chain.ends.append(each.last + 1)
+    chain.cut(4)
+    assert chain.producers == {7: (0, 2)}
