@@ -74,6 +74,8 @@ POLICIES: Final = ("compact", "delete", "compact,delete")
 
 class Fault(StrEnum):
     DIE_SWAPPING = "die while segments are swapped"
+    LOSE_POWER = "a broker loses power"
+    LOSE_POWER_SWAPPING = "a broker loses power while segments are swapped"
     KILL_LEADER = "kill a leader"
     KILL_BROKER = "kill a broker"
     SHUT_DOWN = "shut a broker down"
@@ -139,6 +141,8 @@ class _Run:
         self.left_alone: dict[Log, None] = {}
         self.dying: str = ""
         """The node that dies in its next swap."""
+        self.with_power = False
+        """Its disk loses power with it."""
         self.watch.before_swap = self._maybe_die
         self.watch.after_swap = self._lives
         self.probes.instead(cleaner, "PIECE_BYTES", PIECE_BYTES)
@@ -315,16 +319,22 @@ class _Run:
             await asyncio.sleep(2 + lasts_s)
             await self._configure(ACCOUNTS, "max.message.bytes", "1048588")
             return
-        broker = self._aim() if fault in (Fault.KILL_LEADER, Fault.DIE_SWAPPING) else chance.one_of(world.broker_names)
-        if fault is Fault.DIE_SWAPPING:
-            self.dying = broker
+        swapping = fault in (Fault.DIE_SWAPPING, Fault.LOSE_POWER_SWAPPING)
+        broker = self._aim() if swapping or fault is Fault.KILL_LEADER else chance.one_of(world.broker_names)
+        if swapping:
+            self.dying, self.with_power = broker, fault is Fault.LOSE_POWER_SWAPPING
             with_s = 5.0
             deadline_ns = world.loop.now_ns + round(with_s * NS)
             while self.dying and world.loop.now_ns < deadline_ns:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
             self.dying = ""
             await asyncio.sleep(lasts_s)
+            if self.with_power and not world.nodes[broker].alive:
+                await world.start_out_of_sync(broker)
             world.start(broker)
+        elif fault is Fault.LOSE_POWER:
+            if world.lose_power_or_die(broker, chance):
+                await world.start_out_of_sync(broker)
         elif fault is Fault.CUT_OFF:
             world.network.partition([broker], [each for each in world.broker_names if each != broker])
             await asyncio.sleep(2 + lasts_s)
@@ -366,7 +376,11 @@ class _Run:
             disk = self.world.nodes[name].disk
             disk.prefix = LOG_DIR
             disk.operations_left = self.chance.whole(0, 10)
-            disk.die = lambda: self.world.kill(name)
+            disk.die = (
+                (lambda: self.world.lose_power_or_die(name, self.chance))
+                if self.with_power
+                else (lambda: self.world.kill(name))
+            )
 
     def _lives(self, name: str) -> None:
         """The swap is over, however it ended."""

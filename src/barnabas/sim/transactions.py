@@ -76,6 +76,7 @@ class Fault(StrEnum):
     PAUSE_BROKER = "a broker stands still"
     KILL_TWO = "kill two brokers"
     INDEXES_FAIL = "a broker cannot write its transaction indexes"
+    LOSE_POWER = "a broker loses power"
     DELETE_TOPIC = "a topic is deleted"
     PAUSE_CLIENT = "a client stands still"
     KILL_CLIENT = "kill a client"
@@ -390,7 +391,10 @@ class _Run:
         broker = self._aim(fault)
         if broker is None:
             return
-        if fault is Fault.CUT_OFF:
+        if fault is Fault.LOSE_POWER:
+            if world.lose_power_or_die(broker, chance):
+                await world.start_out_of_sync(broker)
+        elif fault is Fault.CUT_OFF:
             everyone = [other for other in [*world.broker_names, "zookeeper"] if other != broker]
             world.network.partition([broker], everyone if chance.happens(0.5) else [chance.one_of(everyone)])
             await asyncio.sleep(lasts_s)

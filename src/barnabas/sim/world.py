@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from barnabas.broker.server import Broker, BrokerStartError
@@ -270,6 +270,29 @@ class World:
         outcome = self.nodes[name].lose_power(loss, chance)
         self.after_power_loss(name)
         return outcome
+
+    def lose_power_or_die(self, name: str, chance: Chance) -> bool:
+        """The broker loses power if every ISR has another member, so that nothing that is committed may be lost by it;
+        else it is killed. `start_out_of_sync` is to follow."""
+        if any(isr == [broker_number(name)] for isr in self._isrs()):
+            return self.kill(name)
+        loss = Loss(chance.share(), chance.share() * 0.5, chance.share(), chance.one_of([None, 0.0, 0.5]))
+        return self.lose_power(name, loss, chance) is not None
+
+    async def start_out_of_sync(self, name: str) -> None:
+        """Starts the broker when it is in no ISR that has another member: none may take what it lost for committed."""
+        number = broker_number(name)
+        await self.until(
+            lambda: not any(number in isr and len(isr) > 1 for isr in self._isrs()), f"{name} out of every ISR"
+        )
+        self.start(name)
+
+    def _isrs(self) -> Iterator[list[int]]:
+        for topic in self.children("/brokers/topics"):
+            for number in self.children(f"/brokers/topics/{topic}/partitions"):
+                state = self.state(f"{topic}-{number}")
+                if state is not None:
+                    yield state["isr"]
 
     def pause(self, name: str) -> bool:
         process = self.nodes[name].process
