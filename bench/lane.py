@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
+from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.client.connection import Connection
@@ -181,6 +182,7 @@ class Broker:
         self.router = Router()
         self.requests = RequestMetrics(lambda: broker_id, runtime.clock)
         self.long_requests = LongRequests()
+        self.quotas = Quotas(runtime.clock, self.config)
         brokers[broker_id] = self
 
     def serve(self, back: asyncio.Transport) -> BrokerConnection:

@@ -1,17 +1,15 @@
 """Quotas of users, clients and addresses as ZooKeeper keeps them (KIP-546, ``ZkAdminManager``).
 
-They are kept and told, and the Kafka brokers of a mixed cluster obey them; this broker does not throttle anybody yet,
-and says so in its log when one is set.
+They are kept and told here; `Quotas` goes by them, and so do the Kafka brokers of a mixed cluster.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.configs import java_double
 from barnabas.broker.passing import telling
@@ -19,7 +17,8 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from barnabas.broker.quotas import Quotas
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -104,23 +103,38 @@ async def describe(
     return found
 
 
+async def load(zk: KafkaZkClient, quotas: Quotas) -> None:
+    """Makes `quotas` what ZooKeeper has of them."""
+    for kind, name, config in await _stored(zk):
+        quotas.set(f"{kind}/{name}", config)
+
+
 async def _entities(zk: KafkaZkClient) -> list[tuple[Entity, dict[str, str]]]:
-    paths: list[tuple[str, str, Entity]] = []
+    found: list[tuple[Entity, dict[str, str]]] = []
+    for kind, name, config in await _stored(zk):
+        if kind == USERS:
+            user, _, client = name.partition(f"/{CLIENTS}/")
+            entity: Entity = {USER: _named(user)}
+            if client:
+                entity[CLIENT_ID] = _named(client)
+        else:
+            entity = {CLIENT_ID if kind == CLIENTS else IP: _named(name)}
+        found.append((entity, config))
+    return found
+
+
+async def _stored(zk: KafkaZkClient) -> list[tuple[str, str, dict[str, str]]]:
+    """Users, client ids and addresses with what is configured of them: the kind, the name as a path has it, values."""
     users = sorted(await zk.get_all_entities_with_config(USERS))
-    paths += [(USERS, user, {USER: _named(user)}) for user in users]
-    paths += [
-        (CLIENTS, client, {CLIENT_ID: _named(client)})
-        for client in sorted(await zk.get_all_entities_with_config(CLIENTS))
-    ]
+    names = {USERS: list(users), CLIENTS: sorted(await zk.get_all_entities_with_config(CLIENTS))}
     for user in users:
-        for client in sorted(await zk.get_all_entities_with_config(f"{USERS}/{user}/{CLIENTS}")):
-            paths.append((USERS, f"{user}/{CLIENTS}/{client}", {USER: _named(user), CLIENT_ID: _named(client)}))
-    paths += [(IPS, ip, {IP: _named(ip)}) for ip in sorted(await zk.get_all_entities_with_config(IPS))]
+        clients = sorted(await zk.get_all_entities_with_config(f"{USERS}/{user}/{CLIENTS}"))
+        names[USERS] += [f"{user}/{CLIENTS}/{client}" for client in clients]
+    names[IPS] = sorted(await zk.get_all_entities_with_config(IPS))
     found = []
-    for kind in (USERS, CLIENTS, IPS):
-        of_kind = [(name, entity) for each, name, entity in paths if each == kind]
-        configs = await zk.get_entities_configs(kind, [name for name, _ in of_kind])
-        found += [(entity, configs[name]) for name, entity in of_kind]
+    for kind, of_kind in names.items():
+        configs = await zk.get_entities_configs(kind, of_kind)
+        found += [(kind, name, configs[name]) for name in of_kind]
     return found
 
 
@@ -143,7 +157,6 @@ async def alter(
         else:
             config[key] = _text(key, value, bounds[key])
     if not validate_only:
-        logger.warning("quotas of %s are kept as %s; this broker does not throttle by them", entity, config)
         await zk.set_or_create_entity_configs(entity_type, name, config)
         await zk.create_config_change_notification(f"{entity_type}/{name}")
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.broker import client_quotas
 from barnabas.broker.change_notifications import ChangeNotifications
 from barnabas.broker.configs import (
     AlterOperation,
@@ -25,7 +26,9 @@ from barnabas.model.config import broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.zk.kafka.znodes import (
     BROKERS,
+    CLIENTS,
     DEFAULT_ENTITY,
+    IPS,
     TOPICS,
     USERS,
     ConfigEntityChangeNotificationSequenceZNode,
@@ -56,6 +59,7 @@ class ConfigChanges:
             self._take_up,
             kind="configuration change",
         )
+        await client_quotas.load(broker.zk, broker.quotas)
         await followed.startup()
 
     async def _take_up(self, data: bytes | None) -> None:
@@ -70,8 +74,10 @@ class ConfigChanges:
             self._broker.topic_config_changed(name, values)
         elif entity_type == BROKERS:
             await self.reload_broker(entity)
-        elif entity_type == USERS and entity != DEFAULT_ENTITY and "/" not in entity:
-            await self._broker.scram_users.user_changed(entity)
+        elif entity_type in (USERS, CLIENTS, IPS):
+            self._broker.quotas.set(entity_path, await self._broker.zk.get_entity_configs(entity_type, entity))
+            if entity_type == USERS and entity != DEFAULT_ENTITY and "/" not in entity:
+                await self._broker.scram_users.user_changed(entity)
         else:
             logger.debug("[broker %d] %s changed", self._broker.broker_id, entity_path)
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
+from barnabas.broker.quotas import Cost
 from barnabas.broker.request_memory import RequestMemory
 from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
 from barnabas.broker.router import Router, failure_response
@@ -65,6 +66,8 @@ JOINED_BYTES: Final = 32 * 1024
 
 TLS_RECORDS: Final = range(0x160300, 0x160305)
 """How a size begins that is none, but the first record of a TLS handshake."""
+_WRITING_PAUSED: Final = 1
+_THROTTLED: Final = 2
 _FETCH: Final = int(ApiKey.FETCH)
 _NOT_TIMED: Final = TIMED_EACH - 1
 _IN_ONE_GO: Final = frozenset((*map(int, ANSWERED_IN_KIND), int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
@@ -154,6 +157,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_head",
         "_memory",
         "_muted",
+        "_quotas",
         "_reading_paused",
         "_repeated",
         "_repeated_fetches",
@@ -161,13 +165,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_repeated_version",
         "_router",
         "_routes",
+        "_stalled",
+        "_throttle",
         "_timing",
         "_transport",
         "_unanswered",
         "_waiting",
         "_waiting_bytes",
         "_waiting_since",
-        "_writing_paused",
         "authorizer",
         "listener",
         "max_request_bytes",
@@ -185,6 +190,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._broker = broker
         self._router = router
         self._routes = router.routes
+        self._quotas = broker.quotas
         self._repeated_fetches = router.repeated_fetches
         self._repeated_produces = router.repeated_produces
         self._memory = limits.memory
@@ -226,7 +232,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._gated = False  # by `hold`
         self._muted = False  # until there is room for the frame that is announced
         self._reading_paused = False
-        self._writing_paused = False
+        self._stalled = 0
+        """Why no request may begin, though no other is in its way: flags."""
+        self._throttle: asyncio.TimerHandle | None = None
 
     # Connection
 
@@ -262,7 +270,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._pause_or_resume()
 
     def _pause_or_resume(self) -> None:
-        paused = self._gated or self._muted or self._waiting_bytes > MAX_WAITING_BYTES
+        paused = self._gated or self._muted or self._throttle is not None or self._waiting_bytes > MAX_WAITING_BYTES
         if paused == self._reading_paused or self._closed:
             return
         assert self._transport is not None
@@ -287,6 +295,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         self._closed = True
+        if self._throttle is not None:
+            self._throttle.cancel()
+            self._throttle = None
         self.count_repeats()
         self._drop_requests()
         self._corked = None
@@ -369,7 +380,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             # Exactly one request, and nothing in its way: the common case.
             if (
                 end == size + 4
-                and not (self._unanswered or self._waiting or self._writing_paused)
+                and not (self._unanswered or self._waiting or self._stalled)
                 and size <= self.max_request_bytes
             ):
                 self._run(_shared[4:end])
@@ -402,7 +413,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if len(frames) > 1:
             self._corked = []
         for frame in frames:
-            if self._unanswered or self._waiting or self._writing_paused or self._closed or self._ending is not None:
+            if self._unanswered or self._waiting or self._stalled or self._closed or self._ending is not None:
                 self._arrived(frame, held=False)
             else:
                 self._run(frame)
@@ -454,7 +465,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._memory.release(len(frame))
 
     def _may_begin(self, frame: bytearray) -> bool:
-        if self._closed or self._writing_paused:
+        if self._closed or self._stalled:
             return False
         unanswered = self._unanswered
         if not unanswered:
@@ -482,16 +493,38 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._pause_or_resume()
 
     def pause_writing(self) -> None:
-        self._writing_paused = True
+        self._stalled |= _WRITING_PAUSED
 
     def resume_writing(self) -> None:
-        self._writing_paused = False
+        self._stalled &= ~_WRITING_PAUSED
+        self._begin_waiting()
+
+    def throttle(self, milliseconds: int) -> None:
+        """Begins no request, and reads none, for so long from now (KIP-219); what was begun is answered."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + milliseconds / 1000
+        if self._throttle is not None:
+            if self._throttle.when() >= until:
+                return
+            self._throttle.cancel()
+        self._stalled |= _THROTTLED
+        self._throttle = loop.call_at(until, self._throttled)
+        self._pause_or_resume()
+
+    def _throttled(self) -> None:
+        self._throttle = None
+        self._stalled &= ~_THROTTLED
         self._begin_waiting()
 
     # Frames to stories to answers
 
     def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
         self.requests += 1
+        if self._quotas.active:
+            self._run_decoded(frame, arrived_ns)
+            return
         if not self.requests & _NOT_TIMED and self._timing is None:
             self._run_timed(frame, arrived_ns)
             return
@@ -570,12 +603,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
                     request, _ = end.value
                 else:
                     context = RequestContext(header, self.principal, self.listener, self, route, None)
+                    if self._quotas.active:
+                        context.cost = Cost(len(frame), metrics.clock())
                     self._begin(context, self._serve_long(context, decoding, len(frame), timing), timing)
                     return
         except WireError as error:
             self._refuse(f"its {route.name} request (version {version}) cannot be read ({error})")
             return
         context = RequestContext(header, self.principal, self.listener, self, route, request)
+        if self._quotas.active:
+            context.cost = Cost(len(frame), metrics.clock())
         figures = timing.figures = metrics.of(route, request, version)
         figures.count(version)
         figures.request_bytes += len(frame)
@@ -611,6 +648,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             error = failure
         else:
             timing.begun()
+            if context.cost is not None:
+                context.cost.waits(self._broker.requests.clock())
             unanswered = Unanswered(self, context)
             unanswered.timing = timing
             waiting: Story[Any] = Story(story, unanswered.ended)
@@ -628,6 +667,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 operation.abandon()
                 return
             if not operation.completed:
+                if context.cost is not None:
+                    context.cost.waits(self._broker.requests.clock())
                 unanswered = Unanswered(self, context)
                 unanswered.timing = timing
                 unanswered.wait_for(operation, response.answer)
@@ -812,6 +853,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
         if error is not None:
             response = self.failed(context, error)
+        if context.cost is not None:
+            self._quotas.settle(context, response)
         if response is None or self._closed:
             return []
         if type(response) is list:  # by `LongRequests`, which has told what it says

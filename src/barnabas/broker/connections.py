@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.quotas import UNLIMITED_CONNECTION_RATE, Quotas
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Clock, SparingLog
@@ -38,8 +39,16 @@ OVERRIDES: Final = "max.connections.per.ip.overrides"
 class Connections:
     """Every open connection. Until `serve` they are accepted and not read from."""
 
-    def __init__(self, clock: Clock, config: Callable[[], Config], *, protected_listener: str | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        config: Callable[[], Config],
+        quotas: Quotas | None = None,
+        *,
+        protected_listener: str | None = None,
+    ) -> None:
         """`protected_listener`: where brokers connect, if others connect elsewhere."""
+        self._quotas = Quotas(clock, config()) if quotas is None else quotas
         self._clock = clock
         self._config = config
         self._protected_listener = protected_listener
@@ -74,6 +83,23 @@ class Connections:
         self._by_listener[connection.listener] += 1
         if not self.serving:
             connection.hold()
+        self._throttle(connection)
+
+    def _throttle(self, connection: BrokerConnection) -> None:
+        """New connections have quotas, too (KIP-612): an address that makes too many is kept waiting and then closed;
+        where there are too many of all, they are read from later."""
+        quotas = self._quotas
+        rate = self._config().number("max.connection.creation.rate")
+        if rate != UNLIMITED_CONNECTION_RATE and connection.listener != self._protected_listener:
+            throttle_ms = quotas.delay_connection(rate)
+            if throttle_ms:
+                connection.throttle(throttle_ms)
+        if quotas.limits_addresses:
+            throttle_ms = quotas.refuse_address(connection.peer_host)
+            if throttle_ms:
+                self.complain(connection, "its address makes more connections than connection_creation_rate allows")
+                connection.throttle(throttle_ms + 1000)
+                asyncio.get_running_loop().call_later(throttle_ms / 1000, connection.close)
 
     def _refusal(self, connection: BrokerConnection, transport: asyncio.BaseTransport) -> str | None:
         config = self._config()

@@ -18,6 +18,7 @@ BETWEEN_BROKERS: Final = frozenset(
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
+    from barnabas.broker.quotas import Cost
     from barnabas.broker.router import Route
     from barnabas.wire.frames import RequestHeader
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request: its header, who sent it on which listener, and over which connection."""
 
-    __slots__ = ("_slice", "connection", "header", "listener", "principal", "request", "route", "settled")
+    __slots__ = ("_slice", "connection", "cost", "header", "listener", "principal", "request", "route", "settled")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class RequestContext:
         self.route = route
         self.request = request
         self._slice = SLICE
+        self.cost: Cost | None = None
         self.settled = False
         """All that the request does is done, and what is waited for is only its answer."""
 

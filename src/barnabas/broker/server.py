@@ -28,6 +28,7 @@ from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
 from barnabas.broker.protection import require_no_more_than_there_is
+from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_memory import request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
@@ -102,9 +103,11 @@ class Broker:
         self.topics = Topics(self)
         self.config_changes = ConfigChanges(self)
         alone = len(self.listeners.bound) == 1
+        self.quotas = Quotas(runtime.clock, config)
         self.connections = Connections(
             runtime.clock,
             lambda: self.config,
+            self.quotas,
             protected_listener=None if alone else self.listeners.inter_broker,
         )
         self.gates: dict[str, ListenerGate] = {}

@@ -28,6 +28,7 @@ from barnabas.zk.kafka.znodes import TOPICS, ReplicaAssignment
 from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
 
 if TYPE_CHECKING:
+    from barnabas.broker.quotas import Mutations
     from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
@@ -78,12 +79,13 @@ class Topics:
         *,
         validate_only: bool,
         turn: Callable[[], Awaitable[None]],
+        mutations: Mutations,
     ) -> list[CreatedTopic | KafkaError]:
         """Each topic's outcome, in the order asked for. `turn` is awaited behind each, so that others go on."""
         outcomes: list[CreatedTopic | KafkaError] = []
         for topic in topics:
             try:
-                outcomes.append(await self._create(topic, validate_only=validate_only))
+                outcomes.append(await self._create(topic, mutations, validate_only=validate_only))
             except KafkaError as error:
                 logger.info("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
                 outcomes.append(error.with_traceback(None))
@@ -93,7 +95,9 @@ class Topics:
             await turn()
         return outcomes
 
-    async def _create(self, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> CreatedTopic:
+    async def _create(
+        self, topic: CreateTopicsRequest.CreatableTopic, mutations: Mutations, *, validate_only: bool
+    ) -> CreatedTopic:
         image = self._broker.metadata.image
         if topic.name in image.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -114,7 +118,7 @@ class Topics:
             assignment = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
         else:
             assignment = self._placed(topic.num_partitions, topic.replication_factor)
-        return await self._write_topic(topic.name, assignment, configs, validate_only=validate_only)
+        return await self._write_topic(topic.name, assignment, configs, mutations, validate_only=validate_only)
 
     def _placed(self, partition_count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
         config, image = self._broker.config, self._broker.metadata.image
@@ -126,7 +130,13 @@ class Topics:
         )
 
     async def _write_topic(
-        self, name: str, assignment: dict[int, tuple[int, ...]], configs: dict[str, str], *, validate_only: bool
+        self,
+        name: str,
+        assignment: dict[int, tuple[int, ...]],
+        configs: dict[str, str],
+        mutations: Mutations | None = None,
+        *,
+        validate_only: bool,
     ) -> CreatedTopic:
         validate_topic_name(name)
         validate_assignment(assignment)
@@ -146,6 +156,8 @@ class Topics:
             )
         if validate_only:
             return CreatedTopic(ZERO_UUID, assignment, configs)
+        if mutations is not None:
+            mutations.record(len(assignment))
         has_id = self._broker.metadata_version.is_topic_ids_supported
         topic_id = self._broker.runtime.entropy.uuid() if has_id else ZERO_UUID
         # The configuration first: the controller reads it as soon as the topic's znode is there.
@@ -218,15 +230,25 @@ class Topics:
 
     @telling(ErrorCode.NOT_CONTROLLER)
     async def add_partitions(
-        self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
+        self, topic: CreatePartitionsRequest.CreatePartitionsTopic, mutations: Mutations, *, validate_only: bool
     ) -> None:
         name, zk = topic.name, self._broker.zk
         if validate_only:
             self._with_added_partitions(topic, await zk.get_full_replica_assignment_for_topics([name]))
             return
+        recorded = False
+
+        def change(existing: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, ReplicaAssignment]:
+            nonlocal recorded
+            changed = self._with_added_partitions(topic, existing)
+            if not recorded:  # it is asked again where somebody else was faster
+                mutations.record(len(changed) - len(existing))
+                recorded = True
+            return changed
+
         try:
             # The controller may be about to write what a reassignment makes of the topic.
-            await zk.change_topic_assignment(name, lambda existing: self._with_added_partitions(topic, existing))
+            await zk.change_topic_assignment(name, change)
         except NoNode:
             self._with_added_partitions(topic, {})
 

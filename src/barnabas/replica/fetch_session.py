@@ -46,6 +46,10 @@ CACHED_MAX: Final = 10_000
 CACHED_BY_CONSUMERS_MAX: Final = 200_000
 """And of all their sessions together."""
 
+_RESPONSE_BYTES: Final = 24
+_PARTITION_BYTES: Final = 60
+"""An answer without partitions, and what each one costs beside its records."""
+
 PartitionKey = tuple[Uuid | str, int]
 """Topic and partition: a topic's id or, where not all topics have one, its name."""
 
@@ -266,6 +270,16 @@ class FetchContext:
         """The session where it is a follower's, whose partitions may rest."""
         return self._session if self._session is not None and self._session.privileged else None
 
+    def size_of(self, answers: Iterable[FetchedPartition]) -> int:
+        """About how many bytes the answer will have, which is not made yet (``FetchContext.getResponseSize``)."""
+        size = _RESPONSE_BYTES
+        for each in answers:
+            if self.full or not each.has_nothing:
+                told = each.result if each.data is None else each.data
+                assert told is not None, "it was read"
+                size += _PARTITION_BYTES + len(told.records or b"")
+        return size
+
     def response(self, answers: Iterable[FetchedPartition]) -> FetchResponse:
         """The response that holds what the fetcher does not know yet; partitions with data go to the session's end."""
         if self.error:
@@ -368,6 +382,14 @@ class FetchSessions:
                 session.forget(_key(forgotten.topic_id, forgotten.topic, number))
         if session.unnamed:
             session.name(topic_names)
+
+    def throttled(self, context: FetchContext, throttle_ms: int) -> FetchResponse:
+        """The answer to a fetch that is throttled: nothing, and the session goes on as if nothing was asked. One that
+        would begin now does not (``getThrottledResponse``)."""
+        if context.full:
+            self._sessions.pop(context.session_id, None)
+            return FetchResponse(throttle_time_ms=throttle_ms)
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.session_id)
 
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int

@@ -11,6 +11,7 @@ from replicas_alone import replicas_alone
 
 from barnabas.broker.connection import BrokerConnection, ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
+from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.log.log_dirs import LogDirs
@@ -73,6 +74,7 @@ class Broker:
         self.router = Router()
         self.long_requests = LongRequests()
         self.requests = RequestMetrics(lambda: self.broker_id, real_runtime().clock)
+        self.quotas = Quotas(real_runtime().clock, self.config)
         self.connect()
 
     def lead(self, epoch: int) -> None:

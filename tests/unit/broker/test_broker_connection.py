@@ -12,6 +12,7 @@ from barnabas.broker import long_requests
 from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
 from barnabas.broker.context import Disconnect
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
+from barnabas.broker.quotas import Quotas
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
@@ -106,6 +107,7 @@ class Node:
     connections = Open()
     long_requests = LongRequests()
     requests = Unheard(lambda: 7, ManualClock())
+    quotas = Quotas(ManualClock(), broker_config({}))
 
 
 def begin(handle, *, max_request_bytes=1000, memory=None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
+_FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 3
+
+
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     if not broker.controller.is_active:
         return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
+    mutations = broker.quotas.mutations(context, strict_since=_FIRST_VERSION_WITH_THROTTLING_ERROR)
     named = Counter(topic.name for topic in request.topics)
     check_partition_count(max(topic.count, 0) for topic in request.topics)
     results: dict[str, Result] = {}
@@ -32,7 +36,7 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             if not authorized(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
-            await broker.topics.add_partitions(topic, validate_only=request.validate_only)
+            await broker.topics.add_partitions(topic, mutations, validate_only=request.validate_only)
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster, authorized_topics
 from barnabas.broker.context import RequestContext
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 Result = CreateTopicsResponse.CreatableTopicResult
+
+
+_FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 6
 
 
 async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
@@ -42,7 +45,12 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         if context.due():
             await context.turn()
     check_partition_count(max(topic.num_partitions, len(topic.assignments), 1) for topic in creatable)
-    made = await broker.topics.create(creatable, validate_only=request.validate_only, turn=context.turn)
+    made = await broker.topics.create(
+        creatable,
+        validate_only=request.validate_only,
+        turn=context.turn,
+        mutations=broker.quotas.mutations(context, strict_since=_FIRST_VERSION_WITH_THROTTLING_ERROR),
+    )
     created = []
     for topic, outcome in zip(creatable, made, strict=True):
         result = results[topic.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 Result = DeleteTopicsResponse.DeletableTopicResult
+
+
+_FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 5
 
 
 async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
@@ -47,8 +50,10 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
             deletable[name] = result
         if context.due():
             await context.turn()
+    mutations = broker.quotas.mutations(context, strict_since=_FIRST_VERSION_WITH_THROTTLING_ERROR)
     for name, result in deletable.items():
         try:
+            mutations.record(len(image.topics[name].partitions))
             await broker.topics.delete(name)
         except KafkaError as error:
             result.error_code = error.code

@@ -54,6 +54,8 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     )
     if session.error:
         return session.response(())
+    if from_follower:
+        context.cost = None  # brokers among themselves have no quotas
     interesting: list[FetchedPartition] = []
     erroneous: list[FetchedPartition] = []
     allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
@@ -70,8 +72,10 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             each.data = refused(each.key.partition, code)
             erroneous.append(each)
     if not interesting and (session.follower_session is None or erroneous):
-        return _response(broker, session, [], erroneous, context)
+        return _throttled(broker, session, erroneous, context) or _response(broker, session, [], erroneous, context)
     max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
+    if context.cost is not None:
+        max_bytes = min(max_bytes, broker.quotas.fetch_max_bytes(context))
     if replica_id != _CONSUMER:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level == _READ_COMMITTED:
@@ -94,6 +98,9 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     reading = await replicas.fetch(params, interesting, session.follower_session, turn=context.turn)
     if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
         await reading.over()
+        throttled = _throttled(broker, session, [*reading.fetched, *erroneous], context)
+        if throttled is not None:
+            return throttled
         left = max_bytes
         for each in replicas.fetch_answers(reading):
             each.data = await _as_old_clients_understand(broker, each, context, max_bytes, left)
@@ -113,7 +120,21 @@ def answered(
     erroneous: list[FetchedPartition],
     context: RequestContext,
 ) -> FetchResponse:
+    if context.cost is not None:
+        throttled = _throttled(broker, session, [*reading.fetched, *erroneous], context)
+        if throttled is not None:
+            return throttled
     return _response(broker, session, broker.replicas.fetch_answers(reading), erroneous, context)
+
+
+def _throttled(
+    broker: Broker, session: FetchContext, answers: list[FetchedPartition], context: RequestContext
+) -> FetchResponse | None:
+    """Counts what was read against its client's quota. Where that is too much, the answer that has nothing of it."""
+    if context.cost is None:
+        return None
+    throttle_ms = broker.quotas.fetched(context, session.size_of(answers))
+    return broker.replicas.fetch_sessions.throttled(session, throttle_ms) if throttle_ms else None
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:

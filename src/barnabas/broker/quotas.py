@@ -1,0 +1,320 @@
+"""Quotas that bite: what a client may produce, fetch, compute and change, and how often an address may connect.
+
+A quota is set for a user, a client id, both together, or whoever has none of its own; the most specific one counts
+(``ClientQuotaManager``). What a request cost is recorded when its answer is about to be sent; who is above its quota
+gets the answer at once, is told how long it is throttled, and is not read from for that long. Clients since KIP-219
+wait by themselves, older ones find the connection mute. A fetch above its quota is answered without records, which do
+not count then. Brokers among themselves are exempt.
+
+As long as no quota is set, `active` is false, and a request pays for a look at it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.rates import SampledRate, TokenBucket, Windows
+from barnabas.model.config import Config
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.api import ApiKey
+from barnabas.zk.kafka.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import RequestContext
+    from barnabas.runtime import Clock
+
+logger = logging.getLogger(__name__)
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+REQUEST: Final = "request_percentage"
+CONTROLLER_MUTATION: Final = "controller_mutation_rate"
+CONNECTION_CREATION: Final = "connection_creation_rate"
+KINDS: Final = (PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION)
+
+METERS_MAX: Final = 65_536
+"""Then those that did nothing for all windows are forgotten: client ids that strangers make up take no more room."""
+UNLIMITED_CONNECTION_RATE: Final = (1 << 31) - 1
+
+_EXEMPT: Final = frozenset(
+    {
+        ApiKey.FETCH,  # which records what it reads before its session is told
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_PARTITION,
+    }
+)
+_PERCENT_OF_NS: Final = 100 / 1_000_000_000
+
+Entity = tuple[str, str]
+"""User and client id, sanitized, as paths in ZooKeeper have them; empty where the quota does not ask for one."""
+
+
+class _Meter:
+    __slots__ = ("limit", "rate", "tokens", "used_ms")
+
+    def __init__(self, windows: Windows, limit: float) -> None:
+        self.rate = SampledRate(windows)
+        self.tokens = TokenBucket(windows, limit)
+        self.limit = limit
+        self.used_ms = 0
+
+
+class Cost:
+    """What one request counts for; made when it begins, while `Quotas.active`."""
+
+    __slots__ = ("busy_ns", "mutations", "size", "started_ns")
+
+    def __init__(self, size: int, started_ns: int) -> None:
+        self.size = size
+        """Bytes of the request."""
+        self.started_ns = started_ns
+        self.busy_ns: int | None = None
+        """Of one that waited: how long it took until it did."""
+        self.mutations: Mutations | None = None
+
+    def waits(self, now_ns: int) -> None:
+        """What it takes from now on is waiting, which nobody pays for."""
+        self.busy_ns = now_ns - self.started_ns
+
+
+class Mutations:
+    """What one request changes of the cluster's partitions (``ControllerMutationQuota``, KIP-599).
+
+    A strict one refuses once the quota is used up, and never before; a permissive one, for versions that do not know
+    the error, takes all and throttles."""
+
+    __slots__ = ("_clock", "_meter", "_strict", "_until_ms")
+
+    def __init__(self, clock: Clock, meter: _Meter | None, *, strict: bool) -> None:
+        self._clock = clock
+        self._meter = meter
+        self._strict = strict
+        self._until_ms = 0
+
+    def record(self, partitions: int) -> None:
+        """Raises THROTTLING_QUOTA_EXCEEDED: then nothing is to be done, and nothing was recorded."""
+        if self._meter is None:
+            return
+        now_ms = self._clock.monotonic_ms()
+        tokens = self._meter.tokens
+        owed_ms = tokens.throttle_ms(now_ms) if self._strict else 0
+        if not owed_ms:
+            tokens.take(partitions, now_ms)
+            owed_ms = 0 if self._strict else tokens.throttle_ms(now_ms)
+            self._until_ms = max(self._until_ms, now_ms + owed_ms)
+            return
+        self._until_ms = now_ms + owed_ms
+        raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+    def throttle_ms(self, now_ms: int) -> int:
+        return max(0, self._until_ms - now_ms)
+
+
+class Quotas:
+    """The quotas of one broker and what counts against them."""
+
+    def __init__(self, clock: Clock, config: Config) -> None:
+        self.active = False
+        """Whether any client has a quota."""
+        self.limits_addresses = False
+        self._clock = clock
+        windows = Windows(config.number("quota.window.num"), config.number("quota.window.size.seconds") * 1000)
+        self._windows = dict.fromkeys((PRODUCE, FETCH, REQUEST, CONNECTION_CREATION), windows)
+        self._windows[CONTROLLER_MUTATION] = Windows(
+            config.number("controller.quota.window.num"), config.number("controller.quota.window.size.seconds") * 1000
+        )
+        self._limits: dict[str, dict[Entity, float]] = {kind: {} for kind in KINDS}
+        self._addresses: dict[str, float] = {}
+        self._meters: dict[tuple[str, Entity], _Meter] = {}
+        self._found: dict[tuple[str, str], dict[str, _Meter | None]] = {}
+        self._all_connections = SampledRate(windows)
+
+    # What is set
+
+    def set(self, entity_path: str, config: Mapping[str, str]) -> None:
+        """Takes up what ``/config/<entity_path>`` holds: ``users/u``, ``users/u/clients/c``, ``clients/c``, ``ips/a``,
+        sanitized."""
+        kind, _, name = entity_path.partition("/")
+        if kind == IPS:
+            _put(self._addresses, name if name == DEFAULT_ENTITY else desanitize(name), config.get(CONNECTION_CREATION))
+            self.limits_addresses = bool(self._addresses)
+        else:
+            user, _, client = name.partition(f"/{CLIENTS}/") if kind == USERS else ("", "", name)
+            for each, limits in self._limits.items():
+                _put(limits, (user, client), config.get(each))
+            self.active = any(self._limits.values())
+        self._found.clear()
+        for (each, entity), meter in list(self._meters.items()):
+            by_address = each == CONNECTION_CREATION
+            limit = self._limit_of_address(entity[0]) if by_address else self._limit(each, *entity)[1]
+            if limit is None:
+                del self._meters[each, entity]
+            else:
+                meter.limit = meter.tokens.limit = limit
+        logger.info("quotas of %s are now %s", entity_path, {each: config[each] for each in KINDS if each in config})
+
+    def _limit(self, kind: str, user: str, client: str) -> tuple[Entity, float | None]:
+        """The quota that counts, and whom it is counted for: a user, a client id, or one together with the other."""
+        limits, default = self._limits[kind], DEFAULT_ENTITY
+        for entity, counted in (
+            ((user, client), (user, client)),
+            ((user, default), (user, client)),
+            ((user, ""), (user, "")),
+            ((default, client), (user, client)),
+            ((default, default), (user, client)),
+            ((default, ""), (user, "")),
+            (("", client), ("", client)),
+            (("", default), ("", client)),
+        ):
+            limit = limits.get(entity)
+            if limit is not None:
+                return counted, limit
+        return ("", ""), None
+
+    def _limit_of_address(self, address: str) -> float | None:
+        return self._addresses.get(address, self._addresses.get(DEFAULT_ENTITY))
+
+    def _meter(self, kind: str, context: RequestContext) -> _Meter | None:
+        name = (context.principal.name, context.client_id)
+        found = self._found.get(name)
+        if found is None:
+            if len(self._found) >= METERS_MAX:
+                self._found.clear()
+            found = self._found[name] = {}
+        if kind not in found:
+            counted, limit = self._limit(kind, sanitize(name[0]), sanitize(name[1]))
+            found[kind] = None if limit is None else self._counting(kind, counted, limit)
+        return found[kind]
+
+    def _counting(self, kind: str, entity: Entity, limit: float) -> _Meter:
+        meter = self._meters.get((kind, entity))
+        if meter is None:
+            if len(self._meters) >= METERS_MAX:
+                self._forget_idle()
+            meter = self._meters[kind, entity] = _Meter(self._windows[kind], limit)
+            meter.used_ms = self._clock.monotonic_ms()
+        return meter
+
+    def _forget_idle(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for (kind, entity), meter in list(self._meters.items()):
+            windows = self._windows[kind]
+            if now_ms - meter.used_ms >= windows.number * windows.size_ms:
+                del self._meters[kind, entity]
+        self._found.clear()
+
+    # What counts against it
+
+    def _record(self, kind: str, context: RequestContext, value: float, now_ms: int) -> int:
+        """How long the client is throttled for it, milliseconds."""
+        meter = self._meter(kind, context)
+        if meter is None:
+            return 0
+        meter.used_ms = now_ms
+        meter.rate.record(value, now_ms)
+        return meter.rate.throttle_ms(meter.limit, now_ms)
+
+    def _record_time(self, context: RequestContext, cost: Cost, now_ms: int) -> int:
+        """The share of a second that the request took; a throttle for it lasts one window at most."""
+        busy_ns = cost.busy_ns
+        if busy_ns is None:
+            busy_ns = self._clock.monotonic_ns() - cost.started_ns
+        throttle_ms = self._record(REQUEST, context, busy_ns * _PERCENT_OF_NS, now_ms)
+        return min(throttle_ms, self._windows[REQUEST].size_ms)
+
+    def settle(self, context: RequestContext, response: Any) -> None:
+        """Called when a request is about to be answered, by `response` or not at all: records what it cost, and
+        throttles its client where that is too much."""
+        api_key, cost = context.header.api_key, context.cost
+        if cost is None:  # it began before there were quotas
+            return
+        if api_key in _EXEMPT and getattr(response, "error_code", 0) != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return
+        now_ms = self._clock.monotonic_ms()
+        throttle_ms = 0
+        if api_key == ApiKey.PRODUCE:
+            throttle_ms = self._record(PRODUCE, context, cost.size, now_ms)
+        if response is not None:
+            throttle_ms = max(throttle_ms, self._record_time(context, cost, now_ms))
+        if cost.mutations is not None:
+            throttle_ms = max(throttle_ms, cost.mutations.throttle_ms(now_ms))
+        if throttle_ms:
+            if hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = throttle_ms
+            context.connection.throttle(throttle_ms)
+
+    def fetched(self, context: RequestContext, size: int) -> int:
+        """Records a consumer's fetch of `size` bytes; if it is throttled for that, or for its time, the bytes do not
+        count, and are not to be sent. Milliseconds."""
+        cost = context.cost
+        if cost is None:
+            return 0
+        now_ms = self._clock.monotonic_ms()
+        throttle_ms = self._record(FETCH, context, size, now_ms)
+        throttle_ms = max(throttle_ms, self._record_time(context, cost, now_ms))
+        if throttle_ms:
+            meter = self._meter(FETCH, context)
+            if meter is not None:
+                meter.rate.record(-size, now_ms)
+            context.connection.throttle(throttle_ms)
+        return throttle_ms
+
+    def fetch_max_bytes(self, context: RequestContext) -> int:
+        """More than so many would be throttled whatever was fetched before (``getMaxValueInQuotaWindow``)."""
+        meter = self._meter(FETCH, context)
+        if meter is None:
+            return UNLIMITED_CONNECTION_RATE
+        windows = self._windows[FETCH]
+        return int(min(meter.limit * (windows.number - 1) * windows.size_ms / 1000, UNLIMITED_CONNECTION_RATE))
+
+    def mutations(self, context: RequestContext, *, strict_since: int = -1) -> Mutations:
+        """For one request; versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED."""
+        meter = None if context.cost is None else self._meter(CONTROLLER_MUTATION, context)
+        strict = strict_since >= 0 and context.version >= strict_since
+        made = Mutations(self._clock, meter, strict=strict)
+        if context.cost is not None:
+            context.cost.mutations = made
+        return made
+
+    # Connections
+
+    def refuse_address(self, address: str) -> int:
+        """Records a connection; how long it is kept waiting before it is closed, 0 where it may stay (KIP-612)."""
+        limit = self._limit_of_address(address)
+        if limit is None:
+            return 0
+        now_ms = self._clock.monotonic_ms()
+        meter = self._counting(CONNECTION_CREATION, (address, ""), limit)
+        meter.used_ms = now_ms
+        return self._connection(meter.rate, limit, now_ms, counts_if_throttled=False)
+
+    def delay_connection(self, limit: float) -> int:
+        """Records a connection against ``max.connection.creation.rate``; how long it is not read from."""
+        return self._connection(self._all_connections, limit, self._clock.monotonic_ms(), counts_if_throttled=True)
+
+    def _connection(self, rate: SampledRate, limit: float, now_ms: int, *, counts_if_throttled: bool) -> int:
+        rate.record(1, now_ms)
+        throttle_ms = min(rate.throttle_ms(limit, now_ms), self._windows[CONNECTION_CREATION].size_ms)
+        if throttle_ms and not counts_if_throttled:
+            rate.record(-1, now_ms)
+        return throttle_ms
+
+
+def _put(limits: dict[Any, float], entity: Any, text: str | None) -> None:
+    limits.pop(entity, None)
+    if text is not None:
+        try:
+            limit = float(text)
+        except ValueError:
+            limit = math.nan
+        if math.isnan(limit):
+            logger.error("the quota of %s is no number, and limits nobody: %s", entity, text)
+        else:
+            limits[entity] = limit
