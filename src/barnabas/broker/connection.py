@@ -157,7 +157,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_head",
         "_memory",
         "_muted",
-        "_quotas",
         "_reading_paused",
         "_repeated",
         "_repeated_fetches",
@@ -179,6 +178,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "peer",
         "peer_host",
         "principal",
+        "quotas",
         "requests",
         "sends_files",
         "token_authenticated",
@@ -190,7 +190,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._broker = broker
         self._router = router
         self._routes = router.routes
-        self._quotas = broker.quotas
+        self.quotas = broker.quotas
         self._repeated_fetches = router.repeated_fetches
         self._repeated_produces = router.repeated_produces
         self._memory = limits.memory
@@ -522,7 +522,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
         self.requests += 1
-        if self._quotas.active:
+        if self.quotas.active:
             self._run_decoded(frame, arrived_ns)
             return
         if not self.requests & _NOT_TIMED and self._timing is None:
@@ -603,7 +603,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
                     request, _ = end.value
                 else:
                     context = RequestContext(header, self.principal, self.listener, self, route, None)
-                    if self._quotas.active:
+                    if self.quotas.active:
                         context.cost = Cost(len(frame), metrics.clock())
                     self._begin(context, self._serve_long(context, decoding, len(frame), timing), timing)
                     return
@@ -611,7 +611,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._refuse(f"its {route.name} request (version {version}) cannot be read ({error})")
             return
         context = RequestContext(header, self.principal, self.listener, self, route, request)
-        if self._quotas.active:
+        if self.quotas.active:
             context.cost = Cost(len(frame), metrics.clock())
         figures = timing.figures = metrics.of(route, request, version)
         figures.count(version)
@@ -853,12 +853,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
         if error is not None:
             response = self.failed(context, error)
-        if context.cost is not None:
-            self._quotas.settle(context, response)
-        if response is None or self._closed:
+        if self._closed:
             return []
         if type(response) is list:  # by `LongRequests`, which has told what it says
             return response
+        if context.cost is not None:
+            self.quotas.settle(context, response)
+        if response is None:
+            return []
         if type(response) is bytes:
             return [response]
         self._broker.requests.answered(context, response)

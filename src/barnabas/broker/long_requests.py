@@ -110,6 +110,8 @@ class LongRequests:
                 response = await response.answered()
         except Exception as error:
             response = context.connection.failed(context, error)
+        if context.cost is not None:
+            context.connection.quotas.settle(context, response)
         if response is None:
             return []
         if type(response) is bytes:

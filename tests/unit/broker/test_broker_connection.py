@@ -720,7 +720,7 @@ def test_a_huge_request_keeps_others_from_beginning_for_some_seconds_and_no_long
             return "request", 0
 
         route = SimpleNamespace(handle=handle, response_class=DescribeGroupsResponse)
-        context = SimpleNamespace(route=route, header=SimpleNamespace(api_key=15), version=0)
+        context = SimpleNamespace(route=route, header=SimpleNamespace(api_key=15), version=0, cost=None)
         answers = await asyncio.gather(*(requests.serve(None, context, decoding()) for _ in range(HUGE_AT_A_TIME + 1)))
         assert answers == [[]] * (HUGE_AT_A_TIME + 1)
         assert begun == ["request"] * (HUGE_AT_A_TIME + 1)
