@@ -22,7 +22,7 @@ _CLASSES: Final = {
     "authorizer.class.name": "nobody's requests would be authorised by it",
     "create.topic.policy.class.name": "topics that it forbids would be made",
     "alter.config.policy.class.name": "configurations that it forbids would be set",
-    "client.quota.callback.class": "no client's quota would be enforced",
+    "client.quota.callback.class": "clients would have other quotas",
     "principal.builder.class": "clients would go by other names",
     "security.providers": "what it adds would be missing",
 }
