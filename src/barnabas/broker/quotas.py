@@ -37,6 +37,7 @@ KINDS: Final = (PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION)
 
 METERS_MAX: Final = 65_536
 """Then those that did nothing for all windows are forgotten: client ids that strangers make up take no more room."""
+LOOKS_EVERY_MS: Final = 1_000
 UNLIMITED_CONNECTION_RATE: Final = (1 << 31) - 1
 
 _EXEMPT: Final = frozenset(
@@ -135,6 +136,7 @@ class Quotas:
         self._meters: dict[tuple[str, Entity], _Meter] = {}
         self._found: dict[tuple[str, str], dict[str, _Meter | None]] = {}
         self._all_connections = SampledRate(windows)
+        self._looked_ms: int | None = None
 
     # What is set
 
@@ -203,7 +205,11 @@ class Quotas:
         return meter
 
     def _forget_idle(self) -> None:
+        """Once a second at most: whoever makes up more names than that is not to make every request dear."""
         now_ms = self._clock.monotonic_ms()
+        if self._looked_ms is not None and now_ms - self._looked_ms < LOOKS_EVERY_MS:
+            return
+        self._looked_ms = now_ms
         for (kind, entity), meter in list(self._meters.items()):
             windows = self._windows[kind]
             if now_ms - meter.used_ms >= windows.number * windows.size_ms:

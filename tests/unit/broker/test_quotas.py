@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from clocks import ManualClock
 
+from barnabas.broker import quotas as quotas_module
 from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, Cost, Quotas
 from barnabas.broker.rates import SampledRate, TokenBucket, Windows
 from barnabas.model.config import broker_config
@@ -206,3 +207,28 @@ def test_names_in_paths_are_sanitized(quotas: Quotas) -> None:
     other = Context("a b", "x", ApiKey.PRODUCE, size=100)
     quotas.settle(other, ProduceResponse())
     assert not other.connection.throttled_ms
+
+
+def test_names_that_strangers_make_up_are_forgotten_and_do_not_make_every_request_dear(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quotas_module, "METERS_MAX", 10)
+    clock = ManualClock()
+    quotas = Quotas(clock, broker_config({}))
+    quotas.set("clients/<default>", {PRODUCE: "1000"})
+    looked = 0
+
+    class Counting(dict):  # type: ignore[type-arg]
+        def items(self):  # type: ignore[no-untyped-def]
+            nonlocal looked
+            looked += 1
+            return super().items()
+
+    quotas._meters = Counting()
+    for number in range(100):
+        quotas.settle(Context("u", f"c{number}", ApiKey.PRODUCE, size=1), ProduceResponse())  # type: ignore[arg-type]
+    assert looked == 1
+    assert len(quotas._meters) == 100
+    clock.ms += 60_000
+    quotas.settle(Context("u", "late", ApiKey.PRODUCE, size=1), ProduceResponse())  # type: ignore[arg-type]
+    assert len(quotas._meters) == 1
