@@ -29,7 +29,7 @@ _CLASSES: Final = {
 """Keys that name a class of the operator's, each with what comes of leaving it out."""
 _THERE: Final = {"authorizer.class.name": (ACL_AUTHORIZER,)}
 """Kafka's classes that this broker has a counterpart of."""
-_CHECKS_OF_CERTIFICATES: Final = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
+_OCSP: Final = "zookeeper.ssl.ocsp.enable"
 _OF_LISTENERS: Final = (
     "listeners",
     "advertised.listeners",
@@ -53,9 +53,8 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
                     f"{prefix}{name} is {view.text(name)}: this broker does not run it, and {consequence}. Leave the "
                     "key out to start without it."
                 )
-    for name in _CHECKS_OF_CERTIFICATES:
-        if config.flag(name):
-            raise ConfigError(f"{name} is true: this broker does not look whether a certificate was revoked.")
+    if config.flag(_OCSP):
+        raise ConfigError(f"{_OCSP} is true: this broker asks nobody whether a certificate was revoked.")
 
 
 def unchangeable(names: Iterable[str]) -> list[str]:

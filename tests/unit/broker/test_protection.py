@@ -31,7 +31,6 @@ def require(values: dict[str, str]) -> None:
         ({"create.topic.policy.class.name": "com.example.Topics"}, r"create\.topic\.policy\.class\.name is com"),
         ({"alter.config.policy.class.name": "com.example.Configs"}, r"alter\.config\.policy\.class\.name is com"),
         ({"principal.builder.class": "com.example.Names"}, r"principal\.builder\.class is com"),
-        ({"zookeeper.ssl.crl.enable": "true"}, r"zookeeper\.ssl\.crl\.enable"),
         ({"zookeeper.ssl.ocsp.enable": "true"}, r"zookeeper\.ssl\.ocsp\.enable"),
     ],
 )
@@ -52,7 +51,7 @@ def test_protection_that_is_not_there_is_refused_by_its_key(values: dict[str, st
         {"authorizer.class.name": ""},
         {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
         {"principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"},
-        {"zookeeper.ssl.crl.enable": "false"},
+        {"zookeeper.ssl.crl.enable": "true"},
     ],
 )
 def test_what_promises_nothing_starts(values: dict[str, str]) -> None:
