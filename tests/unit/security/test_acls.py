@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
@@ -167,6 +167,7 @@ ACLS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(ACLS)
 def test_any_topic_may_be_written_if_and_only_if_one_may(acls: list[tuple[Resource, Acl]]) -> None:
     authorizer = with_acls(*(each for each in acls if each[0] != topic(WILDCARD, PREFIXED)))
