@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.web.exposition import exposed_name
+from barnabas.web.group_lag import GroupLag
 from barnabas.web.loop_lag import LoopLag
 from barnabas.web.metrics import (
     METRICS,
@@ -39,6 +40,7 @@ def page() -> str:
     rows: list[Metric | TopicMetric | PartitionTotal] = [
         *METRICS,
         *LoopLag().metrics,
+        *GroupLag().metrics,
         *TOPIC_METRICS,
         *PARTITION_TOTALS,
     ]

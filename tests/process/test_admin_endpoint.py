@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster, barnabas, running
+from cluster import BARNABAS, Cluster, barnabas, running, until
 from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.web.metrics import METRICS, PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
@@ -140,6 +142,49 @@ def test_metrics_are_what_prometheus_reads_and_the_command_shows(admin: Admin) -
     assert shown.returncode == 0, shown.stderr
     values = {each["broker"]: each["value"] for each in json.loads(shown.stdout)}
     assert values == {str(admin.controller): 1, str(admin.other): 0}
+
+
+def test_lag_is_told_in_records_and_in_time_by_the_coordinator_and_by_the_command(admin: Admin) -> None:
+    at = ("-b", admin.cluster.bootstrap)
+    for words in (("topic", "create", "unread", "-p", "4", "-r", "1"), ("produce", "-t", "unread")):
+        done = barnabas(*words, *at, text="".join(f"{number}\n" for number in range(100)))
+        assert done.returncode == 0, done.stderr
+    done = barnabas("group", "reset", "reader", "-t", "unread", "--to-earliest", "--execute", *at)
+    assert done.returncode == 0, done.stderr
+
+    described = json.loads(barnabas("group", "describe", "reader", "--format", "json", *at).stdout)
+    assert sum(each["lag"] for each in described["offsets"]) == 100
+    assert all(each["behind_s"] > 0 for each in described["offsets"] if each["lag"])
+
+    def told() -> dict[str, list[float]]:
+        values: dict[str, list[float]] = {"records": [], "seconds": []}
+        for broker_id in admin.addresses:
+            connection = http.client.HTTPConnection(*admin.address(broker_id), timeout=20)
+            connection.request("GET", "/metrics")
+            for family in text_string_to_metric_families(connection.getresponse().read().decode()):
+                kind = family.name.removeprefix("barnabas_group_lag_")
+                if kind in values:
+                    values[kind] += [each.value for each in family.samples if each.labels["group"] == "reader"]
+            connection.close()
+        return values
+
+    def complete() -> bool:
+        # What other brokers have to be asked for is told in the next look.
+        now = told()
+        return sum(now["records"]) == 100 and len(now["records"]) == len(now["seconds"]) == 4
+
+    until(complete, "the lag of each partition, wherever it is led")
+    watching = subprocess.Popen(
+        [*BARNABAS, "group", "describe", "reader", "--watch", "--format", "json", *at],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    looks = [json.loads(watching.stdout.readline()) for _ in range(2)]
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(30) == 0
+    watching.stdout.close()
+    assert looks[1]["offsets"][0]["committed"] == looks[0]["offsets"][0]["committed"]
 
 
 def test_garbage_ends_its_connection_alone(admin: Admin) -> None:

@@ -14,8 +14,10 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.model.sentinels import MAX_TIMESTAMP as MAX_TIMESTAMP
+from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
+from barnabas.wire.records import batches
 
 LATEST: Final = LATEST_TIMESTAMP
 EARLIEST: Final = EARLIEST_TIMESTAMP
@@ -23,6 +25,8 @@ EARLIEST: Final = EARLIEST_TIMESTAMP
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
+FIRST_BATCH_VERSION: Final = 11
+"""The last one before Kafka 2.7's: everybody has it, and it names topics."""
 _FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 
@@ -44,15 +48,18 @@ class ListedOffset(NamedTuple):
 
 
 def list_offsets_request(
-    timestamps: Mapping[TopicPartition, int], metadata: ClusterMetadata, *, isolation_level: int = READ_UNCOMMITTED
+    timestamps: Mapping[TopicPartition, int],
+    metadata: ClusterMetadata | None = None,
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> ListOffsetsRequest:
-    """One request for partitions of the same leader."""
+    """One request for partitions of the same leader; in the epochs of `metadata`, or whichever it leads in."""
     topics: dict[str, list[Any]] = {}
     for topic_partition, timestamp in timestamps.items():
         topics.setdefault(topic_partition.topic, []).append(
             ListOffsetsRequest.ListOffsetsPartition(
                 partition_index=topic_partition.partition,
-                current_leader_epoch=metadata.leader_epoch(topic_partition),
+                current_leader_epoch=NO_EPOCH if metadata is None else metadata.leader_epoch(topic_partition),
                 timestamp=timestamp,
             )
         )
@@ -71,6 +78,22 @@ def read_list_offsets(response: Any) -> dict[TopicPartition, ListedOffset]:
         for topic in response.topics
         for partition in topic.partitions
     }
+
+
+def first_batch_request(topic_partition: TopicPartition, offset: int) -> FetchRequest:
+    """The batch that has the record at `offset`, or the first behind it, and no more. To be sent to the leader in
+    `FIRST_BATCH_VERSION`."""
+    partition = FetchRequest.FetchPartition(topic_partition.partition, fetch_offset=offset, partition_max_bytes=1)
+    return FetchRequest(max_bytes=1, topics=[FetchRequest.FetchTopic(topic_partition.topic, partitions=[partition])])
+
+
+def read_first_timestamp(response: Any) -> int | None:
+    """When the first record of that batch came, in milliseconds; None where there is no batch, or it does not say."""
+    for topic in response.responses:
+        for partition in topic.partitions:
+            for header, _, _ in batches(partition.records or b""):
+                return None if header.base_timestamp < 0 else header.base_timestamp
+    return None
 
 
 def by_leader(topic_partitions: Iterable[TopicPartition], metadata: ClusterMetadata) -> dict[int, list[TopicPartition]]:

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from barnabas.log.batches import CorruptBatch, StoredBatch
+from barnabas.log.batches import HEADER_BYTES, CorruptBatch, StoredBatch
 from barnabas.log.results import LogOffsetMetadata, TimestampOffset
 from barnabas.log.segment import Segment
 from barnabas.log.txn_index import AbortedTxn
@@ -73,6 +73,15 @@ class LogSegments(Sequence[Segment]):
             if located is not None:
                 return LogOffsetMetadata(offset, segment.base_offset, located[0])
         return LogOffsetMetadata(offset, self.active.base_offset, self.active.size)
+
+    def batch_at(self, offset: int) -> StoredBatch | None:
+        """The header of the first batch that ends at or after `offset`; nothing more is read."""
+        for segment in self._segments[max(0, self.index_of(offset)) :]:
+            located = segment.locate(offset)
+            if located is not None:
+                position, size = located
+                return next(segment.batches(position, position + size, chunk=HEADER_BYTES))
+        return None
 
     def bytes_between(self, start: LogOffsetMetadata, end: LogOffsetMetadata) -> int:
         if start.segment_base_offset == end.segment_base_offset:

@@ -20,6 +20,7 @@ from barnabas.broker.server import Broker
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener, Story, drive
 from barnabas.web.exposition import CONTENT_TYPE, exposed, process_registry
+from barnabas.web.group_lag import GroupLag
 from barnabas.web.loop_lag import LoopLag
 from barnabas.web.metrics import METRICS
 from barnabas.web.views import VIEWS, NotSeen
@@ -56,13 +57,15 @@ class AdminEndpoint:
         self._told_controller: dict[str, Any] | None = None
         self._process = process_registry()
         self._loop_lag = LoopLag()
-        self.metrics = (*METRICS, *self._loop_lag.metrics)
+        self.group_lag = GroupLag()
+        self.metrics = (*METRICS, *self._loop_lag.metrics, *self.group_lag.metrics)
         """The table, and what is measured only where somebody may ask for it."""
 
     async def start(self, host: str, port: int) -> None:
         self._listener = await self.broker.runtime.network.listen(lambda: HttpConnection(self), host, port)
         self.broker.admin = f"{host}:{self._listener.port}"
         self._loop_lag.start()
+        self.group_lag.start(self.broker)
         logger.info("[broker %d] admin endpoint at http://%s", self.broker.broker_id, self.broker.admin)
 
     def close(self) -> None:
@@ -71,6 +74,7 @@ class AdminEndpoint:
         if self._timer is not None:
             self._timer.cancel()
         self._loop_lag.stop()
+        self.group_lag.stop()
         for connection in list(self._connections):
             connection.close()
 
@@ -98,6 +102,7 @@ class AdminEndpoint:
 
     def exposed(self) -> AsyncIterator[bytes]:
         """The metrics' text, in pieces."""
+        self.group_lag.want()
         return exposed(self.broker, self.metrics, self._process, self.broker.long_requests.turns.next)
 
     # The stream

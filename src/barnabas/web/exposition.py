@@ -62,8 +62,9 @@ async def exposed(
     series_max = broker.config.number(SERIES_KEY)
     left_out: dict[str, int] = {}
     for metric in metrics:
-        yield _family(metric, broker, series_max, left_out)
-        await turn()
+        async for piece in _family(metric, broker, series_max, left_out):
+            yield piece
+            await turn()
     async for piece in _partitions(broker, series_max, left_out, turn):
         yield piece
     lines = [f"# HELP {LEFT_OUT} Series that a name has beyond {SERIES_KEY}.\n# TYPE {LEFT_OUT} gauge\n"]
@@ -86,16 +87,19 @@ def labelled(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     return ",".join(f'{name}="{value.translate(_escapes)}"' for name, value in pairs if value)
 
 
-def _family(metric: Metric, broker: Broker, series_max: int, left_out: dict[str, int]) -> bytes:
+async def _family(metric: Metric, broker: Broker, series_max: int, left_out: dict[str, int]) -> AsyncIterator[bytes]:
     name = exposed_name(metric)
+    readings = list(metric.read(broker))
+    if len(readings) > series_max:
+        left_out[name] = len(readings) - series_max
+        del readings[series_max:]
     lines = [_head(name, metric.kind.value, metric.help)]
-    readings = iter(metric.read(broker))
-    for reading in islice(readings, series_max):
+    for at, reading in enumerate(readings, 1):
         lines += _samples(name, metric.labels, reading)
-    more = sum(1 for _ in readings)
-    if more:
-        left_out[name] = more
-    return "".join(lines).encode()
+        if not at % LINES_AT_ONCE:
+            yield "".join(lines).encode()
+            lines = []
+    yield "".join(lines).encode()
 
 
 def _samples(name: str, labels: tuple[str, ...], reading: Reading) -> list[str]:

@@ -29,6 +29,17 @@ def test_what_compaction_took_is_stood_for_by_the_next_batch(log: Log) -> None:
     assert segments.position_of(3) == (3, 4, 0)
 
 
+def test_the_batch_of_an_offset_is_found_by_its_header(log: Log) -> None:
+    segments = log.segments
+    found = [segments.batch_at(offset) for offset in range(7)]
+    assert [None if each is None else each.base_timestamp for each in found] == [NOW + offset for offset in range(7)]
+    assert segments.batch_at(7) is None
+    segments[1].truncate_to(3, NOW)
+    after = segments.batch_at(3)
+    assert after is not None
+    assert after.base_offset == 4
+
+
 def test_bytes_are_counted_across_segments(log: Log) -> None:
     assert log.bytes_between(1, 6) == sum(each.size for each in log.segments[:3]) - log.segments[0].size // 2
     assert log.bytes_between(0, 7) == log.size

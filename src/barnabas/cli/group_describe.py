@@ -1,0 +1,173 @@
+"""``barnabas group describe``: who is in a group, and how far it is behind, in records and in time; once, or as it
+goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Final, NamedTuple
+
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.connect import with_cluster
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.outcomes import sorted_out
+from barnabas.cli.output import CommandError, Format, print_json, print_table
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.descriptions import GroupDescription, MemberDescription
+from barnabas.client.offsets import (
+    FIRST_BATCH_VERSION,
+    LATEST,
+    CommittedOffset,
+    ListedOffset,
+    first_batch_request,
+    read_first_timestamp,
+)
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+
+WATCH_INTERVAL_S: Final = 2.0
+_CLEAR: Final = "\x1b[H\x1b[2J"
+
+
+class _Seen(NamedTuple):
+    described: GroupDescription
+    committed: Mapping[TopicPartition, CommittedOffset]
+    ends: Mapping[TopicPartition, ListedOffset]
+    oldest_ms: Mapping[TopicPartition, int]
+    """When the first record came that the group has not committed, where that is known."""
+    at_ms: int
+
+
+def describe(
+    group: Annotated[str, Argument(metavar="GROUP", complete="group")],
+    watch: Annotated[bool, Option("--watch", help="Again every two seconds, until it is interrupted.")] = False,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show a group's state, members and their partitions, committed offsets and lag in records and time."""
+
+    async def story(cluster: ClusterClient) -> None:
+        times: dict[tuple[TopicPartition, int], int] = {}
+        interrupted = asyncio.Event()
+        if watch:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+        while True:
+            seen = await _seen(cluster, group, times)
+            if watch and output is not Format.json and sys.stdout.isatty():
+                print(_CLEAR, end="")
+            _show(group, seen, output)
+            sys.stdout.flush()
+            if not watch:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(interrupted.wait(), WATCH_INTERVAL_S)
+            if interrupted.is_set():
+                return
+            if output is not Format.json and not sys.stdout.isatty():
+                print()
+
+    with_cluster(at, {}, story)
+
+
+async def _seen(cluster: ClusterClient, group: str, times: dict[tuple[TopicPartition, int], int]) -> _Seen:
+    """`times` has what was found out before, by partition and offset: it never changes."""
+    admin = Admin(cluster)
+    described = await admin.describe_group(group)
+    if not described.exists:
+        raise CommandError(f"There is no group {group}: `barnabas group list` shows those there are.")
+    committed = await admin.committed_offsets(group)
+    owned = [each for member in described.members for each in member.assignment]
+    ends, _ = sorted_out(await admin.list_offsets(dict.fromkeys([*committed, *owned], LATEST)))
+    oldest_ms: dict[TopicPartition, int] = {}
+    for each, (offset, _metadata) in committed.items():
+        if each in ends and offset < ends[each].offset:
+            found = times.get((each, offset)) or await _timestamp_at(cluster, each, offset)
+            if found is not None:
+                times[each, offset] = oldest_ms[each] = found
+    return _Seen(described, committed, ends, oldest_ms, time.time_ns() // 1_000_000)
+
+
+async def _timestamp_at(cluster: ClusterClient, each: TopicPartition, offset: int) -> int | None:
+    """None where the record is gone, or whoever leads the partition does not answer now."""
+    try:
+        leader = await cluster.leader(each)
+        return read_first_timestamp(await cluster.ask(leader, first_batch_request(each, offset), FIRST_BATCH_VERSION))
+    except (OSError, KafkaError):
+        return None
+
+
+def _show(group: str, seen: _Seen, output: Format) -> None:
+    described = seen.described
+    offsets = _offsets(seen)
+    members = [_member(each) for each in described.members]
+    if output is Format.json:
+        print_json(
+            {
+                "group": group,
+                "state": described.state,
+                "assignor": described.assignor,
+                "coordinator": described.coordinator.broker_id,
+                "members": members,
+                "offsets": offsets,
+            }
+        )
+        return
+    assignor = f", assigned by {described.assignor}" if described.assignor else ""
+    coordinator = described.coordinator
+    print(f"group {group}: {described.state}, {len(members)} members{assignor}, coordinator {coordinator.broker_id}")
+    if offsets:
+        heads = ["topic", "partition", "committed", "end", "lag", "behind_s", "client_id", "host"]
+        print_table(
+            [head.replace("_", "-") for head in heads], [[offset[name] for name in heads] for offset in offsets]
+        )
+    if members:
+        print()
+        print_table(
+            ["member", "client-id", "host", "partitions"],
+            [
+                [each["member_id"], each["client_id"], each["host"], ", ".join(each["assignment"]) or None]
+                for each in members
+            ],
+        )
+
+
+def _member(member: MemberDescription) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "assignment": [str(each) for each in member.assignment],
+    }
+
+
+def _offsets(seen: _Seen) -> list[dict[str, Any]]:
+    """What was committed, and what a member has without having committed, each with its owner."""
+    owners = {each: member for member in seen.described.members for each in member.assignment}
+    rows = []
+    for each in sorted({*seen.committed, *owners}):
+        offset = seen.committed[each].offset if each in seen.committed else None
+        end = seen.ends[each].offset if each in seen.ends else None
+        lag = None if offset is None or end is None else max(0, end - offset)
+        oldest_ms = seen.oldest_ms.get(each)
+        owner = owners.get(each)
+        rows.append(
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "committed": offset,
+                "end": end,
+                "lag": lag,
+                "behind_s": 0.0 if lag == 0 else None if oldest_ms is None else max(0, seen.at_ms - oldest_ms) / 1000,
+                "member_id": None if owner is None else owner.member_id,
+                "client_id": None if owner is None else owner.client_id,
+                "host": None if owner is None else owner.host,
+            }
+        )
+    return rows
