@@ -60,6 +60,7 @@ from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, Zo
 from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
 from barnabas.zk.kafka.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode, ZNodeError
+from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
@@ -192,6 +193,12 @@ class Broker:
         """What the session with ZooKeeper is in, and has been through."""
         assert self._client is not None, "a broker that has started has one"
         return self._client.status()
+
+    async def znode(self, path: str) -> tuple[bytes | None, Stat, list[str]]:
+        """What a znode holds, and the names of its children. Raises `ZooKeeperError`."""
+        assert self._client is not None, "a broker that has started has one"
+        data, stat = await self._client.get(path)
+        return data, stat, await self._client.children(path) if stat.num_children else []
 
     def _unreadable(self) -> dict[str, int]:
         """How much of what was stored could not be read and was passed over, by kind."""

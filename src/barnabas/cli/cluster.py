@@ -34,7 +34,7 @@ def up(
     output: OutputFormat = Format.text,
 ) -> None:
     """Start a cluster in the background; return when every broker answers."""
-    from barnabas.cli.local import LocalCluster, controller_id, report
+    from barnabas.cli.local import LocalCluster, controller_id, report, view_address
 
     begun = time.monotonic()
     if n is not None and not 1 <= n <= 100:
@@ -49,6 +49,9 @@ def up(
     else:
         _print_cluster(state, controller)
         print(f"ready in {took:.2f} s; bootstrap servers: {state.bootstrap}")
+        view = view_address(state, controller)
+        if view is not None:
+            print(f"to be seen at {view}")
 
 
 def _print_cluster(

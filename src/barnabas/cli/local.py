@@ -661,12 +661,20 @@ def controller_id(state: ClusterState) -> int | None:
     return None
 
 
+def view_address(state: ClusterState, controller: int | None) -> str | None:
+    """Where a browser sees the cluster: at the controller, or else at the first broker that says where."""
+    brokers = sorted(state.brokers, key=lambda broker: broker.id != controller)
+    admins = ((broker.status() or {}).get("admin") for broker in brokers)
+    return next((f"http://{admin}/view/" for admin in admins if admin), None)
+
+
 def report(state: ClusterState, controller: int | None) -> dict[str, Any]:
     """The JSON of ``barnabas up``."""
     return {
         "bootstrap": state.bootstrap,
         "zookeeper": state.zookeeper,
         "coordinator": None if state.coordinator is None else {"pid": state.coordinator.pid},
+        "view": view_address(state, controller),
         "brokers": [
             {
                 "id": broker.id,
@@ -674,6 +682,7 @@ def report(state: ClusterState, controller: int | None) -> dict[str, Any]:
                 "port": broker.port,
                 "log_dir": broker.log_dir,
                 "controller": broker.id == controller,
+                "admin": (broker.status() or {}).get("admin"),
             }
             for broker in state.brokers
         ],

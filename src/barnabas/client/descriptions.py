@@ -85,7 +85,7 @@ def read_group(described: Any, coordinator: Node) -> GroupDescription:
                 member.group_instance_id,
                 member.client_id,
                 member.client_host,
-                _read_assignment(member.member_assignment) if described.protocol_type == "consumer" else (),
+                read_assignment(member.member_assignment) if described.protocol_type == "consumer" else (),
             )
             for member in described.members
         ),
@@ -93,7 +93,7 @@ def read_group(described: Any, coordinator: Node) -> GroupDescription:
     )
 
 
-def _read_assignment(data: Any) -> tuple[TopicPartition, ...]:
+def read_assignment(data: Any) -> tuple[TopicPartition, ...]:
     """A member's assignment: a version, then a ConsumerProtocolAssignment. Members may have sent anything."""
     if len(data) < 2:
         return ()

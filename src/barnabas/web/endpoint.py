@@ -1,7 +1,9 @@
-"""The admin endpoint of a broker: what can be seen of it, by HTTP as JSON, and as a stream of server-sent events.
+"""The admin endpoint of a broker: what can be seen of it, by HTTP as JSON, as a stream of server-sent events, and as
+pages for a browser, which are files (``static``) that ask for the same JSON.
 
 It reads and never writes. ``barnabas.admin.listener`` says where it listens; without that there is none. It runs on the
-broker's own loop, so that what it shows was true at one moment.
+broker's own loop, so that what it shows was true at one moment. Where it listens on this machine alone it answers only
+who names this machine: a page from elsewhere, whose name was made to lead here, has another.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -17,20 +19,37 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 
 from barnabas.broker.server import Broker
+from barnabas.model.cluster import is_loopback
 from barnabas.model.errors import ConfigError
-from barnabas.runtime import Listener, Story, drive
+from barnabas.runtime import Listener, Story, Tasks, drive
+from barnabas.web.assets import PROTECTION, asset, exported
 from barnabas.web.exposition import CONTENT_TYPE, exposed, process_registry
 from barnabas.web.group_lag import GroupLag
+from barnabas.web.history import History
 from barnabas.web.loop_lag import LoopLag
 from barnabas.web.metrics import METRICS
-from barnabas.web.views import VIEWS, NotSeen
+from barnabas.web.pages import PAGES, groups
+from barnabas.web.recorder import Recorder
+from barnabas.web.views import VIEWS, NotSeen, Query
 
 logger = logging.getLogger(__name__)
 
 LISTENER_KEY: Final = "barnabas.admin.listener"
 EVENTS_PATH: Final = "/events"
 METRICS_PATH: Final = "/metrics"
-PATHS: Final = [*VIEWS, EVENTS_PATH, METRICS_PATH]
+LIVE_PATH: Final = "/live"
+HISTORY_PATH: Final = "/history"
+EXPORT_PATH: Final = "/export"
+GROUPS_PATH: Final = "/groups"
+VIEW_PATH: Final = "/view/"
+STREAMS: Final = (EVENTS_PATH, LIVE_PATH)
+WHOLE: Final = {
+    METRICS_PATH: CONTENT_TYPE,
+    HISTORY_PATH: "application/json",
+    EXPORT_PATH: "text/html; charset=utf-8",
+}
+"""Answers that come in pieces, with their types."""
+PATHS: Final = [*VIEWS, *PAGES, GROUPS_PATH, *STREAMS, *WHOLE, VIEW_PATH]
 EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
 MAX_STREAMS: Final = 32
@@ -53,6 +72,11 @@ class AdminEndpoint:
         self._connections: dict[HttpConnection, None] = {}
         self._streams: dict[HttpConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._live: dict[HttpConnection, int] = {}
+        """By connection how many changes of the history it was told."""
+        self._recording: asyncio.Task[None] | None = None
+        self._tasks = Tasks(_failed)
+        self._local = True
         self._told_lines = 0
         self._told_controller: dict[str, Any] | None = None
         self._process = process_registry()
@@ -64,8 +88,12 @@ class AdminEndpoint:
     async def start(self, host: str, port: int) -> None:
         self._listener = await self.broker.runtime.network.listen(lambda: HttpConnection(self), host, port)
         self.broker.admin = f"{host}:{self._listener.port}"
+        self._local = is_loopback(host)
         self._loop_lag.start()
         self.group_lag.start(self.broker)
+        self.history = History(f"broker {self.broker.broker_id}", self.broker.runtime.clock.now_ms())
+        recorder = Recorder(self.broker, self.history, self.group_lag, self._tell_live)
+        self._recording = self._tasks.begin(recorder.run(), "history")
         logger.info("[broker %d] admin endpoint at http://%s", self.broker.broker_id, self.broker.admin)
 
     def close(self) -> None:
@@ -73,6 +101,8 @@ class AdminEndpoint:
             self._listener.close()
         if self._timer is not None:
             self._timer.cancel()
+        if self._recording is not None:
+            self._recording.cancel()
         self._loop_lag.stop()
         self.group_lag.stop()
         for connection in list(self._connections):
@@ -84,6 +114,24 @@ class AdminEndpoint:
     def closed(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)
         self._streams.pop(connection, None)
+        self._live.pop(connection, None)
+
+    def serves(self, host: str) -> bool:
+        """Whether whoever asks for `host`, a name and perhaps a port, means this endpoint."""
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        return not self._local or not name or is_loopback(name)
+
+    async def page(self, path: str, query: Query) -> tuple[int, Any]:
+        """HTTP status and value of a page."""
+        try:
+            if path == GROUPS_PATH:
+                return 200, await groups(self.broker, query, self.group_lag)
+            return 200, await PAGES[path](self.broker, query)
+        except NotSeen as nothing:
+            return nothing.status, {"error": f"{nothing}."}
 
     def answer(self, method: str, target: str) -> tuple[int, Any]:
         """HTTP status and value for one request."""
@@ -100,16 +148,46 @@ class AdminEndpoint:
         except NotSeen as nothing:
             return nothing.status, {"error": f"{nothing}."}
 
-    def exposed(self) -> AsyncIterator[bytes]:
-        """The metrics' text, in pieces."""
-        self.group_lag.want()
-        return exposed(self.broker, self.metrics, self._process, self.broker.long_requests.turns.next)
+    async def pieces(self, path: str) -> AsyncIterator[bytes]:
+        """One of `WHOLE`."""
+        turn = self.broker.long_requests.turns.next
+        if path == METRICS_PATH:
+            self.group_lag.want()
+            async for piece in exposed(self.broker, self.metrics, self._process, turn):
+                yield piece
+            return
+        for piece in self.history.pieces() if path == HISTORY_PATH else exported(self.history):
+            yield piece
+            await turn()
 
-    # The stream
+    # The streams
+
+    def live_to(self, connection: HttpConnection, since: int) -> bool:
+        """Tells `connection` of every change of the history behind the first `since` ones."""
+        if len(self._live) + len(self._streams) >= MAX_STREAMS:
+            return False
+        self._live[connection] = since
+        return True
+
+    def _tell_live(self) -> None:
+        if self._live:
+            self.group_lag.want()  # somebody looks
+        for connection, told in list(self._live.items()):
+            self.tell_live(connection, told)
+
+    def tell_live(self, connection: HttpConnection, told: int) -> None:
+        history = self.history
+        self._live[connection] = history.written
+        changes = history.since(told)
+        if told > history.written or len(changes) < history.written - told:
+            connection.send_event(b"event: gap\ndata: {}\n\n")  # it has to begin anew
+        elif changes:
+            data = b"[" + b",".join(changes) + b"]"
+            connection.send_event(b"id: %d\nevent: changes\ndata: %s\n\n" % (history.written, data))
 
     def stream_to(self, connection: HttpConnection) -> bool:
         """Tells `connection` of every state change and every move of the controller's queue from now on."""
-        if len(self._streams) >= MAX_STREAMS:
+        if len(self._live) + len(self._streams) >= MAX_STREAMS:
             return False
         if not self._streams:
             self._told_lines = self.broker.controller.log.written
@@ -136,6 +214,10 @@ class AdminEndpoint:
         if events:
             for connection in list(self._streams):
                 connection.send_event(b"".join(events))
+
+
+def _failed(name: str, error: BaseException) -> None:
+    """The broker goes on without it; `Tasks` has told the log."""
 
 
 def _event(name: str, value: Any) -> bytes:
@@ -205,44 +287,72 @@ class HttpConnection(asyncio.Protocol):
 
     def _request(self, request: h11.Request) -> None:
         target = request.target.decode("ascii", "replace")
-        if request.method == b"GET" and urlsplit(target).path == EVENTS_PATH:
-            if self._endpoint.stream_to(self):
-                self._streaming = True
-                self._send(
-                    h11.Response(
-                        status_code=200,
-                        headers=[("content-type", "text/event-stream"), ("cache-control", "no-store")],
-                    )
-                )
-            else:
-                self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
-            return
-        if request.method == b"GET" and urlsplit(target).path == METRICS_PATH:
-            story = drive(self._expose(), self._exposed)
-            if story is not None:
-                self._story = story
-            return
-        status, value = self._endpoint.answer(request.method.decode("ascii"), target)
-        self._respond(status, value, head=request.method == b"HEAD")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+        method, parts = request.method.decode("ascii"), urlsplit(target)
+        path, query = parts.path, dict(parse_qsl(parts.query))
+        if not self._endpoint.serves(headers.get("host", "")):
+            self._respond(421, {"error": f"This endpoint is not called {headers['host']}: ask for 127.0.0.1."})
+        elif method != "GET":
+            self._respond(*self._endpoint.answer(method, target), head=method == "HEAD")
+        elif path in STREAMS:
+            self._stream(path, query.get("since", headers.get("last-event-id", "0")))
+        elif path in WHOLE:
+            self._begin(self._tell_pieces(path))
+        elif path in PAGES or path == GROUPS_PATH:
+            self._begin(self._tell_page(path, query))
+        elif path == "/" and "text/html" in headers.get("accept", ""):
+            self._send_whole(307, b"", "text/plain", [("location", VIEW_PATH)])
+        elif path.startswith(VIEW_PATH) and (found := asset(path.removeprefix(VIEW_PATH))):
+            self._send_whole(200, found.data, found.content_type, PROTECTION)
+        else:
+            self._respond(*self._endpoint.answer(method, target))
 
-    async def _expose(self) -> None:
-        self._send(
-            h11.Response(status_code=200, headers=[("content-type", CONTENT_TYPE), ("cache-control", "no-store")])
-        )
-        async for piece in self._endpoint.exposed():
+    def _begin(self, telling: Coroutine[Any, Any, None]) -> None:
+        story = drive(telling, self._told)
+        if story is not None:
+            self._story = story
+
+    def _stream(self, path: str, since: str) -> None:
+        """`since` is the number of the first change that is wanted; who has had that one before says it by itself."""
+        told = int(since) if since.isdigit() and len(since) < 19 else 0
+        if not (self._endpoint.live_to(self, told) if path == LIVE_PATH else self._endpoint.stream_to(self)):
+            self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
+            return
+        self._streaming = True
+        kind = [("content-type", "text/event-stream"), ("cache-control", "no-store")]
+        self._send(h11.Response(status_code=200, headers=kind))
+        if path == LIVE_PATH:
+            self._endpoint.tell_live(self, told)
+
+    async def _tell_page(self, path: str, query: dict[str, str]) -> None:
+        self._respond(*await self._endpoint.page(path, query))
+
+    async def _tell_pieces(self, path: str) -> None:
+        kind = [("content-type", WHOLE[path]), ("cache-control", "no-store")]
+        self._send(h11.Response(status_code=200, headers=kind))
+        async for piece in self._endpoint.pieces(path):
             self._send(h11.Data(data=piece))
             while self._writable is not None:
                 await self._writable
         self._send(h11.EndOfMessage())
 
-    def _exposed(self, _: None, error: BaseException | None) -> None:
+    def _told(self, _: None, error: BaseException | None) -> None:
         self._story = None
         if error is not None:
-            # Half of the answer has left: only the end of the connection says that it is not whole.
-            logger.error("the metrics could not be read", exc_info=error)
-            self.close()
-            return
+            logger.error("a request to the admin endpoint failed", exc_info=error)
+            if self._http.our_state is h11.SEND_RESPONSE:
+                self._respond(500, {"error": "This failed in an unforeseen way; the broker's log has the trace."})
+            else:
+                # Half of the answer has left: only the end of the connection says that it is not whole.
+                self.close()
+                return
         self._serve()
+
+    def _send_whole(self, status: int, body: bytes, content_type: str, more: Iterable[tuple[str, str]] = ()) -> None:
+        headers = [("content-type", content_type), ("content-length", str(len(body))), *more]
+        self._send(h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")]))
+        self._send(h11.Data(data=body))
+        self._send(h11.EndOfMessage())
 
     def _respond(self, status: int, value: Any, *, head: bool = False) -> None:
         body = json.dumps(value).encode() + b"\n"

@@ -1,0 +1,70 @@
+"""The files of the view: served as they are, and all in one page for a history that is opened without a broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from barnabas.web.history import History
+
+INDEX: Final = "index.html"
+TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+MODULES: Final = ("facts.js", "decode.js", "draw.js", "picture.js", "pages.js", "view.js")
+"""Each imports only from those before it, and no two have a name in common: together they are one script."""
+PROTECTION: Final = (
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+)
+
+_IMPORT: Final = re.compile(r"^import [^;]*;\n", re.M)
+_EXPORT: Final = re.compile(r"^export ", re.M)
+
+
+class Asset(NamedTuple):
+    data: bytes
+    content_type: str
+
+
+def asset(name: str) -> Asset | None:
+    """A file of the view by its name; None where there is none."""
+    return _assets().get(name or INDEX)
+
+
+@cache
+def _assets() -> dict[str, Asset]:
+    """All of them: they are small, and nothing but these is ever read for anybody."""
+    return {
+        each.name: Asset(each.read_bytes(), TYPES[each.name.rpartition(".")[2]])
+        for each in files("barnabas.web").joinpath("static").iterdir()
+        if each.name.rpartition(".")[2] in TYPES
+    }
+
+
+def exported(history: History) -> Iterator[bytes]:
+    """One HTML file with the view and `history` in it, which fetches nothing."""
+    assets = _assets()
+    page = assets[INDEX].data.decode()
+    style = assets["view.css"].data.decode()
+    script = "\n".join(_EXPORT.sub("", _IMPORT.sub("", assets[name].data.decode())) for name in MODULES)
+    before, link, page = page.partition('<link rel="stylesheet" href="view.css">')
+    middle, loading, after = page.partition('<script type="module" src="view.js"></script>')
+    assert link, "the page has its style"
+    assert loading, "the page has its script"
+    yield f'{before}<style>{style}</style>{middle}<script type="application/json" id="history">'.encode()
+    for piece in history.pieces():
+        # A text that ends the script element early would end the page.
+        yield piece.replace(b"</", b"<\\/")
+    yield f'</script><script type="module">{script}</script>{after}'.encode()

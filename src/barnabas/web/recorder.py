@@ -1,0 +1,186 @@
+"""Looks at a broker four times a second, and writes what changed into its history.
+
+The cluster's image is replaced as a whole and shares what did not change, so that a look at a cluster in which nothing
+happens costs nothing. Offsets are looked at more seldom the more of them move: an hour has to fit into the ring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any, Final
+
+from barnabas.broker.server import Broker
+from barnabas.model.cluster import BrokerInfo, ClusterImage, PartitionInfo
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.partition import Partition
+from barnabas.runtime.turns import SLICE
+from barnabas.web.group_lag import GroupLag
+from barnabas.web.history import History
+
+LOOK_INTERVAL_S: Final = 0.25
+OFFSETS_INTERVAL_MS: Final = 1_000
+OFFSETS_A_SECOND: Final = 20
+"""Partitions whose offsets are written, on average: an hour of that is half of the ring."""
+LAGS_MAX: Final = 1_000
+"""Groups whose lag is written."""
+
+
+class Recorder:
+    """Writes what it sees of `broker` into `history`. `changed` is called behind each look that saw something."""
+
+    def __init__(self, broker: Broker, history: History, lag: GroupLag, changed: Callable[[], None]) -> None:
+        self.history = history
+        self._broker = broker
+        self._lag = lag
+        self._changed = changed
+        self._image = ClusterImage()
+        self._lines = 0
+        self._offsets: dict[TopicPartition, tuple[int, ...]] = {}
+        self._offsets_due_ms = 0
+        self._lag_looked_ms: int | None = None
+        self._channels: set[int] = set()
+        self._groups: set[str] = set()
+        self._turn: Callable[[], Awaitable[None]] = broker.long_requests.turns.next
+
+    async def run(self) -> None:
+        while True:
+            written = self.history.written
+            await self.look()
+            if self.history.written != written:
+                self._changed()
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    async def look(self) -> None:
+        broker, history = self._broker, self.history
+        ms = broker.runtime.clock.now_ms()
+        self._look_at_controller(ms)
+        history.note(ms, "session", broker.zookeeper_status()["state"])
+        if self._image is not broker.metadata.image:
+            await self._look_at_image(ms)
+        monotonic_ms = broker.runtime.clock.monotonic_ms()
+        if monotonic_ms >= self._offsets_due_ms:
+            moved = await self._look_at_offsets(ms)
+            self._offsets_due_ms = monotonic_ms + max(OFFSETS_INTERVAL_MS, moved * 1_000 // OFFSETS_A_SECOND)
+        self._look_at_lag(ms)
+
+    def _look_at_controller(self, ms: int) -> None:
+        broker, history = self._broker, self.history
+        controller = broker.controller
+        log = controller.log
+        new = min(log.written - self._lines, len(log.recent))
+        for line_ms, line in islice(log.recent, len(log.recent) - new, None):
+            history.line(line_ms, line)
+        self._lines = log.written
+        active = controller.active_controller_id
+        epoch = max(controller.epoch, broker.replicas.controller_epoch)
+        history.note(ms, "controller", {"id": active, "epoch": epoch} if active >= 0 else None)
+        queue = controller.event_manager.status()
+        seen = {"state": str(queue.state), "event": queue.event, "size": queue.queue_size}
+        history.note(ms, "queue", seen if controller.is_active else None)
+        waiting = {} if controller.reign is None else controller.reign.channels.queue_sizes()
+        for broker_id, size in waiting.items():
+            history.note(ms, f"requests/{broker_id}", size)
+        for broker_id in self._channels - waiting.keys():
+            history.note(ms, f"requests/{broker_id}", None)
+        self._channels = set(waiting)
+
+    async def _look_at_image(self, ms: int) -> None:
+        """What the controller told this broker since the last look."""
+        before, image, history = self._image, self._broker.metadata.image, self.history
+        self._image = image
+        for broker_id, info in image.brokers.items():
+            history.note(ms, f"broker/{broker_id}", _broker(info))
+        for broker_id, info in before.brokers.items():
+            if broker_id not in image.brokers:
+                history.note(ms, f"broker/{broker_id}", _broker(info) | {"up": False})
+        since = 0
+        for name, topic in image.topics.items():
+            known = before.topics.get(name)
+            if known is topic:
+                continue
+            for number, partition in topic.partitions.items():
+                if known is None or known.partitions.get(number) is not partition:
+                    history.note(ms, f"partition/{name}-{number}", _partition(partition))
+                    since += 1
+                    if not since % SLICE:
+                        await self._turn()
+        for name, topic in before.topics.items():
+            left = image.topics.get(name)
+            for number in topic.partitions:
+                if left is None or number not in left.partitions:
+                    history.note(ms, f"partition/{name}-{number}", None)
+                    history.note(ms, f"offsets/{name}-{number}", None)
+                    self._offsets.pop(TopicPartition(name, number), None)
+
+    async def _look_at_offsets(self, ms: int) -> int:
+        """Returns how many have moved."""
+        moved = 0
+        for at, partition in enumerate(self._broker.replicas.partitions, 1):
+            seen = _offsets(partition)
+            key = partition.topic_partition
+            if seen != self._offsets.get(key):
+                self._offsets[key] = seen
+                if seen and key.topic in self._image.topics:
+                    self.history.note(ms, f"offsets/{key}", _told_offsets(partition))
+                    moved += 1
+            if not at % SLICE:
+                await self._turn()
+        return moved
+
+    def _look_at_lag(self, ms: int) -> None:
+        if self._lag.looked_ms == self._lag_looked_ms:
+            return
+        self._lag_looked_ms = self._lag.looked_ms
+        lags: dict[str, int] = {}
+        for each in self._lag.known:
+            if each.records is not None:
+                lags[each.group] = lags.get(each.group, 0) + each.records
+        told = dict(islice(lags.items(), LAGS_MAX))
+        for group, records in told.items():
+            self.history.note(ms, f"lag/{group}", records)
+        for group in self._groups - told.keys():
+            self.history.note(ms, f"lag/{group}", None)
+        self._groups = set(told)
+
+
+def _broker(info: BrokerInfo) -> dict[str, Any]:
+    address = f"{info.endpoints[0].host}:{info.endpoints[0].port}" if info.endpoints else ""
+    return {"address": address, "rack": info.rack, "up": True}
+
+
+def _partition(partition: PartitionInfo) -> dict[str, Any]:
+    return {
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "isr": list(partition.isr),
+        "replicas": list(partition.replicas),
+    }
+
+
+def _offsets(partition: Partition) -> tuple[int, ...]:
+    """What moves of a partition, to be compared; empty where there is no log."""
+    log = partition.log
+    if log is None:
+        return ()
+    if not partition.is_leader:
+        return 0, log.high_watermark, log.log_end_offset
+    return 1, log.high_watermark, log.log_end_offset, *(each.log_end_offset for each in partition.progress.values())
+
+
+def _told_offsets(partition: Partition) -> dict[str, Any]:
+    log = partition.local_log()
+    told: dict[str, Any] = {
+        "role": "leader" if partition.is_leader else "follower",
+        "high_watermark": log.high_watermark,
+        "log_end_offset": log.log_end_offset,
+    }
+    if partition.is_leader:
+        # A leader that has not heard of a follower yet does not know where it is.
+        told["behind"] = {
+            str(broker_id): max(0, log.log_end_offset - progress.log_end_offset)
+            for broker_id, progress in partition.progress.items()
+            if progress.log_end_offset >= 0
+        }
+    return told

@@ -1,0 +1,77 @@
+"""The ring of what a broker saw: bounded, and whole at every moment that it still has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.web.assets import MODULES, asset, exported
+from barnabas.web.history import OVERHEAD_BYTES, History
+
+NAMES = st.sampled_from(["broker/1", "controller", "partition/a-0", "partition/a-1", ""])
+VALUES = st.one_of(st.none(), st.integers(0, 3), st.text(max_size=5))
+
+
+def read(history: History) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(b"".join(history.pieces()))
+    return value
+
+
+def folded(told: dict[str, Any]) -> dict[str, Any]:
+    """The newest picture, as the page makes it."""
+    facts = dict(told["before"])
+    for _, name, value in told["changes"]:
+        if value is None:
+            facts.pop(name, None)
+        elif name:
+            facts[name] = value
+    return facts
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), NAMES, VALUES)), st.integers(200, 2_000), st.integers(50, 500))
+def test_what_is_left_of_the_ring_still_makes_the_newest_picture(
+    seen: list[tuple[int, str, Any]], bytes_max: int, kept_ms: int
+) -> None:
+    ms = 0
+    history = History("a test", ms, bytes_max=bytes_max, kept_ms=kept_ms)
+    for later, name, value in seen:
+        ms += later
+        if name:
+            history.note(ms, name, value)
+        else:
+            history.line(ms, str(value))
+        assert history.size <= max(bytes_max, OVERHEAD_BYTES * 3)
+    told = read(history)
+    assert folded(told) == history.facts
+    assert all(change[0] >= ms - kept_ms for change in told["changes"])
+    assert told["written"] == history.written
+
+
+def test_who_counts_along_is_told_what_is_new_and_sees_what_is_lost() -> None:
+    history = History("a test", 0, bytes_max=10 * (OVERHEAD_BYTES + 20))
+    history.note(1, "controller", 1)
+    history.note(2, "controller", 1)
+    assert history.written == 1, "nothing changed"
+    history.note(3, "controller", 2)
+    assert [json.loads(each) for each in history.since(1)] == [[3, "controller", 2]]
+    assert history.since(2) == []
+    for number in range(100):
+        history.note(4, "controller", number)
+    assert len(history.since(2)) == len(history) < history.written - 2
+
+
+def test_an_exported_page_fetches_nothing_and_no_text_ends_its_script() -> None:
+    history = History("a test", 0)
+    history.line(1, "</script><script>alert(1)</script> of a topic")
+    page = b"".join(exported(history)).decode()
+    assert page.count("<script") - page.count("<script>alert") == 2
+    assert "</script><script>alert" not in page
+    assert "src=" not in page
+    assert 'rel="stylesheet"' not in page
+    assert "\nimport " not in page
+    assert "\nexport " not in page
+    assert all(asset(name) is not None for name in MODULES)
+    assert asset("../endpoint.py") is None
