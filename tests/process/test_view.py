@@ -26,7 +26,9 @@ class View:
         self.host, _, port = cluster.broker(broker_id)["admin"].partition(":")
         self.port = int(port)
 
-    def get(self, path: str, headers: dict[str, str] | None = None, **query: Any) -> tuple[int, bytes, dict[str, str]]:
+    def get(
+        self, path: str, /, headers: dict[str, str] | None = None, **query: Any
+    ) -> tuple[int, bytes, dict[str, str]]:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
         connection.request("GET", f"{path}?{urlencode(query)}" if query else path, headers=headers or {})
         answer = connection.getresponse()
@@ -34,7 +36,7 @@ class View:
         connection.close()
         return answer.status, body, {name.lower(): value for name, value in answer.getheaders()}
 
-    def page(self, path: str, **query: Any) -> Any:
+    def page(self, path: str, /, **query: Any) -> Any:
         status, body, _ = self.get(path, **query)
         assert status == 200, body
         return json.loads(body)
