@@ -32,6 +32,16 @@ JMX exporter gives them. Times are in milliseconds, as Kafka's are. A name has a
 series; `barnabas_metrics_series_left_out` says what is beyond. Of the produce and fetch requests of one connection that
 say the same again and again, one in 64 is timed, and counts for 64; all others are timed one by one.
 
+[monitoring/grafana.json](monitoring/grafana.json) is a dashboard to be imported into Grafana, and
+[monitoring/alerts.yml](monitoring/alerts.yml) has Prometheus' alerting rules. Scrape every broker under one job:
+
+```yaml
+scrape_configs:
+  - job_name: barnabas
+    static_configs:
+      - targets: ["127.0.0.1:9404", "127.0.0.1:9405", "127.0.0.1:9406"]  # their barnabas.admin.listener
+```
+
 """
 
 
