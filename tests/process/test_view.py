@@ -8,6 +8,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -58,7 +59,7 @@ class View:
 
 @pytest.fixture(scope="module")
 def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
-    with running(tmp_path_factory.mktemp("view"), 3, SESSION) as cluster:
+    with running(tmp_path_factory.mktemp("view"), 3, SESSION, "barnabas.log.format=json") as cluster:
         at = ("-b", cluster.bootstrap)
         for words in (
             ("topic", "create", "seen", "-p", "6", "-r", "3", "--config", "min.insync.replicas=2"),
@@ -181,6 +182,11 @@ def test_a_kill_is_seen_as_it_happens_and_is_in_the_history_afterwards(view: Vie
             break
     told = [(ms, line) for ms, line in lines if "OnlinePartition" in line]
     assert any("BrokerChange" in line for _, line in told)
+    listening = "Broker change listener fired for path /brokers/ids with children"
+    assert any(listening in line for _, line in lines)
+    log = Path(view.cluster.broker(view.broker_id)["log_dir"]).with_name("broker.log").read_text()
+    logged = [json.loads(line) for line in log.splitlines()]
+    assert any(listening in each["message"] and each["level"] == "INFO" for each in logged)
     status, body, _ = view.get("/export")
     assert status == 200
     embedded = body.decode().partition('id="history">')[2].partition("</script>")[0]

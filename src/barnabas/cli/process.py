@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
+from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
 from barnabas.cli.plain import READY_FD, STATUS_FILE
 from barnabas.model.errors import ConfigError
@@ -32,13 +33,15 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
     from barnabas.model.config import Config
 
+LogFormat = Annotated[
+    str | None, Option("--log-format", choices=(TEXT, JSON), help="How the log is written; lines of text by default.")
+]
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 SAME_WISH_S: Final = 0.5
 """Signals this soon after the first are the same wish: ``timeout`` signals its child, and then the child's group."""
-LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
 class ServerError(Exception):
@@ -82,8 +85,11 @@ def broker(
     status: Annotated[
         str | None, Option("--status", metavar="FILE", help="Keep there, as JSON, what can be seen of the broker.")
     ] = None,
+    log_format: LogFormat = None,
 ) -> int:
     """One broker in the foreground, by Kafka's server.properties."""
+    if log_format is not None:
+        override = [*(override or ()), f"barnabas.log.format={log_format}"]
 
     def story() -> Story:
         from barnabas.model.config import broker_config
@@ -92,8 +98,9 @@ def broker(
         from barnabas.broker.process import run_broker
         from barnabas.runtime.real import real_runtime
 
+        use(config.text("barnabas.log.format"))
         if config.text("barnabas.state.change.log"):
-            _keep_state_changes(config.text("barnabas.state.change.log"))
+            _keep_state_changes(config.text("barnabas.state.change.log"), config.text("barnabas.log.format"))
         told: dict[str, Any] = {"host_name": os.uname().nodename, "beside": _admin_endpoint(config)}
         if status is not None:
             told["on_status"] = lambda said: _write_status(status, said)
@@ -115,7 +122,7 @@ def broker(
     return _serve(story)
 
 
-def _keep_state_changes(path: str) -> None:
+def _keep_state_changes(path: str, log_format: str) -> None:
     """Kafka's ``state-change.log``: a file of its own, as long as a hundred megabytes in ten parts."""
     from logging.handlers import RotatingFileHandler
 
@@ -123,7 +130,7 @@ def _keep_state_changes(path: str) -> None:
         handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=10, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"barnabas.state.change.log {path} cannot be written ({error.strerror}).") from None
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    handler.setFormatter(formatter(log_format))
     state_changes = logging.getLogger("state.change")
     state_changes.addHandler(handler)
     state_changes.propagate = False
@@ -224,6 +231,7 @@ def coordinator(
     config: Annotated[
         list[str] | None, Option("--config", metavar="K=V", help="A key of ZooKeeper's zoo.cfg, such as tickTime.")
     ] = None,
+    log_format: LogFormat = None,
 ) -> int:
     """The embedded ZooKeeper-compatible server alone, in the foreground."""
     properties = pairs_of(config or (), "--config")
@@ -250,7 +258,7 @@ def coordinator(
 
         return run
 
-    return _serve(story)
+    return _serve(story, log_format or TEXT)
 
 
 async def _coordinator(
@@ -327,8 +335,9 @@ def _allow_many_files() -> None:
     )
 
 
-def _serve(prepare: Callable[[], Story]) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
+def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    use(log_format)
     try:
         story = prepare()
         _allow_many_files()

@@ -73,6 +73,17 @@ def _write_page(path: Path, outcome: Outcome, command: str, title: str = "", sto
         raise CommandError(f"the page cannot be written to {path} ({error.strerror}).") from None
 
 
+def _write_view(path: Path, outcome: Outcome) -> None:
+    from barnabas.web.assets import exported
+    from barnabas.web.simulated import history_of
+
+    made_by = f"the simulator, seed {outcome.plan.seed}, profile {outcome.plan.profile}"
+    try:
+        path.write_bytes(b"".join(exported(history_of(outcome.trace, made_by))))
+    except OSError as error:
+        raise CommandError(f"the view cannot be written to {path} ({error.strerror}).") from None
+
+
 def _as_json(outcome: Outcome, command: str) -> dict[str, Any]:
     return {
         "seed": outcome.plan.seed,
@@ -94,6 +105,9 @@ def replay(
     profile: ProfileOption = "all",
     until: Annotated[str, Option("--until", help="Stop there, as 812ms or 3.5s; nothing is judged.")] = "",
     html: HtmlOption = None,
+    view: Annotated[
+        Path | None, Option("--view", metavar="FILE", help="Write the run as the view of a cluster, in one HTML file.")
+    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Does one run again and tells it: the plan, a timeline with a lane for each broker, and what did not hold."""
@@ -107,6 +121,8 @@ def replay(
     outcome = run_plan(plan, until_ns=until_ns)
     if html is not None:
         _write_page(html, outcome, command)
+    if view is not None:
+        _write_view(view, outcome)
     if output is Format.json:
         print_json(_as_json(outcome, command))
     else:
@@ -119,6 +135,8 @@ def replay(
             print(f"excused  {each}")
         if html is not None:
             print(f"the same as a page: {html}")
+        if view is not None:
+            print(f"the same in the view of a cluster: {view}")
     raise Exit(0 if outcome.good else 1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from barnabas.controller import events
@@ -13,7 +12,9 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 
-logger = logging.getLogger(__name__)
+
+def _named(broker_ids: Sequence[int]) -> str:
+    return ",".join(map(str, broker_ids)) or "none"
 
 
 async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
@@ -29,7 +30,11 @@ async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
         for broker_id in known
         if broker_id in current and current[broker_id].epoch > (context.broker_epoch(broker_id) or 0)
     )
-    logger.info("new brokers %s, dead %s, bounced %s, live %s", new, dead, bounced, sorted(current))
+    reign.log.step(f"Broker change listener fired for path /brokers/ids with children {_named(sorted(current))}")
+    reign.log.step(
+        f"Newly added brokers: {_named(new)}, deleted brokers: {_named(dead)}, bounced brokers: {_named(bounced)}, "
+        f"all live brokers: {_named(sorted(current))}"
+    )
     for broker_id in new:
         reign.channels.add_broker(current[broker_id])
     for broker_id in bounced:
@@ -52,6 +57,7 @@ async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
 
 async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
     context = reign.context
+    reign.log.step(f"New broker startup callback for {_named(new_brokers)}")
     for broker_id in new_brokers:
         context.replicas_on_offline_dirs.pop(broker_id, None)
     existing = [b for b in context.live_or_shutting_down_broker_ids if b not in new_brokers]
@@ -72,6 +78,7 @@ async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
 
 async def on_broker_failure(reign: Reign, dead_brokers: Sequence[int]) -> None:
     context = reign.context
+    reign.log.step(f"Broker failure callback for {_named(dead_brokers)}")
     for broker_id in dead_brokers:
         context.replicas_on_offline_dirs.pop(broker_id, None)
         context.shutting_down_broker_ids.pop(broker_id, None)
@@ -115,7 +122,7 @@ async def process_log_dir_event_notification(reign: Reign, _: events.LogDirEvent
     sequence_numbers = await reign.zk.get_all_log_dir_event_notifications()
     named = await reign.zk.get_broker_ids_from_log_dir_events(sequence_numbers)
     broker_ids = [broker_id for broker_id in sorted(set(named)) if reign.context.is_live_broker(broker_id)]
-    logger.info("log directories failed on brokers %s", broker_ids)
+    reign.log.step(f"Handling log directory failure for brokers {_named(broker_ids)}")
     await reign.replicas.handle_state_changes(reign.context.replicas_on_brokers(broker_ids), ReplicaState.OnlineReplica)
     await reign.zk.delete_log_dir_event_notifications(epoch_zk_version, sequence_numbers)
 
@@ -131,7 +138,7 @@ async def process_controlled_shutdown(reign: Reign, event: events.ControlledShut
             f"Received controlled shutdown request from an old broker epoch {event.broker_epoch} for broker "
             f"{event.broker_id}. Current broker epoch is {registered_epoch}.",
         )
-    logger.info("broker %d shuts down", event.broker_id)
+    reign.log.step(f"Shutting down broker {event.broker_id}")
     context.shutting_down_broker_ids[event.broker_id] = None
     led: list[TopicPartition] = []
     followed: list[TopicPartition] = []

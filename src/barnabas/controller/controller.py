@@ -453,7 +453,7 @@ class KafkaController:
             on_response=answers.on_response,
             log=self.log,
         )
-        logger.info("broker %d is the controller, epoch %d", self.broker_id, epoch)
+        self.log.step(f"{self.broker_id} successfully elected as the controller, epoch incremented to {epoch}")
         await failover.on_controller_failover(self._reign)
 
     async def _give_up_leftover(self) -> None:
@@ -470,4 +470,4 @@ class KafkaController:
         if reign is not None:
             self._unclean_leader_elections += reign.partitions.unclean_leader_elections
             reign.end()
-            logger.info("broker %d resigned as controller, epoch %d", self.broker_id, reign.context.epoch)
+            self.log.step(f"Resigned, in epoch {reign.context.epoch}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -15,29 +14,37 @@ from barnabas.zk.kafka.znodes import Features, FeatureZNode, TopicIdReplicaAssig
 
 AUTO_REBALANCE_FIRST_DELAY_MS: Final = 5_000
 
-logger = logging.getLogger(__name__)
-
 
 async def on_controller_failover(reign: Reign) -> None:
     """The sequence matters: each step rests on those before it."""
     context = reign.context
     zk = reign.zk
     await _set_up_feature_versioning(reign)
+    step = reign.log.step
+    step("Registering handlers")
     # Before the truth is read, so that nothing that changes after the reading is missed.
     for handler in reign.child_change_handlers:
         zk.register_znode_child_change_handler(handler)
     for node_handler in (reign.preferred_replica_election_handler, reign.partition_reassignment_handler):
         await zk.register_znode_change_handler_and_check_existence(node_handler)
+    step("Deleting log dir event notifications")
     await zk.delete_log_dir_event_notifications(context.epoch_zk_version)
+    step("Deleting isr change notifications")
     await zk.delete_isr_change_notifications(context.epoch_zk_version)
+    step("Initializing controller context")
     await _initialize_controller_context(reign)
+    step("Fetching topic deletions in progress")
     topics_to_be_deleted, topics_ineligible = await _fetch_topic_deletions_in_progress(reign)
+    step("Initializing topic deletion manager")
     await reign.topic_deletion.init(topics_to_be_deleted, topics_ineligible)
+    step("Sending update metadata request")
     # Brokers have to know who is alive before the state machines send them LeaderAndIsr.
     reign.send_metadata_of(())
+    step("Initializing replica state machine")
     await reign.replicas.startup()
+    step("Initializing partition state machine")
     await reign.partitions.startup()
-    logger.info("broker %d is ready to serve as the controller with epoch %d", reign.controller_id, context.epoch)
+    step(f"Ready to serve as the new controller with epoch {context.epoch}")
     begun = await begin_zk_partition_reassignment(reign)
     await reign.reassignments.maybe_resume_reassignments(lambda partition, _: partition not in begun)
     await reign.topic_deletion.try_topic_deletion()
@@ -80,11 +87,9 @@ async def _initialize_controller_context(reign: Reign) -> None:
     await reign.register_broker_handlers(context.live_or_shutting_down_broker_ids)
     await reign.update_leader_and_isr_cache(list(context.all_partitions()))
     reign.channels.startup(context.live_or_shutting_down_brokers)
-    logger.info(
-        "live brokers %s, %d topics, %d partitions",
-        context.live_broker_ids,
-        len(context.all_topics),
-        len(context.partitions_leadership_info),
+    reign.log.step(
+        f"Currently active brokers in the cluster: {list(context.live_broker_ids)}, {len(context.all_topics)} topics, "
+        f"{len(context.partitions_leadership_info)} partitions"
     )
 
 

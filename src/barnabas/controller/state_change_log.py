@@ -1,6 +1,7 @@
 """Every transition and every request about one, a line each, with the event that caused it (``state-change.log``).
 
-The newest lines stay in memory, for status pages; all go to the logger ``state.change``.
+The newest lines stay in memory, for status pages; all go to the logger ``state.change``. Steps of what the controller
+does stand among them, and go to ``barnabas.controller``: they are what an operator asks about first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from barnabas.runtime import Clock
 STATE_CHANGES_KEPT_MAX: Final = 2_000
 
 logger = logging.getLogger("state.change")
+steps = logging.getLogger("barnabas.controller")
 
 
 def described(state: LeaderAndIsr) -> str:
@@ -38,6 +40,10 @@ class StateChangeLog:
         """How many lines there have been: who counts along knows which of `recent` are new."""
         self._clock = clock
 
+    def step(self, text: str) -> None:
+        """What the controller does next, or has done."""
+        self._write(logging.INFO, text, steps)
+
     def info(self, text: str) -> None:
         self._write(logging.INFO, text)
 
@@ -47,8 +53,8 @@ class StateChangeLog:
     def error(self, text: str) -> None:
         self._write(logging.ERROR, text)
 
-    def _write(self, level: int, text: str) -> None:
+    def _write(self, level: int, text: str, to: logging.Logger = logger) -> None:
         line = f"[Controller id={self.controller_id} epoch={self.epoch} event={self.cause}] {text}"
         self.recent.append((self._clock.now_ms(), line))
         self.written += 1
-        logger.log(level, "%s", line)
+        to.log(level, "%s", line)

@@ -89,6 +89,7 @@ class TopicDeletionManager:
         resumed = [topic for topic in dict.fromkeys(topics) if context.is_topic_queued_up_for_deletion(topic)]
         if not self.is_delete_topic_enabled or not resumed:
             return
+        logger.info("Topic deletion is resumed for %s", ", ".join(resumed))
         for topic in resumed:
             context.topics_ineligible_for_deletion.pop(topic, None)
         await self._resume_deletions()
@@ -115,7 +116,7 @@ class TopicDeletionManager:
         halted = [topic for topic in dict.fromkeys(topics) if context.is_topic_queued_up_for_deletion(topic)]
         context.topics_ineligible_for_deletion.update(dict.fromkeys(halted))
         if halted:
-            logger.info("halted the deletion of %s: %s", ", ".join(halted), reason)
+            logger.info("Halted deletion of topics %s due to %s", ", ".join(halted), reason)
 
     def is_topic_queued_up_for_deletion(self, topic: str) -> bool:
         return self.is_delete_topic_enabled and self._context.is_topic_queued_up_for_deletion(topic)
@@ -158,11 +159,12 @@ class TopicDeletionManager:
         await self._replicas.handle_state_changes(deleted, ReplicaState.NonExistentReplica)
         await self._client.delete_topic(topic, self._context.epoch_zk_version)
         self._context.remove_topic(topic)
-        logger.info("topic %s is deleted", topic)
+        logger.info("Deletion of topic %s successfully completed", topic)
 
     async def _on_topic_deletion(self, topics: Sequence[str]) -> None:
         """Brokers forget the topic first (UpdateMetadata with leader -2), then its replicas go."""
         context = self._context
+        logger.info("Topic deletion callback for %s", ", ".join(topics))
         unseen = [topic for topic in topics if not context.is_topic_deletion_in_progress(topic)]
         partitions = [partition for topic in unseen for partition in context.partitions_for_topic(topic)]
         await self._partitions.handle_state_changes(partitions, PartitionState.OfflinePartition)

@@ -29,7 +29,7 @@ async def process_topic_change(reign: Reign, _: events.TopicChange) -> None:
         context.remove_topic(topic)
     context.set_all_topics(topics)
     await take_in_topics(reign, added)
-    logger.info("new topics %s, deleted topics %s", new, deleted)
+    reign.log.step(f"New topics: {', '.join(new) or 'none'}, deleted topics: {', '.join(deleted) or 'none'}")
     await on_new_partition_creation(reign, [partition for topic in added for partition in topic.assignment])
 
 
@@ -81,6 +81,8 @@ async def process_topic_deletion(reign: Reign, _: events.TopicDeletion) -> None:
     if not reign.topic_deletion.is_delete_topic_enabled:
         await reign.zk.delete_topic_deletions(topics, context.epoch_zk_version)
         return
+    if topics:
+        reign.log.step(f"Starting topic deletion for topics {', '.join(topics)}")
     context.queue_topic_deletion(topics)
     being_reassigned = {partition.topic for partition in context.partitions_being_reassigned}
     reign.topic_deletion.mark_topic_ineligible_for_deletion(

@@ -180,6 +180,13 @@ _OWN_BROKER_KEYS: Final = (
         "[1,...]",
     ),
     _own(
+        "barnabas.log.format",
+        "string",
+        "text",
+        "How the broker writes its log: lines of text, or json, one value a line.",
+        "[text, json]",
+    ),
+    _own(
         "barnabas.state.change.log",
         "string",
         "",

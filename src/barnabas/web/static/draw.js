@@ -43,8 +43,11 @@ export function size(bytes) {
   return `${at ? bytes.toFixed(1) : bytes} ${units[at]}`;
 }
 
+// The simulator's time begins at 0, and has no day.
 export function moment(ms) {
-  return ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
+  if (ms < 0) return "–";
+  const text = new Date(ms).toISOString();
+  return ms < 86_400_000 ? text.slice(11, -1) : text.slice(0, -1).replace("T", " ");
 }
 
 // A small chart of [time, value] pairs.

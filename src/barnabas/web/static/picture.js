@@ -107,6 +107,6 @@ function story(history, count, go) {
   return element("ol", { class: "story" }, told.map(([ms, sentence, at]) =>
     element("li", {},
       element("a", { href: "#", title: "the cluster at this moment", onclick: (event) => { event.preventDefault(); go(at); } },
-        element("time", {}, moment(ms).slice(11))),
+        element("time", {}, moment(ms).slice(-12))),
       sentence)));
 }

@@ -1,0 +1,74 @@
+"""A simulated run as a history, so that the view shows it as it shows a living cluster.
+
+The simulator sees every broker, so that followers' distances are those of all of them; a record on its way is in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from barnabas.sim.timeline import Picture, broker_id
+from barnabas.sim.trace import Event, Happening
+from barnabas.web.history import HISTORY_BYTES_MAX, History
+
+_MOVES: Final = (Happening.LEADING, Happening.FOLLOWING, Happening.LOG, Happening.TRUNCATED)
+_FACTS: Final = (
+    *_MOVES,
+    Happening.PROCESS,
+    Happening.CONTROLLER,
+    Happening.RESIGNED,
+    Happening.STATE,
+    Happening.DELETED,
+)
+"""What is told by facts; anything else is a line."""
+_ALL_OF_IT_MS: Final = 2**53
+
+
+def history_of(trace: Iterable[Event], made_by: str) -> History:
+    history = History(made_by, 0, bytes_max=HISTORY_BYTES_MAX, kept_ms=_ALL_OF_IT_MS)
+    picture = Picture()
+    for event in trace:
+        picture.take(event)
+        ms = event.at_ns // 1_000_000
+        kind = event.kind
+        if kind is Happening.PROCESS and event.node.startswith("broker-"):
+            up = not picture.is_down(event.node)
+            history.note(
+                ms, f"broker/{broker_id(event.node)}", {"address": event.fields["what"], "rack": None, "up": up}
+            )
+        elif kind in (Happening.CONTROLLER, Happening.RESIGNED):
+            seen = (
+                {"id": broker_id(picture.controller), "epoch": picture.controller_epoch} if picture.controller else None
+            )
+            history.note(ms, "controller", seen)
+        elif kind is Happening.STATE:
+            name = str(event.fields["partition"])
+            known = picture.partitions[name]
+            told = {"leader": known.leader, "leader_epoch": known.leader_epoch}
+            history.note(ms, f"partition/{name}", {**told, "isr": list(known.isr), "replicas": list(known.replicas)})
+        elif kind is Happening.DELETED:
+            for fact in ("partition", "offsets"):
+                history.note(ms, f"{fact}/{event.fields['partition']}", None)
+        if kind in _MOVES or kind is Happening.STATE:
+            _note_offsets(history, ms, picture, str(event.fields["partition"]))
+        if kind not in _FACTS:
+            history.line(
+                ms, f"{event.node}: {event.words}" if event.node and event.node not in event.words else event.words
+            )
+    return history
+
+
+def _note_offsets(history: History, ms: int, picture: Picture, partition: str) -> None:
+    """As the partition's leader has them, while it is one."""
+    known = picture.partitions.get(partition)
+    leader = None if known is None else picture.replicas.get((f"broker-{known.leader}", partition))
+    if known is None or leader is None:
+        return
+    behind = {
+        str(each): max(0, leader.log_end_offset - replica.log_end_offset)
+        for each in known.replicas
+        if each != known.leader and (replica := picture.replicas.get((f"broker-{each}", partition))) is not None
+    }
+    offsets = {"role": "leader", "high_watermark": leader.high_watermark, "log_end_offset": leader.log_end_offset}
+    history.note(ms, f"offsets/{partition}", {**offsets, "behind": behind})
