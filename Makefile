@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml uv.lock
 	@touch $(STAMP)
 
 # The kernel, by the machine's C compiler or else by the one that PyPI has; without any, records are checked in Python.
-$(KERNEL): $(STAMP) hatch_build.py src/barnabas/wire/_kernel.c src/barnabas/wire/_scan.h
+$(KERNEL): $(STAMP) hatch_build.py $(wildcard src/barnabas/wire/*.[ch])
 	@command -v "$${CC:-cc}" gcc clang >/dev/null || { uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; \
 		$$uv pip install --quiet --python $(BIN)/python ziglang 2>/dev/null || true; }
 	@$(BIN)/python hatch_build.py
@@ -165,14 +165,18 @@ conformance: setup
 rights: setup
 	$(BIN)/python tests/answers/rights.py
 
-# libFuzzer on the kernel that scans records, under AddressSanitizer and UndefinedBehaviorSanitizer; wants clang.
+# libFuzzer on the kernel's scan of records and on its codec, under AddressSanitizer and UndefinedBehaviorSanitizer; wants
+# clang.
 FUZZED := build/fuzz
+FUZZER := $(CLANG) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I $(FUZZED)
 fuzz: setup
 	@mkdir -p $(FUZZED)/corpus
 	$(BIN)/python tests/fuzz/seeds.py $(FUZZED)/corpus
-	$(CLANG) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-o $(FUZZED)/scan tests/fuzz/fuzz_scan.c
-	cd $(FUZZED) && ./scan -max_len=600 -max_total_time=$$(( $(MINUTES) * 60 )) -print_final_stats=1 corpus
+	$(BIN)/python tests/fuzz/codec_seeds.py $(FUZZED)
+	$(FUZZER) -o $(FUZZED)/fuzz-scan tests/fuzz/fuzz_scan.c
+	$(FUZZER) -o $(FUZZED)/fuzz-codec tests/fuzz/fuzz_codec.c
+	cd $(FUZZED) && ./fuzz-scan -max_len=600 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 corpus
+	cd $(FUZZED) && ./fuzz-codec -max_len=2000 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 codec
 
 # Clients in five languages, Kafka's tools, Streams and Connect, Spark's official connector and moved log directories, each
 # beside Apache Kafka: as far as npm, go, cargo and mvn are there.

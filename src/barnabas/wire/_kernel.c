@@ -1,65 +1,12 @@
-/* `barnabas.wire._kernel`: two functions over the records of a batch, for CPython's stable ABI (PEP 384) from 3.11 on.
+/* `barnabas.wire._kernel`: functions over the records of a batch and over messages, for CPython's stable ABI.
  *
- * What it uses of that ABI is declared here, so that any C compiler builds it: Python's headers are a package of their
- * own on many machines. Built by hatch_build.py; where it is not, barnabas/wire/scan.py does the same in Python.
+ * Built by hatch_build.py; where it is not, barnabas/wire/scan.py and codec.py do the same in Python.
  */
-#include <stddef.h>
-#include <stdint.h>
-
+#include "_codec.h"
+#include "_python.h"
 #include "_scan.h"
 
-typedef ptrdiff_t Py_ssize_t;
-typedef struct {
-    Py_ssize_t references;
-    void *type;
-} PyObject;
-typedef struct {
-    void *buf;
-    PyObject *obj;
-    Py_ssize_t len, itemsize;
-    int readonly, ndim;
-    char *format;
-    Py_ssize_t *shape, *strides, *suboffsets;
-    void *internal;
-} Py_buffer;
-typedef PyObject *(*Fastcall)(PyObject *self, PyObject *const *arguments, Py_ssize_t count);
-typedef struct {
-    const char *name;
-    Fastcall function;
-    int flags;
-    const char *doc;
-} PyMethodDef;
-typedef struct {
-    PyObject base;
-    void *init;
-    Py_ssize_t index;
-    PyObject *copy;
-    const char *name, *doc;
-    Py_ssize_t size;
-    PyMethodDef *methods;
-    void *slots, *traverse, *clear, *free;
-} PyModuleDef;
-
-enum { METH_FASTCALL = 0x80, PYBUF_SIMPLE = 0, PYBUF_WRITABLE = 1, STABLE_ABI = 3 };
-
-extern PyObject *PyExc_ValueError;
-extern PyObject *PyModule_Create2(PyModuleDef *definition, int abi);
-extern int PyModule_AddIntConstant(PyObject *module, const char *name, long value);
-extern PyObject *PyLong_FromLong(long value);
-extern long PyLong_AsLong(PyObject *number);
-extern long long PyLong_AsLongLong(PyObject *number);
-extern PyObject *PyErr_Occurred(void);
-extern void PyErr_SetString(PyObject *kind, const char *message);
-extern int PyObject_GetBuffer(PyObject *exporter, Py_buffer *view, int flags);
-extern void PyBuffer_Release(Py_buffer *view);
-
 enum { HEADER_BYTES = 61, BASE_TIMESTAMP_AT = 27, MAX_TIMESTAMP_AT = 35, RECORD_COUNT_AT = 57 };
-
-static uint64_t big_endian(const uint8_t *data, int bytes) {
-    uint64_t number = 0;
-    while (bytes--) number = number << 8 | *data++;
-    return number;
-}
 
 static PyObject *wrong(const char *message) {
     PyErr_SetString(PyExc_ValueError, message);
@@ -121,6 +68,9 @@ static PyObject *feed_piece(PyObject *self, PyObject *const *arguments, Py_ssize
 static PyMethodDef methods[] = {
     {"check", check, METH_FASTCALL, "check(batch, now, before_max, after_max, flags) -> int"},
     {"feed", feed_piece, METH_FASTCALL, "feed(scan, piece, is_last) -> int"},
+    {"decode", decode, METH_FASTCALL, "decode(table, constants, budget, buffer, offset) -> (message, offset) | None"},
+    {"encode", encode, METH_FASTCALL, "encode(table, constants, message, open, parts) -> bytearray | None"},
+    {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -159,6 +159,34 @@ def _write_tagged(buffer: bytearray, known: list[tuple[int, bytearray]], unknown
         buffer += value
 
 
+def least_size(schema: MessageSchema, field: Field, version: int) -> int:
+    """The fewest bytes that a value of the field's type, or an element of the array, takes."""
+    flexible = version in schema.flexible
+    if field.is_struct:
+        least = 1 if flexible else 0
+        for inner in schema.structs[field.type].fields:
+            if version not in inner.versions or version in inner.tagged:
+                continue
+            if inner.is_array:
+                least += 1 if is_compact(schema, inner, version) else 4
+            elif inner.is_struct and version in inner.nullable:
+                least += 1
+            else:
+                least += least_size(schema, inner, version)
+        assert least > 0, f"{schema.name} v{version}: an element of {field.name} has no bytes"
+        return least
+    if field.type in FORMATS:
+        return struct.calcsize(">" + FORMATS[field.type])
+    if is_compact(schema, field, version):
+        return 1
+    return 2 if field.type == "string" else 4
+
+
+def is_compact(schema: MessageSchema, field: Field, version: int) -> bool:
+    """Whether the field's lengths are varints."""
+    return version in (schema.flexible if field.flexible is None else field.flexible)
+
+
 class _Source:
     """A function being written."""
 
@@ -223,7 +251,7 @@ class _Source:
         return name, packer.size
 
     def is_flexible(self, field: Field) -> bool:
-        return self.flexible if field.flexible is None else self.version in field.flexible
+        return is_compact(self.schema, field, self.version)
 
     def struct(self, field: Field) -> Struct:
         return self.schema.structs[field.type]
@@ -268,27 +296,6 @@ class _DecoderSource(_Source):
         unpack, size = self.packer(codes, "unpack_from")
         self.add(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {unpack}(b, o)")
         self.add(f"o += {size}")
-
-    def least_size(self, field: Field) -> int:
-        """The fewest bytes that a value of the field's type, or an element of the array, takes."""
-        if field.is_struct:
-            least = 1 if self.flexible else 0
-            for inner in self.struct(field).fields:
-                if self.version not in inner.versions or self.version in inner.tagged:
-                    continue
-                if inner.is_array:
-                    least += 1 if self.is_flexible(inner) else 4
-                elif inner.is_struct and self.version in inner.nullable:
-                    least += 1
-                else:
-                    least += self.least_size(inner)
-            assert least > 0, f"{self.schema.name} v{self.version}: an element of {field.name} has no bytes"
-            return least
-        if field.type in FORMATS:
-            return struct.calcsize(">" + FORMATS[field.type])
-        if self.is_flexible(field):
-            return 1
-        return 2 if field.type == "string" else 4
 
     def length(self, field: Field, long: bool) -> str:
         """Reads a length into a new name: -1 (or less) is null."""
@@ -371,7 +378,7 @@ class _DecoderSource(_Source):
             self.add(f"if {count} < 0: {target} = None")
             self.add("else:")
             self.depth += 1
-        size = self.least_size(field)
+        size = least_size(self.schema, field, self.version)
         needed = count if size == 1 else f"{count} * {size}"
         limits = ([] if nullable else [f"{count} < 0"]) + [f"{needed} > end - o"]
         self.add(f'if {" or ".join(limits)}: bad_length("{field.attribute}", {needed}, end - o)')

@@ -116,10 +116,10 @@ class Message(Struct):
         of them are a `WireError` before they are decoded."""
         decoder = cls._decoders_in_turns.get(version)
         if decoder is None:
-            from barnabas.wire.codec import compile_decoder_in_turns
+            from barnabas.wire.plans import decoder_in_turns
 
             cls._check_version(version)
-            decoder = cls._decoders_in_turns[version] = compile_decoder_in_turns(cls, version)
+            decoder = cls._decoders_in_turns[version] = decoder_in_turns(cls, version)
         try:
             return (yield from decoder(buffer, offset, len(buffer), elements))
         except BAD_INPUT as error:
@@ -174,16 +174,16 @@ class Message(Struct):
 
     @classmethod
     def _compile_decoder(cls, version: int) -> Decoder:
-        from barnabas.wire.codec import compile_decoder  # loads the schemas: not before a message is read or written
+        from barnabas.wire import plans  # loads the schemas: not before a message is read or written
 
         cls._check_version(version)
-        decoder = cls._decoders[version] = compile_decoder(cls, version)
+        decoder = cls._decoders[version] = plans.decoder(cls, version)
         return decoder
 
     @classmethod
     def _compile_encoder(cls, version: int) -> Encoder:
-        from barnabas.wire.codec import compile_encoder
+        from barnabas.wire import plans
 
         cls._check_version(version)
-        encoder = cls._encoders[version] = compile_encoder(cls, version)
+        encoder = cls._encoders[version] = plans.encoder(cls, version)
         return encoder

@@ -1,0 +1,174 @@
+"""A message in one version as the table by which the kernel reads and writes it (``_codec.h``).
+
+What the kernel declines, and every message where there is no kernel, is for the functions that `codec` compiles: they
+take it from its beginning, and say in words what is wrong with it. So both find the same in the same bytes, and what
+the kernel does not know is only slower.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.wire.codec import (
+    TURN,
+    compile_decoder,
+    compile_decoder_in_turns,
+    compile_encoder,
+    is_compact,
+    least_size,
+)
+from barnabas.wire.message import Bytes, Decoder, DecoderInTurns, Encoder, Message, default_of
+from barnabas.wire.message import Struct as StructOf
+from barnabas.wire.schema import Field, MessageSchema, Struct, message_schema
+
+try:
+    from barnabas.wire import _kernel  # type: ignore[attr-defined, unused-ignore]
+except ImportError:
+    _kernel = None
+
+_KINDS: Final = (
+    *("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "uuid", "string", "bytes", "records", "struct"),
+)
+_IGNORED, _ABSENT, _PLACED, _TAGGED = range(4)
+_ARRAY, _COMPACT, _NULLABLE, _NULL_BY_DEFAULT = 1, 2, 4, 8
+_COUNT: Final = struct.Struct("=i4x")
+_STRUCTURE: Final = struct.Struct("=6i")
+_FIELD: Final = struct.Struct("=8i")
+_UNBOUNDED: Final = 1 << 62
+
+
+class Plan(NamedTuple):
+    table: bytes
+    constants: tuple[Any, ...]
+
+
+def decoder(cls: type[Message], version: int) -> Decoder:
+    plan = plan_of(cls, version)
+    if plan is None:
+        return compile_decoder(cls, version)
+    (table, constants), by_table = plan, _kernel.decode
+
+    @cache
+    def in_words() -> Decoder:
+        return compile_decoder(cls, version)
+
+    def decode(buffer: bytes | bytearray, offset: int, end: int) -> tuple[Any, int]:
+        found: tuple[Any, int] | None = by_table(table, constants, _UNBOUNDED, buffer, offset)
+        return found or in_words()(buffer, offset, end)
+
+    return decode
+
+
+def decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
+    """What takes no more than a turn is decoded by the kernel."""
+    plan = plan_of(cls, version)
+    if plan is None:
+        return compile_decoder_in_turns(cls, version)
+    (table, constants), by_table = plan, _kernel.decode
+
+    @cache
+    def in_words() -> DecoderInTurns:
+        return compile_decoder_in_turns(cls, version)
+
+    def decode(buffer: bytes | bytearray, offset: int, end: int, left: int) -> Generator[None, None, tuple[Any, int]]:
+        found: tuple[Any, int] | None = by_table(table, constants, min(left, TURN - 1), buffer, offset)
+        if found is not None:
+            return found
+        return (yield from in_words()(buffer, offset, end, left))
+
+    return decode
+
+
+def encoder(cls: type[Message], version: int) -> Encoder:
+    plan = plan_of(cls, version)
+    if plan is None:
+        return compile_encoder(cls, version)
+    (table, constants), by_table = plan, _kernel.encode
+
+    @cache
+    def in_words() -> Encoder:
+        return compile_encoder(cls, version)
+
+    def encode(message: Any, buffer: bytearray, parts: list[Bytes]) -> bytearray:
+        found: bytearray | None = by_table(table, constants, message, buffer, parts)
+        return in_words()(message, buffer, parts) if found is None else found
+
+    return encode
+
+
+def _slots(cls: type[StructOf]) -> dict[str, int]:
+    return {name: _kernel.slot_of(cls, name, cls.__basicsize__) for name in cls.__slots__}
+
+
+def structs_of(cls: type[Message]) -> list[Struct]:
+    """The message's own first."""
+    schema = message_schema(cls.name)
+    return [schema.root, *schema.structs.values()]
+
+
+def plan_of(cls: type[Message], version: int) -> Plan | None:
+    """None where the kernel cannot do it: there is none, or it does not know a type that the message has."""
+    if _kernel is None:
+        return None
+    schema = message_schema(cls.name)
+    structs = {each.name: each for each in structs_of(cls)}
+    if any(field.type not in (*_KINDS, *structs) for each in structs.values() for field in each.fields):
+        return None
+    numbers = {name: number for number, name in enumerate(structs)}
+    classes = {name: cls if name == schema.root.name else getattr(cls, name) for name in structs}
+    constants: list[Any] = [bytes.__new__, Uuid, *classes.values()]
+    structures: list[bytes] = []
+    fields: list[bytes] = []
+    flexible, ever_flexible = version in schema.flexible, schema.is_ever_flexible
+    for name, each in structs.items():
+        slots = _slots(classes[name])
+        unknown = slots["unknown_tagged_fields"] if ever_flexible else 0
+        structures.append(
+            _STRUCTURE.pack(2 + numbers[name], len(fields), len(each.fields), unknown, flexible, ever_flexible)
+        )
+        for field in each.fields:
+            initial = -1
+            if not field.is_array or field.null_by_default:
+                initial = len(constants)
+                constants.append(_initial(field, classes))
+            fields.append(
+                _FIELD.pack(
+                    _KINDS.index("struct" if field.is_struct else field.type),
+                    _where(schema, field, version),
+                    _flags(schema, field, version),
+                    slots[field.attribute],
+                    numbers.get(field.type, 0),
+                    initial,
+                    field.tag,
+                    least_size(schema, field, version) if field.is_array and version in field.versions else 0,
+                )
+            )
+    return Plan(_COUNT.pack(len(structures)) + b"".join(structures) + b"".join(fields), tuple(constants))
+
+
+def _initial(field: Field, classes: dict[str, type[Any]]) -> Any:
+    if field.null_by_default or field.type == "records":
+        return None
+    if field.is_struct:
+        return default_of(classes[field.type])
+    return {"bytes": b"", "uuid": ZERO_UUID}.get(field.type, field.default)
+
+
+def _where(schema: MessageSchema, field: Field, version: int) -> int:
+    if version not in field.versions:
+        return _IGNORED if field.ignorable else _ABSENT
+    return _TAGGED if version in field.tagged and version in schema.flexible else _PLACED
+
+
+def _flags(schema: MessageSchema, field: Field, version: int) -> int:
+    null_by_default = field.null_by_default or (field.type == "records" and not field.is_array)
+    return (
+        _ARRAY * field.is_array
+        | _COMPACT * is_compact(schema, field, version)
+        | _NULLABLE * (version in field.nullable)
+        | _NULL_BY_DEFAULT * null_by_default
+    )
