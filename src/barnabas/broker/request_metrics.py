@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Clock, Histogram, SparingLog
+from barnabas.wire.plans import error_counter
 
 if TYPE_CHECKING:
     from barnabas.broker.context import RequestContext
@@ -173,9 +174,14 @@ class RequestMetrics:
     def answered(self, context: RequestContext, response: Any) -> None:
         """Counts the errors in a response, and tells the first that an operator should see."""
         figures = self.of(context.route, context.request, context.version)
-        codes, seen = errors_in(response)
-        for code, times in codes.items():
-            figures.count_error(code, times)
+        seen = None
+        fine = count_of_fine(response)
+        if fine > 0:
+            figures.count_error(0, fine)
+        elif fine < 0:
+            codes, seen = errors_in(response)
+            for code, times in codes.items():
+                figures.count_error(code, times)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         figures.throttle.observe_ms(throttle_ms)
         if seen is not None:
@@ -251,6 +257,17 @@ class _Shape(NamedTuple):
 
 
 _shapes: Final[dict[type, _Shape]] = {}
+_counters: Final[dict[type, Callable[[Any], int] | None]] = {}
+
+
+def count_of_fine(response: Any) -> int:
+    """How many error codes a response has, if all are 0, as nearly always; -1 where `errors_in` has to look."""
+    kind = type(response)
+    try:
+        counter = _counters[kind]
+    except KeyError:
+        counter = _counters[kind] = error_counter(kind)
+    return -1 if counter is None else counter(response)
 
 
 def errors_in(response: Any) -> tuple[Counter[int], Told | None]:

@@ -15,7 +15,7 @@
 
 enum Kind { BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, UUID, STRING, BYTES, RECORDS, STRUCT };
 enum Where { IGNORED, ABSENT, PLACED, TAGGED };
-enum { ARRAY = 1, COMPACT = 2, NULLABLE = 4, NULL_BY_DEFAULT = 8 };
+enum { ARRAY = 1, COMPACT = 2, NULLABLE = 4, NULL_BY_DEFAULT = 8, ERROR_CODE = 16 };
 enum { STRING_MAX = 0x7FFF, TAGS_MAX = 1000, NUMBERS_IN_AN_ELEMENT = 4, UUIDS = 64, DEPTH_MAX = 8 };
 
 typedef struct {
@@ -468,6 +468,32 @@ static int write_struct(Writer *writer, int32_t number, PyObject *object, int de
     return tagged ? write_tagged(writer, structure, object, depth) : write_number(writer, 0, 1);
 }
 
+/* How many error codes there are in a struct and in its arrays of structs, if all are 0; -1 where one is not. */
+static int64_t no_errors(const Plan *plan, int32_t number, PyObject *object, int depth) {
+    const Structure *structure = &plan->structures[number];
+    if (depth > DEPTH_MAX || object->type != constant(plan, structure->type)) return -1;
+    int64_t codes = 0;
+    const Field *field = &plan->fields[structure->first], *behind = field + structure->count;
+    for (; field < behind; field++) {
+        PyObject *value = *slot(object, field->slot);
+        if (!value) return -1;
+        if (field->flags & ERROR_CODE) {
+            if (!is_a(value, INT_SUBCLASS) || PyLong_AsLongLong(value)) return -1;
+            codes++;
+        } else if (field->flags & ARRAY && field->kind == STRUCT && value != &_Py_NoneStruct) {
+            Py_ssize_t count = elements(value);
+            if (count < 0) return -1;
+            for (Py_ssize_t at = 0; at < count; at++) {
+                PyObject *each = element(value, at);
+                int64_t inner = each ? no_errors(plan, field->inner, each, depth + 1) : -1;
+                if (inner < 0) return -1;
+                codes += inner;
+            }
+        }
+    }
+    return codes;
+}
+
 /* ------------------------------------------------------------------------------------------------ for Python */
 
 static PyObject *not_so(const char *message) {
@@ -526,6 +552,17 @@ static PyObject *encode(PyObject *self, PyObject *const *arguments, Py_ssize_t c
         PyByteArray_Resize(open, bytes_before) < 0)
         return NULL;
     return kept(&_Py_NoneStruct);
+}
+
+/* errors(table, constants, message): how many error codes it has, if all are 0; -1 where one is not. */
+static PyObject *errors(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    Plan plan;
+    if (count != 3) return not_so("errors takes three arguments");
+    if (!plan_of(&plan, arguments[0], arguments[1])) return NULL;
+    int64_t found = no_errors(&plan, 0, arguments[2], 0);
+    PyErr_Clear();
+    return PyLong_FromLongLong(found);
 }
 
 /* slot_of(class, name, size): where objects of the class, which have `size` bytes, keep what `__slots__` calls so. */

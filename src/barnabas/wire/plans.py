@@ -8,8 +8,8 @@ the kernel does not know is only slower.
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
-from functools import cache
+from collections.abc import Callable, Generator
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from barnabas.model.ids import ZERO_UUID, Uuid
@@ -34,7 +34,7 @@ _KINDS: Final = (
     *("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "uuid", "string", "bytes", "records", "struct"),
 )
 _IGNORED, _ABSENT, _PLACED, _TAGGED = range(4)
-_ARRAY, _COMPACT, _NULLABLE, _NULL_BY_DEFAULT = 1, 2, 4, 8
+_ARRAY, _COMPACT, _NULLABLE, _NULL_BY_DEFAULT, _ERROR_CODE = 1, 2, 4, 8, 16
 _COUNT: Final = struct.Struct("=i4x")
 _STRUCTURE: Final = struct.Struct("=6i")
 _FIELD: Final = struct.Struct("=8i")
@@ -98,6 +98,12 @@ def encoder(cls: type[Message], version: int) -> Encoder:
         return in_words()(message, buffer, parts) if found is None else found
 
     return encode
+
+
+def error_counter(cls: type[Message]) -> Callable[[Any], int] | None:
+    """How many error codes such a message and its elements have, if all are 0; -1 where one is not."""
+    plan = plan_of(cls, cls.max_version)
+    return None if plan is None else partial(_kernel.errors, *plan)
 
 
 def _slots(cls: type[StructOf]) -> dict[str, int]:
@@ -171,4 +177,5 @@ def _flags(schema: MessageSchema, field: Field, version: int) -> int:
         | _COMPACT * is_compact(schema, field, version)
         | _NULLABLE * (version in field.nullable)
         | _NULL_BY_DEFAULT * null_by_default
+        | _ERROR_CODE * (field.attribute == "error_code" and field.type == "int16" and not field.is_array)
     )
