@@ -222,6 +222,17 @@ static void begin(int number) {
     }
 }
 
+static void read_header(PyObject *data) {
+    char versions[200];
+    for (int at = 0; at < 200; at++) versions[at] = (char)(at % 20 ? 3 + at % 2 * 6 : 255);
+    PyObject *table = PyBytes_FromStringAndSize(versions, sizeof versions);
+    PyObject *arguments[] = {table, table, table, data};
+    PyObject *found = header(NULL, arguments, 4);
+    check(found == &_Py_NoneStruct || of(of(found)->items[1])->number <= of(data)->size);
+    Py_DecRef(found);
+    Py_DecRef(table);
+}
+
 static PyObject *read_whole(int number, PyObject *data) {
     PyObject *budget = PyLong_FromLong(500), *offset = PyLong_FromLong(0);
     PyObject *arguments[] = {tables[number], constants[number], budget, data, offset};
@@ -237,6 +248,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!tables[number]) begin(number);
     PyObject *input = PyByteArray_FromStringAndSize((const char *)data + 1, (Py_ssize_t)size - 1);
     PyObject *found = read_whole(number, input);
+    read_header(input);
     if (found != &_Py_NoneStruct) {
         PyObject *open = PyByteArray_FromStringAndSize("head", 4), *parts = PyList_New(0);
         PyObject *arguments[] = {tables[number], constants[number], of(found)->items[0], open, parts};
@@ -261,6 +273,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         Py_DecRef(last);
         Py_DecRef(open);
         Py_DecRef(parts);
+        PyObject *head = PyByteArray_FromStringAndSize("size", 4);
+        PyObject *to_frame[] = {tables[number], constants[number], of(found)->items[0], head};
+        Py_DecRef(frame(NULL, to_frame, 4));
+        Py_DecRef(errors(NULL, to_frame, 3));
+        Py_DecRef(head);
     }
     Py_DecRef(found);
     Py_DecRef(input);

@@ -6,9 +6,12 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from wire_messages import ALL_MESSAGES, ByChance, message_by, message_class, versions_of
 
-from barnabas.wire import codec, plans
+from barnabas.broker.request_metrics import count_of_fine, errors_in
+from barnabas.wire import codec, frames, plans
 from barnabas.wire.message import BAD_INPUT, BAD_MESSAGE, Message, Struct
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -146,6 +149,46 @@ def test_no_more_elements_are_read_than_may_be() -> None:
     data = FetchRequest(topics=topics).encode(12)
     assert by_table(plan, data, 11) is not None
     assert by_table(plan, data, 10) is None
+
+
+@given(
+    st.integers(-1, 0x60) | st.just(0x7FFF),
+    st.integers(-1, 20),
+    st.sampled_from((b"\xff\xff", b"\xff\xfe", b"\0\0", b"\0\3abc", b"\0\3\xff\x80c", b"\0\4abc", b"\x7f\xff", b"\0")),
+    st.binary(max_size=6),
+    st.integers(0, 20),
+)
+def test_a_header_is_read_as_it_is_in_words(key: int, version: int, client_id: bytes, rest: bytes, cut: int) -> None:
+    frame = (
+        key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + b"\0\0\1\0" + client_id + rest
+    )
+    for data in (frame, frame[:cut]):
+        with pytest.MonkeyPatch.context() as without:
+            without.setattr(frames, "_kernel", None)
+            expected = outcome(data)
+        assert outcome(data) == expected
+
+
+def outcome(data: bytes) -> Any:
+    try:
+        return frames.decode_request_header(data)
+    except codec.WireError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL_MESSAGES if name.endswith("Response")])
+def test_a_frame_and_its_error_codes_are_as_they_are_in_words(name: str) -> None:
+    cls = message_class(name)
+    for version in versions_of(name):
+        for seed in range(2):
+            message = message_by(ByChance((name, version, seed)), name, version)
+            with pytest.MonkeyPatch.context() as without:
+                without.setattr(cls, "framed", lambda *_: None)
+                expected = frames.encode_response(message, version, 7)
+            assert frames.encode_response(message, version, 7) == expected
+            codes, _ = errors_in(message)
+            assert count_of_fine(message) in ((-1,) if set(codes) - {0} else (-1, codes[0]))
+    assert count_of_fine(cls()) in (-1, errors_in(cls())[0][0])
 
 
 def test_records_are_left_where_they_are() -> None:

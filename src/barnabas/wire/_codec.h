@@ -528,30 +528,99 @@ static PyObject *decode(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     return kept(&_Py_NoneStruct);
 }
 
-/* encode(table, constants, message, open, parts): the buffer that is open then, or None where it is declined: then
+/* Writes a message behind what is in `open`: the buffer that is open then, or NULL where it is declined, or failed: then
  * nothing was written. */
-static PyObject *encode(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
-    (void)self;
-    if (count != 5) return not_so("encode takes five arguments");
-    PyObject *open = arguments[3], *parts = arguments[4];
-    if (open->type != &PyByteArray_Type || parts->type != &PyList_Type) return not_so("encode writes into a bytearray");
+static PyObject *written(PyObject *table, PyObject *constants, PyObject *message, PyObject *open, PyObject *parts) {
+    if (open->type != &PyByteArray_Type || parts->type != &PyList_Type) return not_so("a bytearray is written into");
     Writer writer;
-    if (!plan_of(&writer.plan, arguments[0], arguments[1])) return NULL;
+    if (!plan_of(&writer.plan, table, constants)) return NULL;
     writer.open = kept(open);
     writer.parts = parts;
     writer.data = writer.small;
     writer.size = 0;
     writer.capacity = sizeof writer.small;
     Py_ssize_t bytes_before = PyByteArray_Size(open), parts_before = PyList_Size(parts);
-    int done = write_struct(&writer, 0, arguments[2], 0) && flush(&writer);
+    int done = write_struct(&writer, 0, message, 0) && flush(&writer);
     if (writer.data != writer.small) free(writer.data);
     if (done) return writer.open;
     PyErr_Clear();
     Py_DecRef(writer.open);
-    if (PyList_SetSlice(parts, parts_before, PyList_Size(parts), NULL) < 0 ||
-        PyByteArray_Resize(open, bytes_before) < 0)
-        return NULL;
-    return kept(&_Py_NoneStruct);
+    if (PyList_SetSlice(parts, parts_before, PyList_Size(parts), NULL) == 0) PyByteArray_Resize(open, bytes_before);
+    return NULL;
+}
+
+static PyObject *or_declined(PyObject *found) { return found || PyErr_Occurred() ? found : kept(&_Py_NoneStruct); }
+
+/* encode(table, constants, message, open, parts): the buffer that is open then, or None where it is declined: then
+ * nothing was written. */
+static PyObject *encode(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 5) return not_so("encode takes five arguments");
+    return or_declined(written(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]));
+}
+
+/* frame(table, constants, message, head): the parts of a frame that begins with `head`, a bytearray, whose first four
+ * bytes become its size; None where it is declined. */
+static PyObject *frame(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 4) return not_so("frame takes four arguments");
+    PyObject *head = arguments[3], *parts = PyList_New(0);
+    if (!parts) return NULL;
+    PyObject *last = written(arguments[0], arguments[1], arguments[2], head, parts);
+    int done = last && ((PyList_Size(parts) && !PyByteArray_Size(last)) || PyList_Append(parts, last) == 0);
+    int64_t size = -4;
+    for (Py_ssize_t number = 0; done && number < PyList_Size(parts); number++)
+        size += PyObject_Size(PyList_GetItem(parts, number));
+    done = done && size >= 0 && size <= INT32_MAX;
+    if (last) Py_DecRef(last);
+    if (done) {
+        char *begin = PyByteArray_AsString(head);
+        for (int at = 0; at < 4; at++) begin[at] = (char)(size >> (24 - 8 * at));
+        return parts;
+    }
+    Py_DecRef(parts);
+    return or_declined(NULL);
+}
+
+/* header(versions, new, type, frame): (header, offset behind it), or None where it is declined. `versions` has two bytes
+ * for each API key: the highest version, and the first flexible one; 255 for what is declined. */
+static PyObject *header(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 4) return not_so("header takes four arguments");
+    const uint8_t *versions = (const uint8_t *)PyBytes_AsString(arguments[0]);
+    if (!versions) return NULL;
+    Py_ssize_t keys = PyBytes_Size(arguments[0]) / 2;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(arguments[3], &buffer, PYBUF_SIMPLE) < 0) return NULL;
+    const uint8_t *data = buffer.buf;
+    PyObject *found = NULL;
+    if (buffer.len >= 10) {
+        int64_t key = (int64_t)big_endian(data, 2), version = (int64_t)big_endian(data + 2, 2);
+        Py_ssize_t size = (int16_t)big_endian(data + 8, 2), at = 10 + (size > 0 ? size : 0);
+        int known = key < keys && versions[2 * key] != 255 && version <= versions[2 * key] && size >= -1 && at <= buffer.len;
+        int flexible = known && version >= versions[2 * key + 1];
+        if (known && (!flexible || (at < buffer.len && !data[at]))) {
+            PyObject *parts[] = {
+                PyLong_FromLongLong(key),
+                PyLong_FromLongLong(version),
+                PyLong_FromLong((int32_t)big_endian(data + 4, 4)),
+                size < 0 ? kept(&_Py_NoneStruct) : PyUnicode_DecodeUTF8((const char *)data + 10, size, "replace"),
+                PyLong_FromLongLong(at + flexible),
+            };
+            if (parts[0] && parts[1] && parts[2] && parts[3] && parts[4]) {
+                PyObject *fields = PyTuple_Pack((Py_ssize_t)4, parts[0], parts[1], parts[2], parts[3]);
+                PyObject *made =
+                    fields ? PyObject_CallFunctionObjArgs(arguments[1], arguments[2], fields, (PyObject *)NULL) : NULL;
+                if (made) found = PyTuple_Pack((Py_ssize_t)2, made, parts[4]);
+                if (made) Py_DecRef(made);
+                if (fields) Py_DecRef(fields);
+            }
+            for (int number = 0; number < 5; number++)
+                if (parts[number]) Py_DecRef(parts[number]);
+        }
+    }
+    PyBuffer_Release(&buffer);
+    return or_declined(found);
 }
 
 /* errors(table, constants, message): how many error codes it has, if all are 0; -1 where one is not. */

@@ -70,6 +70,8 @@ static PyMethodDef methods[] = {
     {"feed", feed_piece, METH_FASTCALL, "feed(scan, piece, is_last) -> int"},
     {"decode", decode, METH_FASTCALL, "decode(table, constants, budget, buffer, offset) -> (message, offset) | None"},
     {"encode", encode, METH_FASTCALL, "encode(table, constants, message, open, parts) -> bytearray | None"},
+    {"frame", frame, METH_FASTCALL, "frame(table, constants, message, head) -> list | None"},
+    {"header", header, METH_FASTCALL, "header(versions, new, type, frame) -> (header, offset) | None"},
     {"errors", errors, METH_FASTCALL, "errors(table, constants, message) -> int"},
     {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
     {NULL, NULL, 0, NULL},

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import UnsupportedVersionError, WireError
+from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.message import Bytes, Message
 from barnabas.wire.messages import APIS
 from barnabas.wire.varint import read_unsigned
@@ -25,13 +26,26 @@ _HEADER: Final = struct.Struct(">hhih")
 """With the length of the client id."""
 _SHORT: Final = struct.Struct(">h")
 _SIZE: Final = struct.Struct(">i")
-_RESPONSE_START: Final = struct.Struct(">ii")
+_RESPONSE_START: Final = struct.Struct(">ii").pack
+_FLEXIBLE_RESPONSE_START: Final = struct.Struct(">iix").pack
 _CORRELATION_BYTES: Final = 4
 _HEADER_BYTES: Final = _HEADER.size
 TAGGED_FIELDS_MAX: Final = 1000
 """Of a header; Kafka's have none at all."""
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
+
+
+_new_tuple: Final = tuple.__new__
+_VERSIONS: Final = b"".join(
+    bytes(
+        (APIS[key].max_version, min(APIS[key].flexible_since, 254))
+        if key in APIS and key != _CONTROLLED_SHUTDOWN
+        else (255, 255)
+    )
+    for key in range(max(APIS) + 1)
+)
+"""Of each API for `_kernel.header`: the highest version, and the first flexible one; 255 for what it is not to read."""
 
 
 class RequestHeader(NamedTuple):
@@ -68,6 +82,10 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     """
     frame_bytes = len(frame)
     length: int | None
+    if _kernel is not None:
+        found: tuple[RequestHeader, int] | None = _kernel.header(_VERSIONS, _new_tuple, RequestHeader, frame)
+        if found is not None:
+            return found
     if frame_bytes >= _HEADER_BYTES:
         api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
     elif frame_bytes >= _HEADER_START.size:
@@ -135,15 +153,14 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Bytes]:
     """The whole frame in parts, its size first; records stay in their own buffers."""
-    head = bytearray(_RESPONSE_START.pack(0, correlation_id))
-    if version >= message.flexible_since and message.api_key != _API_VERSIONS:
-        head.append(0)
-    return _framed(head, message, version)
+    flexible = version >= message.flexible_since and message.api_key != _API_VERSIONS
+    start = _FLEXIBLE_RESPONSE_START if flexible else _RESPONSE_START
+    return _framed(bytearray(start(0, correlation_id)), message, version)
 
 
 def encode_response_in_turns(message: Message, version: int, correlation_id: int) -> Generator[int, None, list[Bytes]]:
     """Like `encode_response`, yielding now and then how many bytes there are, without those of records."""
-    head = bytearray(_RESPONSE_START.pack(0, correlation_id))
+    head = bytearray(_RESPONSE_START(0, correlation_id))
     if version >= message.flexible_since and message.api_key != _API_VERSIONS:
         head.append(0)
     parts: list[Bytes] = []
@@ -152,6 +169,9 @@ def encode_response_in_turns(message: Message, version: int, correlation_id: int
 
 
 def _framed(head: bytearray, message: Message, version: int) -> list[Bytes]:
+    framed = message.framed(version, head)
+    if framed is not None:
+        return framed
     parts: list[Bytes] = []
     last = message.encode_into(version, head, parts)
     return _sized(head, last, parts)

@@ -22,6 +22,9 @@ Decoder: TypeAlias = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 """``(frame, offset, end) -> (message, offset after it)``."""
 Encoder: TypeAlias = Callable[[Any, bytearray, list[Bytes]], bytearray]
 """``(message, open buffer, finished parts) -> open buffer``: records go to the parts as they are, no byte copied."""
+Framer: TypeAlias = Callable[[Any, bytearray], list[Bytes] | None]
+"""``(message, head) -> parts of the whole frame``, whose size stands in the first four bytes of the head; None where it
+takes an `Encoder`."""
 DecoderInTurns: TypeAlias = Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
 """A `Decoder` that yields now and then; its last argument is how many elements of arrays it may decode."""
 EncoderInTurns: TypeAlias = Callable[[Any, bytearray, list[Bytes]], Generator[int, None, bytearray]]
@@ -90,12 +93,14 @@ class Message(Struct):
     """The first version with compact lengths and tagged fields; beyond every version where there is none."""
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
+    _framers: ClassVar[dict[int, Framer]]
     _decoders_in_turns: ClassVar[dict[int, DecoderInTurns]]
     _encoders_in_turns: ClassVar[dict[int, EncoderInTurns]]
 
     def __init_subclass__(cls) -> None:
         cls._decoders = {}
         cls._encoders = {}
+        cls._framers = {}
         cls._decoders_in_turns = {}
         cls._encoders_in_turns = {}
 
@@ -144,6 +149,11 @@ class Message(Struct):
         except BAD_MESSAGE as error:
             raise WireError(f"{self.name} v{version} cannot be written: {error}") from error
 
+    def framed(self, version: int, head: bytearray) -> list[Bytes] | None:
+        """The parts of a frame that begins with `head`, its size among it; None where `encode_into` has to do it."""
+        framer = self._framers.get(version) or self._make_framer(version)
+        return framer(self, head)
+
     def encode_into_in_turns(
         self, version: int, buffer: bytearray, parts: list[Bytes]
     ) -> Generator[int, None, bytearray]:
@@ -179,6 +189,14 @@ class Message(Struct):
         cls._check_version(version)
         decoder = cls._decoders[version] = plans.decoder(cls, version)
         return decoder
+
+    @classmethod
+    def _make_framer(cls, version: int) -> Framer:
+        from barnabas.wire import plans
+
+        cls._check_version(version)
+        framer = cls._framers[version] = plans.framer(cls, version)
+        return framer
 
     @classmethod
     def _compile_encoder(cls, version: int) -> Encoder:

@@ -21,14 +21,10 @@ from barnabas.wire.codec import (
     is_compact,
     least_size,
 )
-from barnabas.wire.message import Bytes, Decoder, DecoderInTurns, Encoder, Message, default_of
+from barnabas.wire.kernel import kernel as _kernel
+from barnabas.wire.message import Bytes, Decoder, DecoderInTurns, Encoder, Framer, Message, default_of
 from barnabas.wire.message import Struct as StructOf
 from barnabas.wire.schema import Field, MessageSchema, Struct, message_schema
-
-try:
-    from barnabas.wire import _kernel  # type: ignore[attr-defined, unused-ignore]
-except ImportError:
-    _kernel = None
 
 _KINDS: Final = (
     *("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "uuid", "string", "bytes", "records", "struct"),
@@ -98,6 +94,15 @@ def encoder(cls: type[Message], version: int) -> Encoder:
         return in_words()(message, buffer, parts) if found is None else found
 
     return encode
+
+
+def framer(cls: type[Message], version: int) -> Framer:
+    plan = plan_of(cls, version)
+    return _no_frame if plan is None else partial(_kernel.frame, *plan)
+
+
+def _no_frame(message: Any, head: bytearray) -> None:
+    """For who has no kernel."""
 
 
 def error_counter(cls: type[Message]) -> Callable[[Any], int] | None:

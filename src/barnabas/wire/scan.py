@@ -15,14 +15,10 @@ from typing import Final, NamedTuple, Protocol
 
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.errors import WireError
+from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER, HEADER_BYTES
 from barnabas.wire.varint import read_signed, read_signed_int
-
-try:
-    from barnabas.wire import _kernel  # type: ignore[attr-defined, unused-ignore]
-except ImportError:
-    _kernel = None
 
 STRICT: Final = 1
 """A record's length is that of its fields. Of compressed records Kafka asks so only where it writes them anew."""
