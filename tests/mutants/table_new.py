@@ -524,9 +524,9 @@ _BROKER: Final = (
         "broker",
         "acks=all is answered while the last record of the batch is on the leader alone",
         replace(
-            "broker.repeated_produce:RepeatedProduces.answer",
-            "log.high_watermark <= info.last_offset",
-            "log.high_watermark < info.last_offset",
+            "replica.partition:Partition.check_enough_replicas_reach_offset",
+            "log.high_watermark < required_offset",
+            "log.high_watermark < required_offset - 1",
         ),
     ),
     _new(

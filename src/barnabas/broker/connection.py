@@ -36,7 +36,7 @@ from barnabas.broker.passing import code_of, passing
 from barnabas.broker.quotas import Cost
 from barnabas.broker.request_memory import RequestMemory
 from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
-from barnabas.broker.router import Router, failure_response
+from barnabas.broker.router import Route, Router, failure_response
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
@@ -46,7 +46,7 @@ from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
-from barnabas.wire.frames import decode_request_header, encode_response
+from barnabas.wire.frames import RequestHeader, decode_request_header, encode_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -70,7 +70,8 @@ _WRITING_PAUSED: Final = 1
 _THROTTLED: Final = 2
 _FETCH: Final = int(ApiKey.FETCH)
 _NOT_TIMED: Final = TIMED_EACH - 1
-_IN_ONE_GO: Final = frozenset((*map(int, ANSWERED_IN_KIND), int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_IN_ONE_GO: Final = frozenset((*map(int, ANSWERED_IN_KIND), _PRODUCE, _FETCH))
 """Their answers are written at once."""
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
@@ -160,7 +161,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_reading_paused",
         "_repeated",
         "_repeated_fetches",
-        "_repeated_produces",
         "_repeated_version",
         "_router",
         "_routes",
@@ -192,7 +192,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._routes = router.routes
         self.quotas = broker.quotas
         self._repeated_fetches = router.repeated_fetches
-        self._repeated_produces = router.repeated_produces
         self._memory = limits.memory
         self.max_request_bytes = limits.max_request_bytes
         """What may be announced now; less than the listener grants while nobody knows who it is."""
@@ -522,23 +521,19 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
         self.requests += 1
-        if self.quotas.active:
+        if self.quotas.active or len(frame) < 2 or frame[1] != _FETCH:
             self._run_decoded(frame, arrived_ns)
             return
         if not self.requests & _NOT_TIMED and self._timing is None:
             self._run_timed(frame, arrived_ns)
             return
-        if len(frame) > 1 and frame[1] == _FETCH:
-            parts = self._repeated_fetches.answer(self._broker, self, frame)
-            if parts is not None and self._repeated is None:
-                self._repeated, self._repeated_version = self._broker.requests.named("FetchFollower"), frame[3]
-        else:
-            parts = self._repeated_produces.answer(self._broker, self, frame)
-            if parts is not None and self._repeated is None:
-                self._repeated, self._repeated_version = self._broker.requests.named("Produce"), frame[3]
+        parts = self._repeated_fetches.answer(self._broker, self, frame)
         if parts is None:
             self._run_decoded(frame, arrived_ns)
-        elif parts:
+            return
+        if self._repeated is None:
+            self._repeated, self._repeated_version = self._broker.requests.named("FetchFollower"), frame[3]
+        if parts:
             if self._unanswered or self._corked is not None or len(parts) > 1:
                 self._send(parts)
             else:
@@ -547,7 +542,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
         """As `_run`; where the request is one that repeats it is measured, in the place of several."""
         self.requests -= 1
-        timing = self._timing = Timing(self._broker.requests.clock, self._repeated, arrived_ns, TIMED_EACH)
+        timing = self._timing = Timing(self._broker.requests.clock, arrived_ns, TIMED_EACH)
         decoded = self._decoded
         try:
             self._run(frame, arrived_ns)
@@ -571,8 +566,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _run_decoded(self, frame: bytearray, arrived_ns: int = 0) -> None:
         self._decoded += 1
-        metrics = self._broker.requests
-        timing = Timing(metrics.clock, None, arrived_ns, 1)
         try:
             header, offset = decode_request_header(frame)
         except WireError as error:
@@ -580,18 +573,15 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         api_key, version = header.api_key, header.api_version
         route = self._routes.get(api_key)
-        if route is None:
-            self._refuse(f"it sent a request with API key {api_key}, which this broker does not offer")
+        if route is None or not route.min_version <= version <= route.max_version:
+            self._not_offered(header, route)
             return
-        if not route.min_version <= version <= route.max_version:
-            if api_key == ApiKey.API_VERSIONS:
-                self._send(encode_response(self._router.unsupported_version(), 0, header.correlation_id))
-            else:
-                self._refuse(
-                    f"it sent {route.name} in version {version}; versions {route.min_version} to "
-                    f"{route.max_version} are offered"
-                )
-            return
+        metrics = self._broker.requests
+        timing: Timing | None = None
+        if api_key != _PRODUCE or self.requests <= TIMED_EACH:
+            timing = Timing(metrics.clock, arrived_ns)
+        elif not self.requests & _NOT_TIMED:
+            timing = Timing(metrics.clock, arrived_ns, TIMED_EACH)
         try:
             if len(frame) <= LONG_BYTES:
                 request, _ = route.decode(frame, version, offset)
@@ -613,31 +603,44 @@ class BrokerConnection(asyncio.BufferedProtocol):
         context = RequestContext(header, self.principal, self.listener, self, route, request)
         if self.quotas.active:
             context.cost = Cost(len(frame), metrics.clock())
-        figures = timing.figures = metrics.of(route, request, version)
+        figures = context.figures = metrics.of(route, request, version)
         figures.count(version)
         figures.request_bytes += len(frame)
+        if timing is not None:
+            timing.figures = figures
         story = route.handle(self._broker, request, context)
-        if api_key == ApiKey.PRODUCE:
-            story = self._repeated_produces.learning(story, header, request, frame)
-        elif api_key == ApiKey.FETCH:
+        if api_key == _FETCH:
             self._repeated_fetches.learn(self._broker, header, request, frame)
         elif api_key not in _IN_ONE_GO:
             story = self._broker.long_requests.answer(context, story)
         self._begin(context, story, timing)
 
+    def _not_offered(self, header: RequestHeader, route: Route | None) -> None:
+        if route is None:
+            self._refuse(f"it sent a request with API key {header.api_key}, which this broker does not offer")
+        elif header.api_key == ApiKey.API_VERSIONS:
+            self._send(encode_response(self._router.unsupported_version(), 0, header.correlation_id))
+        else:
+            self._refuse(
+                f"it sent {route.name} in version {header.api_version}; versions {route.min_version} to "
+                f"{route.max_version} are offered"
+            )
+
     async def _serve_long(
-        self, context: RequestContext, decoding: Generator[None, None, Any], size: int, timing: Timing
+        self, context: RequestContext, decoding: Generator[None, None, Any], size: int, timing: Timing | None
     ) -> Any:
         self._memory.held += size
         try:
             return await self._broker.long_requests.serve(self._broker, context, decoding)
         finally:
             self._memory.release(size)
-            figures = timing.figures = self._broker.requests.of(context.route, context.request, context.version)
+            figures = self._broker.requests.of(context.route, context.request, context.version)
+            if timing is not None:
+                timing.figures = figures
             figures.count(context.version)
             figures.request_bytes += size
 
-    def _begin(self, context: RequestContext, story: Coroutine[Any, Any, Any], timing: Timing) -> None:
+    def _begin(self, context: RequestContext, story: Coroutine[Any, Any, Any], timing: Timing | None) -> None:
         response: Any = None
         error: BaseException | None = None
         try:
@@ -647,7 +650,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         except BaseException as failure:
             error = failure
         else:
-            timing.begun()
+            if timing is not None:
+                timing.begun()
             if context.cost is not None:
                 context.cost.waits(self._broker.requests.clock())
             unanswered = Unanswered(self, context)
@@ -660,7 +664,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 unanswered.waits_for = waiting
                 self._unanswered.append(unanswered)
             return
-        timing.begun()
+        if timing is not None:
+            timing.begun()
         if type(response) is Pending:
             operation = response.operation
             if self._closed:
@@ -685,9 +690,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if answer:
             self._send(answer, timing)
 
-    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]], *, settled: bool) -> None:
+    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
         """The request that is being run is answered when `operation` is complete, by the parts of a frame."""
-        unanswered = Unanswered(self, None, settled=settled)
+        unanswered = Unanswered(self, None, settled=False)
         unanswered.waits_for = operation
         operation.then = partial(self.completed, unanswered, put)
         timing = self._timing
@@ -700,11 +705,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """Done when whoever answers a long request may go on."""
         return self._broker.long_requests.turns.next(urgent=urgent)
 
-    def told(self, context: RequestContext, response: Any, *, repeated: bool = False) -> None:
+    def told(self, context: RequestContext, response: Any) -> None:
         """What a request is answered, by whoever writes the answer himself."""
         self._broker.requests.answered(context, response)
-        if repeated and self._repeated is not None:
-            self._repeated.count_error(0, -1)  # `count_repeats` takes it for a good one
 
     def settled(self) -> None:
         """A request has done all it does: what waits may begin, but not in the midst of its story."""
@@ -714,8 +717,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def story_ended(self, unanswered: Unanswered, response: Any, error: BaseException | None) -> None:
         context, timing = unanswered.context, unanswered.timing
         assert context is not None
-        assert timing is not None
-        timing.ended()
+        if timing is not None:
+            timing.ended()
         try:
             unanswered.answer = self._answer(context, response, error)
         except Disconnect as end:

@@ -19,6 +19,7 @@ BETWEEN_BROKERS: Final = frozenset(
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
     from barnabas.broker.quotas import Cost
+    from barnabas.broker.request_metrics import RequestFigures
     from barnabas.broker.router import Route
     from barnabas.wire.frames import RequestHeader
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request: its header, who sent it on which listener, and over which connection."""
 
-    __slots__ = ("_slice", "connection", "cost", "header", "listener", "principal", "request", "route", "settled")
+    __slots__ = (
+        *("_slice", "connection", "cost", "figures", "header", "listener", "principal", "request", "route", "settled"),
+    )
 
     def __init__(
         self,
@@ -43,6 +46,8 @@ class RequestContext:
         self.connection = connection
         self.route = route
         self.request = request
+        self.figures: RequestFigures | None = None
+        """Where it is counted, once it is decoded."""
         self._slice = SLICE
         self.cost: Cost | None = None
         self.settled = False

@@ -280,7 +280,7 @@ class RepeatedFetches:
         replicas.follower_fetches.watch(waiting, (), params.max_wait_ms)
         if waiting.completed:
             return waiting.answer(correlation_id)
-        connection.wait_for(waiting, partial(waiting.answer, correlation_id), settled=False)
+        connection.wait_for(waiting, partial(waiting.answer, correlation_id))
         return []
 
 

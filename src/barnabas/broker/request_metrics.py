@@ -1,9 +1,9 @@
 """What requests there were, how long each of their parts took, and what was refused (Kafka's ``RequestMetrics``).
 
-Whatever is decoded is measured from end to end. Requests that repeat (`repeated_produce`, `repeated_fetch`), which are
-nearly all of a busy broker's and take microseconds, are counted by what a connection counts anyway
-(`BrokerConnection.count_repeats`), and one in `TIMED_EACH` of a connection's is timed, and counts for as many: so the
-clock costs them nothing that shows. Everything here is plain integers; who wants to see them reads them.
+What is decoded is counted, and measured from end to end; but of a connection's produces, which take microseconds, only
+the first `TIMED_EACH`, and then one in `TIMED_EACH`, which counts for as many: so the clock costs them nothing that
+shows. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted by what a connection counts
+anyway (`BrokerConnection.count_repeats`). Everything here is plain integers; who wants to see them reads them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TIMED_EACH: Final = 64
-"""One in so many repeated requests is timed; a power of two."""
+"""One in so many produces, or repeated fetches, is timed; a power of two."""
 
 REFUSALS: Final = frozenset(
     code
@@ -112,9 +112,9 @@ class Timing:
 
     __slots__ = ("_began_ns", "_clock", "_ended_ns", "_local_ns", "_queue_ns", "_weight", "figures", "waits")
 
-    def __init__(self, clock: Callable[[], int], figures: RequestFigures | None, arrived_ns: int, weight: int) -> None:
-        self.figures = figures
-        """None while it may still be one that repeats."""
+    def __init__(self, clock: Callable[[], int], arrived_ns: int, weight: int = 1) -> None:
+        self.figures: RequestFigures | None = None
+        """None until it is known which requests it is one of."""
         self.waits = False
         """Somebody else will tell when it is answered."""
         self._clock = clock
@@ -173,7 +173,9 @@ class RequestMetrics:
 
     def answered(self, context: RequestContext, response: Any) -> None:
         """Counts the errors in a response, and tells the first that an operator should see."""
-        figures = self.of(context.route, context.request, context.version)
+        figures = context.figures
+        if figures is None:
+            figures = self.of(context.route, context.request, context.version)
         seen = None
         fine = count_of_fine(response)
         if fine > 0:

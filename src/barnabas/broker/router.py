@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.repeated_fetch import RepeatedFetches
-from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.frames import request_class, response_class
@@ -110,7 +109,7 @@ class Route(NamedTuple):
 class Router:
     """The table. `routes` is looked up by the number in the request's header."""
 
-    __slots__ = ("_unsupported", "api_versions", "repeated_fetches", "repeated_produces", "routes")
+    __slots__ = ("_unsupported", "api_versions", "repeated_fetches", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
@@ -132,7 +131,6 @@ class Router:
             )
         self.api_versions = [(key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())]
         self.repeated_fetches = RepeatedFetches()
-        self.repeated_produces = RepeatedProduces()
         self._unsupported: Any = None
 
     def unsupported_version(self) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.repeated_fetch import RepeatedFetches
-from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.router import Handle
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -76,17 +75,8 @@ class Injections:
         return None
 
 
-class _EveryProduceIsDecoded(RepeatedProduces):
-    """A broker answers produces that are like earlier ones without its handler; here none shall pass by it."""
-
-    __slots__ = ()
-
-    def learn(self, *_: object) -> None:
-        """Remembers nothing."""
-
-
 class _EveryFetchIsDecoded(RepeatedFetches):
-    """As `_EveryProduceIsDecoded`, for followers' fetches."""
+    """A broker answers followers' fetches that are like earlier ones without its handler; here none shall pass by it."""
 
     __slots__ = ()
 
@@ -106,7 +96,6 @@ def instrument(broker: Broker, injections: Injections, history: History) -> None
             handle = _serving(handle, history)
         routes[number] = route._replace(handle=_failing(handle, api, injections, history))
     broker.router.repeated_fetches = _EveryFetchIsDecoded()
-    broker.router.repeated_produces = _EveryProduceIsDecoded()
 
 
 def _failing(handle: Handle, api: ApiKey, injections: Injections, history: History) -> Handle:

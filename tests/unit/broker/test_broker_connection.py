@@ -14,7 +14,6 @@ from barnabas.broker.context import Disconnect
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.repeated_fetch import RepeatedFetches
-from barnabas.broker.repeated_produce import RepeatedProduces
 from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Route
@@ -85,7 +84,6 @@ class Table:
 
     def __init__(self, handle):
         self.repeated_fetches = RepeatedFetches()
-        self.repeated_produces = RepeatedProduces()
         self.routes = {
             12: route("Heartbeat", HeartbeatRequest, handle, HeartbeatResponse),
             18: route("ApiVersions", ApiVersionsRequest, handle, ApiVersionsResponse),

@@ -1,4 +1,4 @@
-"""A produce in a known envelope is answered, and appended, as the handler would have done it: byte for byte."""
+"""Frames of produces, in order and out of it: what is answered, and what is appended."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from leading_broker import PARTITION, TOPIC, Broker
 from verdicts import batches as cases
 
-from barnabas.broker import repeated_produce
 from barnabas.log.validation import AT_ONCE_BYTES
 from barnabas.runtime.real import real_runtime
+from barnabas.wire import frames as wire_frames
+from barnabas.wire import plans
 from barnabas.wire.compression import Codec
 from barnabas.wire.frames import encode_request
-from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import Record, build_batch
 
 
@@ -72,84 +73,44 @@ def base_offsets(answers: bytearray, size: int) -> list[int]:
     return [struct.unpack_from(">q", answers, start + at)[0] for start in range(0, len(answers), size)]
 
 
-@pytest.mark.parametrize("version", range(3, 12))
-@pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_what_is_repeated_is_answered_as_the_first_time(tmp_path: Path, version: int, acks: int) -> None:
-    async def main() -> None:
-        ordinary, repeating = Broker(tmp_path / "a"), Broker(tmp_path / "b")
-        ordinary.router.repeated_produces._versions.clear()
-        chance = random.Random(version)
-        frames = odd_frames(version, acks)
-        for number in range(400):
-            data = frames[number % len(frames)] if number < 2 * len(frames) else chance.choice(frames)
-            if number > 100 and chance.random() < 0.5:
-                at = chance.randrange(4, min(len(data), 200))
-                data = data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
-            for broker in (ordinary, repeating):
-                broker.feed(data)
-            assert repeating.transport.written == ordinary.transport.written, (number, data.hex())
-            assert repeating.transport.closed == ordinary.transport.closed, (number, data.hex())
-            if ordinary.transport.closed:
-                ordinary.connect()
-                repeating.connect()
-        assert ordinary.log == repeating.log
-        assert len(ordinary.log) > 10_000
+def answered(directory: Path, frames: list[bytes]) -> tuple[list[bytes], bytes]:
+    """What a broker writes to each, on a new connection where it closed the last one, and what its log is then."""
 
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("version", [7, 11])
-def test_the_second_request_of_a_kind_needs_no_handler(tmp_path: Path, version: int) -> None:
-    async def main() -> None:
-        broker = Broker(tmp_path)
-        broker.feed(frame(version, batch()))
-        broker.connection._routes = {}
-        broker.feed(frame(version, batch(b"another")))
-        assert not broker.transport.closed
-        broker.feed(frame(version, batch(), index=1))
-        assert broker.transport.closed
-
-    asyncio.run(main())
-
-
-def known(broker: Broker) -> int:
-    return sum(len(each.envelopes) for each in broker.router.repeated_produces._versions.values())
-
-
-def test_what_was_refused_is_not_remembered(tmp_path: Path) -> None:
-    async def main() -> None:
-        broker = Broker(tmp_path)
-        for refused in (
-            frame(11, batch(), index=7),
-            frame(11, batch()[:-1]),
-            frame(11, batch(), client_id="x" * 127)[:-1],
-        ):
-            broker.feed(refused)
+    async def main() -> tuple[list[bytes], bytes]:
+        broker = Broker(directory)
+        written = []
+        for data in frames:
+            broker.feed(data)
+            written.append(bytes(broker.transport.written) + b"closed" * broker.transport.closed)
             if broker.transport.closed:
                 broker.connect()
-        assert known(broker) == 0
-        broker.feed(frame(11, batch()))
-        assert known(broker) == 1
+        return written, bytes(broker.log)
 
-    asyncio.run(main())
+    return asyncio.run(main())
 
 
-def test_what_was_learned_first_makes_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated_produce, "MAX_ENVELOPES", 3)
-
-    async def main() -> None:
-        broker = Broker(tmp_path)
-        for name in ("a", "b", "c", "d"):
-            broker.feed(frame(11, batch(), client_id=name))
-            broker.feed(frame(9, batch(), client_id=name))
-            assert known(broker) <= 3
-        broker.connection._routes = {}
-        broker.feed(frame(9, batch(), client_id="d"))
-        assert not broker.transport.closed, "it is known"
-        broker.feed(frame(11, batch(), client_id="a"))
-        assert broker.transport.closed, "it is not known any more"
-
-    asyncio.run(main())
+@pytest.mark.parametrize("version", [3, 7, 8, 9, 11])
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_broker_without_a_kernel_answers_the_same(
+    tmp_path: Path, version: int, acks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(version)
+    odd = odd_frames(version, acks)
+    frames = 2 * odd
+    for number in range(300):
+        data = chance.choice(odd)
+        if number > 60 and chance.random() < 0.5:
+            at = chance.randrange(4, min(len(data), 200))
+            data = data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
+        frames.append(data)
+    expected = answered(tmp_path / "with", frames)
+    monkeypatch.setattr(plans, "_kernel", None)
+    monkeypatch.setattr(wire_frames, "_kernel", None)
+    for cls in (ProduceRequest, ProduceResponse):
+        for codecs in ("_decoders", "_decoders_in_turns", "_encoders", "_framers"):
+            monkeypatch.setattr(cls, codecs, {})
+    assert answered(tmp_path / "without", frames) == expected
+    assert len(expected[1]) > 10_000
 
 
 def test_what_waits_for_followers_is_answered_in_order_when_they_have_it(tmp_path: Path) -> None:
@@ -214,7 +175,7 @@ def test_a_batch_that_takes_long_to_check_keeps_its_place_and_others_do_not_wait
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_does_not_exist_is_refused_in_a_known_envelope_as_well(tmp_path: Path, codec: int) -> None:
+def test_a_codec_that_does_not_exist_is_refused_and_the_connection_stays(tmp_path: Path, codec: int) -> None:
     async def main() -> None:
         broker = Broker(tmp_path)
         broker.feed(frame(9, batch()))
