@@ -185,7 +185,10 @@ class RequestMetrics:
             for code, times in codes.items():
                 figures.count_error(code, times)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
-        figures.throttle.observe_ms(throttle_ms)
+        if throttle_ms:
+            figures.throttle.observe_ms(throttle_ms)
+        else:
+            figures.throttle.buckets[0] += 1  # as nearly always
         if seen is not None:
             self._tell(context, f"is refused: {seen}", int(seen.code))
         elif throttle_ms:

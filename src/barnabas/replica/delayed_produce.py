@@ -77,6 +77,9 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         self._find = find
         self._waiting: dict[TopicPartition, list[Appended]] = {}
         """One request may have appended to a partition more than once."""
+        if len(results) == 1:
+            self._waiting[results[0].topic_partition] = results
+            return
         for each in results:
             at_partition = self._waiting.get(each.topic_partition)
             if at_partition is None:

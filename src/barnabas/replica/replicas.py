@@ -507,7 +507,10 @@ class Replicas:
                 return result.failed(error.code)
             result.record_errors = error.record_errors
             return result.failed(error.code, error.message)
-        return result.at(partition, info, pending=required_acks == ACKS_ALL)
+        log = partition.log
+        # There are enough in sync, or the append had failed: what is below the high watermark is replicated.
+        pending = required_acks == ACKS_ALL and (log is None or log.high_watermark <= info.last_offset)
+        return result.at(partition, info, pending=pending)
 
     async def append_unpacked(
         self,
@@ -591,15 +594,17 @@ class Replicas:
         for log in appended_to.values():
             log.just_appended = None
 
-    def replicating(self, results: Sequence[Appended], timeout_ms: int) -> DelayedProduce | None:
+    def replicating(
+        self, results: Sequence[Appended], timeout_ms: int, *, just_now: bool = False
+    ) -> DelayedProduce | None:
         """What waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all); None where all
-        are."""
+        are. `just_now`: nothing can have happened since they were appended."""
         pending = [each for each in results if each.pending]
         if not pending:
             return None
         operation = DelayedProduce(pending, self.partition_or_error)
         keys = operation.keys
-        if operation.try_complete(None):
+        if not just_now and operation.try_complete(None):
             return None
         self.delayed_produce.watch(operation, keys, timeout_ms)
         return operation

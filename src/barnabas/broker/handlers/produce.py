@@ -48,6 +48,7 @@ _ATTRIBUTES_LOW_AT: Final = ATTRIBUTES_AT + 1
 _ZSTD: Final = int(Codec.ZSTD)
 _LENGTH: Final = Struct(">i").unpack_from
 _LENGTH_AT: Final = 8
+_BUFFERS: Final = (memoryview, bytearray)
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 
 
@@ -80,7 +81,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             if error is not None:
                 appended.append(Appended(partition).failed(error.code, error.message))
                 continue
-            assert isinstance(records, memoryview | bytearray)
+            assert isinstance(records, _BUFFERS)
             try:
                 result = replicas.append(
                     partition, records, acks, internal_topics_allowed=internal_allowed, unpacking=unpacking
@@ -91,7 +92,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
                 )
             appended.append(result)
     if acks == ACKS_ALL:
-        waiting = replicas.replicating(appended, request.timeout_ms)
+        waiting = replicas.replicating(appended, request.timeout_ms, just_now=len(appended) == 1)
         if waiting is not None:
             context.settle()
             if len(appended) <= SLICE:
@@ -123,7 +124,7 @@ async def _unverified(
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
-            if not isinstance(records, memoryview | bytearray) or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+            if not isinstance(records, _BUFFERS) or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
                 continue
             _, _, _, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(records)
             if attributes & TRANSACTIONAL and producer_id >= 0:
@@ -170,7 +171,7 @@ _NOT_VERIFIED_YET: Final = frozenset(
 
 def _refusal(records: object, version: int, request: ProduceRequest, context: RequestContext) -> KafkaError | None:
     """What is wrong with the records before any log looks at them (``ProduceRequest.validateRecords``)."""
-    if not isinstance(records, memoryview | bytearray) or len(records) == 0:
+    if not isinstance(records, _BUFFERS) or len(records) == 0:
         return KafkaError(ErrorCode.INVALID_RECORD)
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
@@ -229,13 +230,13 @@ def response(
         topics.append(TopicResponse(topic.name, told[begin:end]))
         begin = end
     errors = [each for each in told if each.error_code]
-    if errors and logger.isEnabledFor(logging.DEBUG):
+    if not errors:
+        return None if request.acks == 0 else ProduceResponse(topics)
+    if logger.isEnabledFor(logging.DEBUG):
         logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, topics)
     if request.acks == 0:
-        if errors:
-            # Nobody waits for an answer: the closed connection tells the producer to look at the metadata again.
-            raise Disconnect(f"a produce request with acks=0 failed: {topics}")
-        return None
+        # Nobody waits for an answer: the closed connection tells the producer to look at the metadata again.
+        raise Disconnect(f"a produce request with acks=0 failed: {topics}")
     leaders = dict.fromkeys(each.current_leader.leader_id for each in errors if each.current_leader is not _NO_LEADER)
     if not leaders:
         return ProduceResponse(topics)
