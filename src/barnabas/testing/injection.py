@@ -76,7 +76,7 @@ class Injections:
 
 
 class _EveryFetchIsDecoded(RepeatedFetches):
-    """A broker answers followers' fetches that are like earlier ones without its handler; here none shall pass by it."""
+    """Followers' fetches that are like earlier ones are answered without the handler; here none shall pass by it."""
 
     __slots__ = ()
 
