@@ -64,12 +64,12 @@ export class History {
     return points;
   }
 
-  // The last sentences of the first `count` changes, newest first.
-  story(count, most) {
+  // The last sentences of the first `count` changes, newest first; those that `wanted` lets through.
+  story(count, most, wanted = () => true) {
     const told = [];
     for (let index = count - 1; index >= 0 && told.length < most; index--) {
       const sentence = words(this.changes[index]);
-      if (sentence) told.push([this.changes[index][0], sentence, index + 1]);
+      if (sentence && wanted(sentence)) told.push([this.changes[index][0], sentence, index + 1]);
     }
     return told;
   }

@@ -38,7 +38,7 @@ export function drawPicture(main, history, count, query, go) {
         grid(facts, brokers, rows),
         parts("cluster", query, { from: first, limit: ROWS, total: names.length }),
         lags(history, facts, count)),
-      element("section", { "aria-label": "What happened" }, story(history, count, go))),
+      element("section", { "aria-label": "What happened" }, story(history, count, wanted, go))),
   );
 }
 
@@ -102,8 +102,13 @@ function lags(history, facts, count) {
         line(history.series(name, count))))));
 }
 
-function story(history, count, go) {
-  const told = history.story(count, SENTENCES);
+// Partitions that the picture leaves out are left out here, too; what is of none is told in any case.
+function story(history, count, wanted, go) {
+  const about = (sentence) => sentence.match(/[\w.-]+-\d+\b/)?.[0] ?? "";
+  const told = history.story(count, SENTENCES, (sentence) => {
+    const of = about(sentence);
+    return wanted ? !of || of.toLowerCase().includes(wanted) : !of.startsWith("__");
+  });
   return element("ol", { class: "story" }, told.map(([ms, sentence, at]) =>
     element("li", {},
       element("a", { href: "#", title: "the cluster at this moment", onclick: (event) => { event.preventDefault(); go(at); } },
