@@ -23,6 +23,7 @@ from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_lag import LagWatch
 from barnabas.sim.watch_leaders import OFFSETS_TOPIC
+from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
@@ -50,6 +51,7 @@ class Checkers:
         self.logs: LogWatch
         self.cleaner: CleanerWatch
         self.lag: LagWatch
+        self.leftovers: LeftoverWatch
         self.ensemble: ZooKeeperWatch
         self.cluster: ClusterWatch
 
@@ -59,6 +61,8 @@ class Checkers:
         self.cleaner = CleanerWatch(world, self.probes, self.logs.may_be_lost)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.lag = LagWatch(world, self.logs, self.ensemble.states)
+        self.leftovers = LeftoverWatch(world, self.logs, self.ensemble.is_assigned)
+        self.ensemble.on_dropped = self.leftovers.dropped
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self._offsets_partition(group))
@@ -84,6 +88,7 @@ class Checkers:
         self.logs.stand()
         if self._sweeps % 5 == 0:
             self.lag.look()
+            self.leftovers.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(0.1, self._sweep)
 
@@ -151,7 +156,8 @@ class Checkers:
     def replicas_in_sync(self) -> bool:
         """Every partition of every topic has a leader and a full ISR, and nothing is being moved or deleted."""
         world = self.world
-        if world.znode("/admin/reassign_partitions") or world.children("/admin/delete_topics"):
+        asked = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
+        if any(world.znode(each) for each in asked) or world.children("/admin/delete_topics"):
             return False
         for topic, partitions in self.topics().items():
             data = json.loads(world.znode(f"/brokers/topics/{topic}") or b"{}")
@@ -202,6 +208,7 @@ class Checkers:
                 world, self.history, set(counting.values()), self._transaction_may_be_lost, self._may_be_gone
             )
         self.logs.judge()
+        self.leftovers.judge()
         for log, chain in list(self.logs.chains.items()):
             state = world.state(chain.partition)
             in_sync = state is not None and broker_number(chain.node) in state["isr"]

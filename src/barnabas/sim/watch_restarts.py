@@ -188,6 +188,8 @@ class RestartWatch:
             )
         if self._is_forsaken(prefix, name) or self.logs.cleaned_to(partition, dead.topic_id):
             return
+        if dead.cutting_at is not None:
+            return  # the log is cut first; the checkpoint follows, and if not now then at the next start
         recovered = read_checkpoint(durable.get(f"{directory}/{RECOVERY_POINTS}", b"")).get(partition, 0)
         if recovered > max(synced_end, dead.log_start):
             world.violated(

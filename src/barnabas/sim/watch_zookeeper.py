@@ -6,6 +6,7 @@ It keeps the state of each partition beside the tree, so that each change is jud
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,6 +45,13 @@ class ZooKeeperWatch:
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._controller_since_ns = 0
+        self.on_dropped: Callable[[str, int], None] = lambda partition, broker_id: None
+        """Told when a broker is a replica of a partition no more."""
+
+    def is_assigned(self, partition: str, broker_id: int) -> bool:
+        topic, _, number = partition.rpartition("-")
+        seen = self.topics.get(topic)
+        return seen is not None and broker_id in seen.replicas.get(int(number), [])
 
     def committed(self, operation: Any, session: int, result: Any, zxid: int) -> None:
         """A transaction was done."""
@@ -186,6 +194,8 @@ class ZooKeeperWatch:
             dropped = [each for each in was if each not in replicas]
             if not dropped:
                 continue
+            for each in dropped:
+                self.on_dropped(partition, each)
             world.check("C12")
             original = [each for each in was if each not in before.adding.get(number, [])]
             isr = self.states.get(partition, {}).get("isr", [])

@@ -61,7 +61,7 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members, _last_sequences,
-        _damage, _at_events, _long,
+        _damage, _at_events, _legacy_tools, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -246,6 +246,22 @@ def _at_events(plan: Plan, chance: Chance) -> Plan:
             said["links"] = [f"{node}>zookeeper", f"zookeeper>{node}"]
         lasts_ns = 0 if name in ("zk-expire", "reset") else chance.whole(50, 9_000) * MS
         more.append((chance.whole(0, plan.length_ns * 2 // 3), name, said, lasts_ns))
+    return _and(plan, more)
+
+
+def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
+    """Old tools, which ask the controller by a znode."""
+    often = 0.5 if plan.profile in ("REAS", "CTL", "MOVE") else 0.15
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 3) if chance.happens(often) else 0):
+        topic = chance.one_of(plan.topics)
+        said: dict[str, Any] = {"topic": topic.name}
+        name = chance.one_of(["legacy-reassign", "legacy-elect"])
+        if name == "legacy-reassign":
+            numbers = list(range(plan.brokers))
+            chance.shuffle(numbers)
+            said.update(partition=chance.whole(0, topic.partitions - 1), replicas=numbers[: chance.whole(2, 3)])
+        more.append((chance.whole(SECOND, plan.length_ns), name, said, 0))
     return _and(plan, more)
 
 

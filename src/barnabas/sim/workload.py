@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic, ResourceType
@@ -307,16 +308,19 @@ class Workload:
 
     async def depose(self, admin: Admin, action: Action) -> str:
         """Somebody deletes ``/controller``, so that another broker is elected."""
-        runtime, connect = admin.cluster.runtime, f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
-        client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
-        try:
-            await client.start()
-            await KafkaZkClient(runtime, client).delete_path("/controller")
-        except ZooKeeperError as error:
-            return repr(error)
-        finally:
-            await client.close()
-        return "done"
+        runtime = admin.cluster.runtime
+        return await _in_zookeeper(runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller"))
+
+    async def legacy_reassign(self, admin: Admin, action: Action) -> str:
+        asked = {**_of_partition(_partition(action)), "replicas": action.arguments["replicas"]}
+        return await _ask_by_znode(admin.cluster.runtime, "/admin/reassign_partitions", [asked])
+
+    async def legacy_elect(self, admin: Admin, action: Action) -> str:
+        known = (await admin.cluster.refresh([str(action.arguments["topic"])])).partitions(
+            str(action.arguments["topic"])
+        )
+        asked = [_of_partition(each) for each in known]
+        return await _ask_by_znode(admin.cluster.runtime, "/admin/preferred_replica_election", asked)
 
     async def look_up(self, admin: Admin, action: Action) -> str:
         each = _partition(action)
@@ -343,6 +347,8 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "config": Workload.configure,
     "delete-records": Workload.delete_records,
     "lookup": Workload.look_up,
+    "legacy-reassign": Workload.legacy_reassign,
+    "legacy-elect": Workload.legacy_elect,
     "depose": Workload.depose,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }
@@ -375,6 +381,29 @@ def _settle(sent: Sent, future: asyncio.Future[Any], now_ns: int) -> None:
 
 _SURELY_NOT: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUIRED_ACKS})
 """Nothing that is tried again is surely not written: an earlier attempt may have been."""
+
+
+async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
+    """What an administrator does with a session of its own."""
+    connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
+    client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
+    try:
+        await client.start()
+        await do(client)
+    except ZooKeeperError as error:
+        return repr(error)
+    finally:
+        await client.close()
+    return "done"
+
+
+async def _ask_by_znode(runtime: Runtime, path: str, partitions: list[dict[str, Any]]) -> str:
+    data = json.dumps({"version": 1, "partitions": partitions}).encode()
+    return await _in_zookeeper(runtime, lambda client: client.create(path, data))
+
+
+def _of_partition(each: TopicPartition) -> dict[str, Any]:
+    return {"topic": each.topic, "partition": each.partition}
 
 
 def _partition(action: Action) -> TopicPartition:

@@ -13,6 +13,7 @@ import pytest
 from barnabas.broker.server import Broker
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
+from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
 from barnabas.log.producer_state import ProducerEntry
 from barnabas.model.errors import ErrorCode
@@ -28,8 +29,9 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.watch_lag import Behind
+from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.workload import Workload
-from barnabas.sim.world import World, broker_name
+from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.protocol.ops import Check, Multi, SetData
 
@@ -231,6 +233,25 @@ def c14(cluster: Cluster) -> None:
         del cluster.checkers.topics  # type: ignore[method-assign]
 
 
+def c15(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.following(9)
+    watch, member, controller = cluster.checkers.leftovers, broker_number(name), cluster.world.controller()
+    assert controller is not None
+    watch._calm_since_ns.update({name: -100 * A_SECOND, controller: -100 * A_SECOND})
+    watch.dropped("orders-9", member)
+    assert watch._dropped[-1].topic_id == str(log.topic_id)
+    watch._dropped[-1] = watch._dropped[-1]._replace(at_ns=-90 * A_SECOND)
+    watch._is_assigned = lambda *_: False
+    watch.look()
+
+
+def c15_of_a_topic_that_is_deleted(cluster: Cluster) -> None:
+    _, _, log, _ = cluster.leading(0)
+    cluster.logs.of["broker-0", "gone-0"] = log
+    cluster.checkers.leftovers.judge()
+    del cluster.logs.of["broker-0", "gone-0"]
+
+
 def c16(cluster: Cluster) -> None:
     async def five(_: object) -> int:
         return 5
@@ -364,6 +385,20 @@ def r15(cluster: Cluster) -> None:
     damaged = batch(b"one")
     damaged[-1] ^= 1
     cluster.logs._is_whole(chain, memoryview(damaged))
+
+
+def starts(cluster: Cluster, cutting_at: int | None) -> None:
+    """Power is gone, and the checkpoint says that more is flushed than is on the platter."""
+    volume = cluster.world.nodes["broker-0"].volume
+    checkpoint = volume._durable_names[f"{LOG_DIR}/{RECOVERY_POINTS}"]
+    checkpoint.durable, before = bytearray(b"0\n1\norders 8 5\n"), checkpoint.durable
+    dead = Dead("", [], 0, "power-lost", False, False, False, cutting_at)
+    cluster.logs.restarts._starts_as_it_should("broker-0", "orders-8", f"{LOG_DIR}/orders-8", dead, 0)
+    checkpoint.durable = before
+
+
+def r15_of_a_checkpoint_that_trusts_what_is_not_synced(cluster: Cluster) -> None:
+    starts(cluster, None)
 
 
 def r16(cluster: Cluster) -> None:
@@ -503,8 +538,10 @@ def l1(cluster: Cluster) -> None:
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
-    c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15, r16, r17, r18, r19, r20, t1, t1_of_one_that_is_there_twice, t2,
+    c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15,
+    c15_of_a_topic_that_is_deleted, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15,
+    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, t1, t1_of_one_that_is_there_twice, t2,
     t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
 )  # fmt: skip
 
@@ -532,6 +569,12 @@ def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> No
         assert log.last_stable_offset == log.high_watermark
     assert "T5" not in {each.invariant for each in cluster.world.violations}
     assert [each.invariant for each in cluster.world.excused] == ["T5"]
+
+
+def test_a_log_that_dies_while_it_is_cut_need_not_have_said_so(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    starts(cluster, 0)
+    assert "R15" not in {each.invariant for each in cluster.world.violations}
 
 
 def test_what_a_checker_reads_meets_no_fault(cluster: Cluster) -> None:
