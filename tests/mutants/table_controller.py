@@ -68,11 +68,15 @@ MUTANTS: Final = (
             "controller.failover:on_controller_failover",
             """
             reign.send_metadata_of(())
+            step("Initializing replica state machine")
             await reign.replicas.startup()
+            step("Initializing partition state machine")
             await reign.partitions.startup()
             """,
             """
+            step("Initializing replica state machine")
             await reign.replicas.startup()
+            step("Initializing partition state machine")
             await reign.partitions.startup()
             reign.send_metadata_of(())
             """,
