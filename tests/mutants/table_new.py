@@ -521,7 +521,7 @@ _COORDINATOR: Final = (
 _BROKER: Final = (
     _new(
         "N51",
-        "broker",
+        "replica",
         "acks=all is answered while the last record of the batch is on the leader alone",
         replace(
             "replica.partition:Partition.check_enough_replicas_reach_offset",
