@@ -16,7 +16,7 @@ from barnabas.cli.options import Directory, OutputFormat, directory_of, pairs_of
 from barnabas.cli.output import Bad, Exit, Format, UsageError, numbers, print_json, print_table
 
 if TYPE_CHECKING:
-    from barnabas.cli.local import ClusterState, Process
+    from barnabas.cli.local_state import ClusterState, Process
 
 
 def up(
@@ -30,17 +30,21 @@ def up(
     config: Annotated[
         list[str] | None, Option("--config", metavar="K=V", help="A broker configuration; may be repeated.")
     ] = None,
+    secure: Annotated[
+        bool, Option("--secure", help="TLS, users and ACLs, with an authority of its own; see docs/security.md.")
+    ] = False,
     directory: Directory = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Start a cluster in the background; return when every broker answers."""
-    from barnabas.cli.local import LocalCluster, controller_id, report, view_address
+    from barnabas.cli.local import LocalCluster
+    from barnabas.cli.local_brokers import controller_id, report, view_address
 
     begun = time.monotonic()
     if n is not None and not 1 <= n <= 100:
         raise UsageError(f"-n {n}: a cluster here has 1 to 100 brokers.")
     state = LocalCluster(directory_of(directory)).up(
-        n, base_port=base_port, zookeeper=zookeeper, config=pairs_of(config or (), "--config")
+        n, base_port=base_port, zookeeper=zookeeper, config=pairs_of(config or (), "--config"), secure=secure
     )
     took = time.monotonic() - begun
     controller = controller_id(state)
@@ -52,6 +56,22 @@ def up(
         view = view_address(state, controller)
         if view is not None:
             print(f"to be seen at {view}")
+        if state.security:
+            _print_profiles(state.security)
+
+
+def _print_profiles(security: str) -> None:
+    """What clients need, and where it is: the client's password is shown, the administrator's is not."""
+    from barnabas.cli import secured
+
+    files = secured.profiles(security)
+    for what, path in (
+        ("client, for Kafka's tools, Java and --command-config", secured.profile(security, secured.CLIENT)),
+        ("client, for librdkafka and kcat -F", secured.librdkafka_profile(security)),
+    ):
+        print(f"\n# {what}: {path}")
+        print(path.read_text(), end="")
+    print(f"\nCommands here log in as {secured.ADMIN}, who may do everything: {files[secured.ADMIN]}")
 
 
 def _print_cluster(

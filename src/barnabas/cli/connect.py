@@ -50,17 +50,22 @@ PROPERTIES: Final = (
 """What ``-X`` takes beside what secures a connection, by librdkafka's and Kafka's names."""
 
 
+BOOTSTRAP: Final = ("bootstrap.servers", "metadata.broker.list")
 _SECURING: Final = ("security.", "sasl.", "ssl.", "org.apache.kafka.sasl.")
 COMMAND_CONFIG: Final = "BARNABAS_COMMAND_CONFIG"
 
 
 def settings_of(at: Reach) -> dict[str, str]:
-    """Client properties: of ``--command-config``'s file, or the environment's, and ``-X`` before them.
+    """Client properties: of ``--command-config``'s file, or the environment's, or those that come with the cluster
+    itself (``barnabas up --secure``), and ``-X`` before them.
 
     A file may have properties for other programs as well; what ``-X`` says is meant for this one. Raises `UsageError`.
     """
     values: dict[str, str] = {}
-    path = at.command_config or os.environ.get(COMMAND_CONFIG)
+    said = parse_properties(at.properties or ())
+    path: str | Path | None = at.command_config or os.environ.get(COMMAND_CONFIG)
+    if not path and not any(said.get(name) for name in BOOTSTRAP):
+        path = at.own_profile()
     if path:
         from barnabas.model.config import parse_properties as properties_in
 
@@ -68,7 +73,7 @@ def settings_of(at: Reach) -> dict[str, str]:
             values = properties_in(Path(path).read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--command-config {path} cannot be read: {error}.") from None
-    return {**values, **parse_properties(at.properties or ())}
+    return {**values, **said}
 
 
 def security_of(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Login | None]:
@@ -123,7 +128,7 @@ def with_cluster(
     """Runs `story` with a client, which is closed whatever happens."""
     properties = {**settings_of(at), **properties}
     tls, login = security_of(properties)
-    servers = at.servers(properties.get("bootstrap.servers"), properties.get("metadata.broker.list"))
+    servers = at.servers(*(properties.get(name) for name in BOOTSTRAP))
     try:
         addresses = parse_bootstrap(servers)
     except ValueError as error:

@@ -22,104 +22,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from barnabas.cli import secured
+from barnabas.cli.local_brokers import server_properties, wait_for_metadata
+from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, Process, birth_of
 from barnabas.cli.output import CommandError, UsageError, complain
-from barnabas.cli.plain import READY_FD, STATUS_FILE
+from barnabas.cli.plain import HOST, READY_FD, STATUS_FILE
 
-HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
 DEATH_CHECK_S: Final = 0.5
 """How often `up` looks whether one that was ready has ended: the others would wait for it in vain."""
 STATE_FILE: Final = "cluster.json"
-
-
-@dataclass
-class Process:
-    """A process we started; `began` is its start time in the kernel's ticks, None where the kernel does not tell."""
-
-    pid: int | None = None
-    began: int | None = None
-
-    @property
-    def alive(self) -> bool:
-        if self.pid is None:
-            return False
-        stat = _stat(self.pid)
-        if stat is not None:
-            return stat[0] != "Z" and (self.began is None or self.began == stat[1])
-        if os.path.isdir("/proc/self"):
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def signal(self, number: signal.Signals) -> None:
-        if self.alive and self.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-
-def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time of a process, where there is a ``/proc``."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return fields[0], int(fields[19])
-
-
-@dataclass
-class CoordinatorState(Process):
-    port: int = 0
-
-
-@dataclass
-class BrokerState(Process):
-    id: int = 0
-    port: int = 0
-    log_dir: str = ""
-
-    def status(self) -> dict[str, Any] | None:
-        """What the running process says of itself; None where it says nothing (yet)."""
-        try:
-            status: dict[str, Any] = json.loads((Path(self.log_dir).parent / STATUS_FILE).read_text())
-        except (OSError, ValueError):
-            return None
-        return status if self.alive and status.get("pid") == self.pid else None
-
-
-@dataclass
-class ClusterState:
-    """What ``cluster.json`` holds. `coordinator` is None where an outside ZooKeeper is used."""
-
-    zookeeper: str = ""
-    coordinator: CoordinatorState | None = None
-    brokers: list[BrokerState] = field(default_factory=list)
-    base_port: int | None = None
-    config: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
-
-    @property
-    def embedded(self) -> bool:
-        """Whether the coordinator runs inside the one broker's process, and comes and goes with it."""
-        return (
-            self.coordinator is not None
-            and len(self.brokers) == 1
-            and self.coordinator.pid == self.brokers[0].pid
-            and self.coordinator.began == self.brokers[0].began
-        )
-
-    def processes(self) -> list[Process]:
-        return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
 
 
 @contextlib.contextmanager
@@ -170,6 +87,8 @@ class LocalCluster:
                 [BrokerState(**broker) for broker in raw["brokers"]],
                 raw["base_port"],
                 raw["config"],
+                raw.get("security", ""),
+                raw.get("users_made", False),
             )
         except FileNotFoundError:
             return None
@@ -219,19 +138,20 @@ class LocalCluster:
         base_port: int | None = None,
         zookeeper: str | None = None,
         config: Mapping[str, str] | None = None,
+        secure: bool = False,
     ) -> ClusterState:
         """Starts what does not run yet and returns when every broker answers."""
         with self.exclusively():
             state = self.load()
             if state is None:
-                state = self._new_state(count or 3, base_port, zookeeper)
+                state = self._new_state(count or 3, base_port, zookeeper, secure=secure)
             elif all(process.alive for process in state.processes()):
                 raise CommandError(
                     f"The cluster in {self.directory} is already running at {state.bootstrap}: "
                     f"`barnabas status` shows it, `barnabas down` stops it."
                 )
             else:
-                self._check_unchanged(state, count, base_port, zookeeper)
+                self._check_unchanged(state, count, base_port, zookeeper, secure=secure)
             state.config.update(config or {})
             self._check_config(state)
             started = self._start(state)
@@ -242,22 +162,32 @@ class LocalCluster:
                 raise
             return state
 
-    def _new_state(self, count: int, base_port: int | None, zookeeper: str | None) -> ClusterState:
-        if base_port is not None and not 0 < base_port <= 65535 - count:
+    def _new_state(
+        self, count: int, base_port: int | None, zookeeper: str | None, *, secure: bool = False
+    ) -> ClusterState:
+        highest = 65535 - (2 * count if secure else count)
+        if base_port is not None and not 0 < base_port <= highest:
             raise UsageError(
-                f"--base-port {base_port} leaves no room for {count} brokers: take one from 1 to {65535 - count}."
+                f"--base-port {base_port} leaves no room for {count} brokers: take one from 1 to {highest}."
             )
         state = ClusterState(zookeeper or "", None if zookeeper else CoordinatorState(), [], base_port)
         state.brokers = [BrokerState(id=number) for number in range(count)]
-        if base_port is not None:
-            for broker in state.brokers:
-                broker.port = base_port + broker.id
-            if state.coordinator is not None:
-                state.coordinator.port = base_port + count
+        if secure:
+            place = self.directory / secured.DIRECTORY
+            with _writing(place):
+                secured.make(place)
+            state.security = str(place)
+        state.give_ports()
         return state
 
     def _check_unchanged(
-        self, state: ClusterState, count: int | None, base_port: int | None, zookeeper: str | None
+        self,
+        state: ClusterState,
+        count: int | None,
+        base_port: int | None,
+        zookeeper: str | None,
+        *,
+        secure: bool = False,
     ) -> None:
         start_again = f"stop it and start with another --dir, or remove {self.directory}."
         if count is not None and count > len(state.brokers):
@@ -266,6 +196,8 @@ class LocalCluster:
             raise CommandError(
                 f"The cluster in {self.directory} has {len(state.brokers)} brokers, not {count}: {start_again}"
             )
+        if secure and not state.security:
+            raise CommandError(f"The cluster in {self.directory} was begun without --secure: {start_again}")
         if base_port is not None and base_port != state.base_port:
             raise CommandError(f"The cluster in {self.directory} has its ports already: {start_again}")
         if zookeeper is not None and (state.coordinator is not None or zookeeper != state.zookeeper):
@@ -278,15 +210,11 @@ class LocalCluster:
                 f"The cluster in {self.directory} has {len(state.brokers)} brokers and still runs in part: "
                 f"`barnabas down` first, then `barnabas up -n {count}`."
             )
-        if state.base_port is not None and state.base_port > 65535 - count:
+        if state.base_port is not None and state.base_port > 65535 - (2 * count if state.security else count):
             raise UsageError(f"--base-port {state.base_port} leaves no room for {count} brokers: take another --dir.")
         for number in range(len(state.brokers), count):
             state.brokers.append(BrokerState(id=number))
-        if state.base_port is not None:
-            for broker in state.brokers:
-                broker.port = state.base_port + broker.id
-            if state.coordinator is not None:
-                state.coordinator.port = state.base_port + count
+        state.give_ports()
 
     def _move(self, state: ClusterState, zookeeper: str) -> None:
         """The cluster goes on in another ZooKeeper, which has its tree already: the cluster's id tells."""
@@ -348,9 +276,13 @@ class LocalCluster:
         """
         znodes = str(self.directory / "coordinator")
         to_start = state.coordinator is not None and not state.coordinator.alive
-        embed = to_start and len(state.brokers) == 1 and not state.brokers[0].alive
+        embed = to_start and len(state.brokers) == 1 and not state.brokers[0].alive and not state.security
         if state.coordinator is not None and to_start and not embed:
-            words = ["coordinator", "--port", str(state.coordinator.port), "--dir", znodes]
+            words = ["coordinator", "--dir", znodes]
+            if state.security:
+                words += secured.coordinator_words(state.security, state.coordinator.port)
+            else:
+                words += ["--port", str(state.coordinator.port)]
             log = self.directory / "coordinator.log"
             started.append(self._spawn("the coordinator", state.coordinator, log, words))
         wanting: list[tuple[BrokerState, Path, Path]] = []
@@ -376,32 +308,36 @@ class LocalCluster:
 
     def _take_ports(self, state: ClusterState) -> None:
         """Every process that is to start gets a port that is free now; a port we chose once is kept if it can be."""
-        wanting = [each for each in [*state.brokers, state.coordinator] if each is not None and not each.alive]
+        wanting: list[tuple[CoordinatorState | BrokerState, str]] = [
+            (each, "port") for each in [*state.brokers, state.coordinator] if each is not None and not each.alive
+        ]
+        if state.security:
+            wanting += [(each, "broker_port") for each in state.brokers if not each.alive]
         held: list[socket.socket] = []
         try:
-            for each in wanting:
+            for each, name in wanting:
                 reserved = socket.socket()
                 held.append(reserved)
-                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    reserved.bind((HOST, each.port))
-                except OSError as error:
-                    if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                        raise
-                    if state.base_port is not None:
-                        why = (
-                            "is in use by another process"
-                            if error.errno == errno.EADDRINUSE
-                            else "is not yours to bind"
-                        )
-                        raise CommandError(f"Port {each.port} {why}: choose another --base-port or free it.") from None
-                    reserved.bind((HOST, 0))
-                each.port = reserved.getsockname()[1]
+                setattr(each, name, self._bind(reserved, getattr(each, name), chosen=state.base_port is not None))
         finally:
             for reserved in held:
                 reserved.close()
         if state.coordinator is not None:
             state.zookeeper = f"{HOST}:{state.coordinator.port}"
+
+    def _bind(self, reserved: socket.socket, port: int, *, chosen: bool) -> int:
+        """The port: another one than `port` where that is taken and nobody has `chosen` it."""
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            reserved.bind((HOST, port))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            if chosen:
+                why = "is in use by another process" if error.errno == errno.EADDRINUSE else "is not yours to bind"
+                raise CommandError(f"Port {port} {why}: choose another --base-port or free it.") from None
+            reserved.bind((HOST, 0))
+        return int(reserved.getsockname()[1])
 
     def _spawn(self, name: str, process: Process, log: Path, arguments: Sequence[str]) -> _Child:
         receiving, sending = os.pipe()
@@ -422,8 +358,7 @@ class LocalCluster:
         finally:
             os.close(sending)
         process.pid = child.pid
-        stat = _stat(child.pid)
-        process.began = stat[1] if stat is not None else None
+        process.began = birth_of(child.pid)
         return _Child(name, process, child, receiving, log)
 
     def _spawn_together(self, wanting: Sequence[tuple[BrokerState, Path, Path]]) -> list[_Child]:
@@ -462,8 +397,7 @@ class LocalCluster:
         started: list[_Child] = []
         for (broker, log, _), (receiving, _) in zip(wanting, pipes, strict=True):
             broker.pid = pids.pop(0) if pids else None
-            stat = _stat(broker.pid) if broker.pid is not None else None
-            broker.began = stat[1] if stat is not None else None
+            broker.began = birth_of(broker.pid)
             started.append(_Child(f"broker {broker.id}", broker, nursery, receiving, log))
         return started
 
@@ -491,6 +425,10 @@ class LocalCluster:
                         os.close(child.pipe)
                         child.judge()
         wait_for_metadata(state, deadline)
+        if state.security and not state.users_made:
+            secured.make_users(state, deadline)
+            state.users_made = True
+            self.save(state)
 
     def _stop_started(self, state: ClusterState, started: Sequence[_Child]) -> None:
         """A cluster that did not come up leaves none of the processes this attempt began."""
@@ -580,110 +518,3 @@ class _Child:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
         last = f" ({lines[-1].strip().removeprefix('barnabas: ').removesuffix('.')})" if lines else ""
         return f"{last}: see {self.log}"
-
-
-def server_properties(state: ClusterState, broker: BrokerState) -> str:
-    """A broker's ``server.properties``: what the cluster gives it, small-cluster defaults, then ``--config``."""
-    count = len(state.brokers)
-    values = {
-        "broker.id": str(broker.id),
-        "listeners": f"PLAINTEXT://{HOST}:{broker.port}",
-        "zookeeper.connect": state.zookeeper,
-        "log.dirs": broker.log_dir,
-        "zookeeper.session.timeout.ms": "6000",
-        "offsets.topic.replication.factor": str(min(3, count)),
-        "transaction.state.log.replication.factor": str(min(3, count)),
-        "transaction.state.log.min.isr": str(min(2, count)),
-        "default.replication.factor": str(min(3, count)),
-        "group.initial.rebalance.delay.ms": "0",
-        "controlled.shutdown.retry.backoff.ms": "200",
-        "barnabas.admin.listener": f"{HOST}:0",
-        "barnabas.state.change.log": str(Path(broker.log_dir).with_name("state-change.log")),
-        **state.config,
-    }
-    lines = [f"{name}={_escaped(value)}" for name, value in values.items()]
-    return "# Written by `barnabas up` at every start; `--config key=value` changes it.\n" + "\n".join(lines) + "\n"
-
-
-def _escaped(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
-    return "\\" + escaped if escaped[:1] in (" ", "\t") else escaped
-
-
-def wait_for_metadata(state: ClusterState, deadline: float) -> None:
-    """Until every broker's Metadata names all brokers and a controller."""
-    from barnabas.client.blocking import BlockingConnection
-    from barnabas.client.metadata import metadata_request, read_metadata
-
-    wanted = {broker.id for broker in state.brokers}
-    for broker in state.brokers:
-        trouble = "it does not answer"
-        connection: BlockingConnection | None = None
-        pause = 0.005
-        try:
-            while True:
-                try:
-                    if connection is None or connection.closed:
-                        connection = BlockingConnection(HOST, broker.port, "barnabas-up", request_timeout_ms=10_000)
-                    seen = read_metadata(connection.send(metadata_request([])))
-                    missing = sorted(wanted - set(seen.brokers))
-                    if not missing and seen.controller is not None:
-                        break
-                    trouble = f"it does not know broker {missing[0]} yet" if missing else "it knows no controller yet"
-                except OSError as error:
-                    trouble = str(error)
-                if not broker.alive:
-                    raise CommandError(f"broker {broker.id} ended while the cluster came up: see its broker.log.")
-                if time.monotonic() > deadline:
-                    raise CommandError(f"broker {broker.id} is not ready, {trouble}: see its broker.log.")
-                time.sleep(pause)
-                pause = min(0.1, pause * 1.1)
-        finally:
-            if connection is not None:
-                connection.close()
-
-
-def controller_id(state: ClusterState) -> int | None:
-    """The controller as the first broker that answers names it; None where none answers or there is none."""
-    from barnabas.client.blocking import BlockingConnection
-    from barnabas.client.metadata import metadata_request, read_metadata
-
-    for broker in state.brokers:
-        if not broker.alive:
-            continue
-        try:
-            with BlockingConnection(HOST, broker.port, "barnabas-status", request_timeout_ms=5_000) as connection:
-                seen = read_metadata(connection.send(metadata_request([])))
-        except OSError:
-            continue
-        if seen.controller is not None:
-            return seen.controller_id
-    return None
-
-
-def view_address(state: ClusterState, controller: int | None) -> str | None:
-    """Where a browser sees the cluster: at the controller, or else at the first broker that says where."""
-    brokers = sorted(state.brokers, key=lambda broker: broker.id != controller)
-    admins = ((broker.status() or {}).get("admin") for broker in brokers)
-    return next((f"http://{admin}/view/" for admin in admins if admin), None)
-
-
-def report(state: ClusterState, controller: int | None) -> dict[str, Any]:
-    """The JSON of ``barnabas up``."""
-    return {
-        "bootstrap": state.bootstrap,
-        "zookeeper": state.zookeeper,
-        "coordinator": None if state.coordinator is None else {"pid": state.coordinator.pid},
-        "view": view_address(state, controller),
-        "brokers": [
-            {
-                "id": broker.id,
-                "pid": broker.pid,
-                "port": broker.port,
-                "log_dir": broker.log_dir,
-                "controller": broker.id == controller,
-                "admin": (broker.status() or {}).get("admin"),
-            }
-            for broker in state.brokers
-        ],
-    }

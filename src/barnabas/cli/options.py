@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Option
 from barnabas.cli.output import CommandError, Format, UsageError
@@ -63,14 +63,27 @@ class Reach:
             return named
         place = directory_of(self.directory)
         try:
-            state = json.loads((Path(place) / "cluster.json").read_text())
-            return ",".join(f"127.0.0.1:{broker['port']}" for broker in state["brokers"])
+            return ",".join(f"127.0.0.1:{broker['port']}" for broker in _state(place)["brokers"])
         except (OSError, ValueError, KeyError, TypeError):
             if place == DEFAULT_DIRECTORY:
                 return DEFAULT_BOOTSTRAP
         raise CommandError(
             f"There is no cluster in {place}: start one by `barnabas up --dir {place}`, or name one by -b."
         )
+
+    def own_profile(self) -> Path | None:
+        """The client properties that come with --dir's cluster, where that is the one meant and has some."""
+        if self.bootstrap or (self.directory is None and os.environ.get("BARNABAS_BOOTSTRAP")):
+            return None
+        try:
+            security = _state(directory_of(self.directory)).get("security")
+        except (OSError, ValueError, AttributeError):
+            return None
+        return Path(security) / "admin.properties" if security else None
+
+
+def _state(place: str) -> Any:
+    return json.loads((Path(place) / "cluster.json").read_text())
 
 
 HERE: Final = Reach()

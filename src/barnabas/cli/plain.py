@@ -1,9 +1,11 @@
-"""How a server that was started in the background reports to whoever started it."""
+"""Where servers that are started in the background listen, and how they report to whoever started them."""
 
 from __future__ import annotations
 
 from typing import Final
 
+HOST: Final = "127.0.0.1"
+"""Where a cluster on this machine listens."""
 READY_FD: Final = "BARNABAS_READY_FD"
 """The environment's variable with the descriptor on which a server says that it is ready, or why it is not."""
 STATUS_FILE: Final = "status.json"

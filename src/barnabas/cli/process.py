@@ -228,6 +228,7 @@ def coordinator(
         ),
     ] = None,
     no_fsync: Annotated[bool, Option("--no-fsync", help="Faster, and a power loss may cost the last changes.")] = False,
+    tls_only: Annotated[bool, Option("--tls-only", help="Listen on secureClientPort alone, and on no --port.")] = False,
     config: Annotated[
         list[str] | None, Option("--config", metavar="K=V", help="A key of ZooKeeper's zoo.cfg, such as tickTime.")
     ] = None,
@@ -242,10 +243,12 @@ def coordinator(
         from barnabas.zk.server.config import coordinator_config
 
         config = coordinator_config(properties)
+        if tls_only and not config.key_store:
+            raise ConfigError("--tls-only needs --config secureClientPort=P and --config ssl.keyStore.location=FILE.")
 
         async def run(stop: asyncio.Future[Any], on_ready: Callable[[dict[str, Any]], None]) -> None:
             server = await _coordinator(
-                *(real_runtime(), host, port, place, stop),
+                *(real_runtime(), host, None if tls_only else port, place, stop),
                 fsync=not no_fsync,
                 config=config,
             )
@@ -264,7 +267,7 @@ def coordinator(
 async def _coordinator(
     runtime: Runtime,
     host: str,
-    port: int,
+    port: int | None,
     directory: str,
     stop: asyncio.Future[Any],
     *,
@@ -286,7 +289,7 @@ async def _coordinator(
     try:
         await server.start()
     except OSError as error:
-        raise _explained(error, f"{host}:{port}") from error
+        raise _explained(error, f"{host}:{server.secure_port if port is None else port}") from error
     return server
 
 

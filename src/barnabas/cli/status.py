@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from barnabas.cli.local import HOST, ClusterState, report
+from barnabas.cli.local_brokers import connect, report
+from barnabas.cli.local_state import ClusterState
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
 from barnabas.model.ids import NO_BROKER
@@ -102,7 +103,7 @@ def examine(state: ClusterState) -> Examined:
         if not broker.alive:
             continue
         try:
-            with BlockingConnection(HOST, broker.port, "barnabas-status", request_timeout_ms=5_000) as connection:
+            with connect(state, broker, "barnabas-status", request_timeout_ms=5_000) as connection:
                 examined.metadata = read_metadata(connection.send(metadata_request(None)))
                 minima = _min_isr(connection, examined.metadata)
         except OSError:

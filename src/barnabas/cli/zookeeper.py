@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar
 
+from barnabas.cli import secured
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.local import LocalCluster
 from barnabas.cli.options import directory_of
@@ -51,6 +53,8 @@ class Where:
     auth: tuple[tuple[str, bytes], ...] = ()
     stopped: str | None = None
     """Where the znodes lie of a cluster whose coordinator does not run: served for as long as the command takes."""
+    tls: ssl.SSLContext | None = None
+    """How a secured cluster's own coordinator is reached."""
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -66,9 +70,9 @@ class Where:
         """`auth` as the client takes it: SASL before anything else, the rest when it is connected."""
         sasl = next((auth.decode() for scheme, auth in self.auth if scheme == "sasl"), None)
         if sasl is None:
-            return ClientSecurity()
+            return ClientSecurity(tls=self.tls)
         user, _, password = sasl.partition(":")
-        return ClientSecurity(sasl=(user, password))
+        return ClientSecurity(tls=self.tls, sasl=(user, password))
 
 
 def where(zookeeper: str | None, directory: str | None, auth: list[str] | None) -> Where:
@@ -88,8 +92,12 @@ def where(zookeeper: str | None, directory: str | None, auth: list[str] | None) 
             f"There is no cluster in {local.directory}: name a ZooKeeper by --zookeeper host:port[/chroot], "
             "or a cluster's directory by --dir."
         ) from None
-    own = state.coordinator is not None and not state.coordinator.alive
-    return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator") if own else None)
+    if state.coordinator is None:
+        return Where(state.zookeeper, tuple(identities))
+    if not state.coordinator.alive:
+        return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator"))
+    tls = secured.brokers_tls(state.security) if state.security else None
+    return Where(state.zookeeper, tuple(identities), tls=tls)
 
 
 def checked_path(path: str) -> str:

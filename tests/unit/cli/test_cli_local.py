@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.listeners import listeners_of
+from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.cli import local
-from barnabas.cli.local import BrokerState, ClusterState, LocalCluster, Process, server_properties
+from barnabas.cli.local import LocalCluster
+from barnabas.cli.local_brokers import server_properties
+from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, Process
 from barnabas.cli.output import CommandError
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.config import broker_config, parse_properties
@@ -42,6 +46,30 @@ def test_the_users_configuration_wins_and_odd_characters_survive() -> None:
     written = parse_properties(server_properties(cluster, cluster.brokers[0]))
     assert written["zookeeper.session.timeout.ms"] == "9000"
     assert written["sasl.jaas.config"] == r" a\b=c:d"
+
+
+def test_a_secured_brokers_lines_are_known_too_and_ask_for_what_there_is() -> None:
+    cluster = ClusterState(
+        "127.0.0.1:2181", CoordinatorState(), [BrokerState(id=each, log_dir="/d/0") for each in range(3)], 9000
+    )
+    cluster.security = "/keys"
+    cluster.give_ports()
+    assert [(broker.port, broker.broker_port) for broker in cluster.brokers] == [
+        (9000, 9004),
+        (9001, 9005),
+        (9002, 9006),
+    ]
+    assert cluster.coordinator is not None
+    assert cluster.coordinator.port == 9003
+    config = broker_config(parse_properties(server_properties(cluster, cluster.brokers[1])))
+    assert list(config.unknown()) == []
+    listeners = listeners_of(config, "castle")
+    assert {(each.listener, each.security_protocol, each.port) for each in listeners.bound} == {
+        ("CLIENTS", "SASL_SSL", 9001),
+        ("BROKERS", "SSL", 9005),
+    }
+    assert listeners.inter_broker == "BROKERS"
+    require_no_more_than_there_is(config, listeners)
 
 
 def test_a_process_is_ours_only_when_it_began_when_we_noted_it() -> None:

@@ -110,16 +110,18 @@ class CoordinatorServer:
         runtime: Runtime,
         *,
         host: str,
-        port: int,
+        port: int | None,
         data_dir: str,
         fsync: bool = True,
         config: CoordinatorConfig | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """`on_failure` is told once when the disk has failed and the server with it."""
+        """Without a `port` it listens on the secure one alone. `on_failure` is told once when the disk has failed and
+        the server with it."""
         self.runtime = runtime
         self.host = host
-        self.port = port
+        self.port = -1 if port is None else port
+        self._speaks_plain = port is not None
         self.data_dir = data_dir
         self.fsync = fsync
         self.config = config = config or CoordinatorConfig()
@@ -200,7 +202,7 @@ class CoordinatorServer:
             raise
         self._passing_checked_ms = self.monotonic_ms()
         self._watch_the_clock()
-        if not (is_loopback(self.host) or self.config.sasl_required):
+        if self._speaks_plain and not (is_loopback(self.host) or self.config.sasl_required):
             logger.warning(
                 "%s:%d can be reached over the network, and nothing protects it: whoever does may write any znode that "
                 "has no ACL, such as /controller",
@@ -210,7 +212,7 @@ class CoordinatorServer:
         logger.info(
             "the coordinator listens on %s:%d, %d znodes and %d sessions at zxid %#x",
             self.host,
-            self.port,
+            self.port if self._speaks_plain else self.secure_port,
             len(self.tree.nodes),
             len(self.sessions),
             self.tree.last_zxid,
@@ -218,8 +220,9 @@ class CoordinatorServer:
 
     async def _listen(self) -> None:
         listen = self.runtime.network.listen
-        self._listener = await listen(lambda: Connection(self), self.host, self.port)
-        self.port = self._listener.port
+        if self._speaks_plain:
+            self._listener = await listen(lambda: Connection(self), self.host, self.port)
+            self.port = self._listener.port
         if self.config.key_store:
             from barnabas.security.tls.settings import TlsSettings
             from barnabas.security.tls.stores import Store
@@ -237,6 +240,10 @@ class CoordinatorServer:
             )
             self.secure_port = self._secure_listener.port
 
+    @property
+    def _listens(self) -> bool:
+        return self._listener is not None or self._secure_listener is not None
+
     def _stop_listening(self) -> None:
         for listener in (self._listener, self._secure_listener):
             if listener is not None:
@@ -245,7 +252,7 @@ class CoordinatorServer:
 
     async def close(self) -> None:
         """Commits, answers what is done, and keeps a snapshot; the sessions live on in it."""
-        if self._listener is None:
+        if not self._listens:
             return
         self._stop_listening()
         if self._expiry_timer is not None:
@@ -346,7 +353,7 @@ class CoordinatorServer:
 
     def connected(self, connection: Connection, certificate: bytes | None) -> None:
         connection.identities += self.authentication.at_connect(connection.host, certificate)
-        if self._listener is None or self.failure is not None:
+        if not self._listens or self.failure is not None:
             connection.abort()
             return
         limit = self.config.max_client_connections

@@ -1,0 +1,122 @@
+"""What is known of a cluster on this machine between commands: its processes, ports and places."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from barnabas.cli.plain import HOST, STATUS_FILE
+
+
+@dataclass
+class Process:
+    """A process we started; `began` is its start time in the kernel's ticks, None where the kernel does not tell."""
+
+    pid: int | None = None
+    began: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        if self.pid is None:
+            return False
+        stat = _stat(self.pid)
+        if stat is not None:
+            return stat[0] != "Z" and (self.began is None or self.began == stat[1])
+        if os.path.isdir("/proc/self"):
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.alive and self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State letter and start time of a process, where there is a ``/proc``."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], int(fields[19])
+
+
+@dataclass
+class CoordinatorState(Process):
+    port: int = 0
+
+
+@dataclass
+class BrokerState(Process):
+    id: int = 0
+    port: int = 0
+    """Where clients connect."""
+    log_dir: str = ""
+    broker_port: int = 0
+    """Where brokers connect in a secured cluster; otherwise they do as clients."""
+
+    def status(self) -> dict[str, Any] | None:
+        """What the running process says of itself; None where it says nothing (yet)."""
+        try:
+            status: dict[str, Any] = json.loads((Path(self.log_dir).parent / STATUS_FILE).read_text())
+        except (OSError, ValueError):
+            return None
+        return status if self.alive and status.get("pid") == self.pid else None
+
+
+@dataclass
+class ClusterState:
+    """What ``cluster.json`` holds. `coordinator` is None where an outside ZooKeeper is used."""
+
+    zookeeper: str = ""
+    coordinator: CoordinatorState | None = None
+    brokers: list[BrokerState] = field(default_factory=list)
+    base_port: int | None = None
+    config: dict[str, str] = field(default_factory=dict)
+    security: str = ""
+    """Where the keys and passwords of a secured cluster are; empty for one without."""
+    users_made: bool = False
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the coordinator runs inside the one broker's process, and comes and goes with it."""
+        return (
+            self.coordinator is not None
+            and len(self.brokers) == 1
+            and self.coordinator.pid == self.brokers[0].pid
+            and self.coordinator.began == self.brokers[0].began
+        )
+
+    def give_ports(self) -> None:
+        """Those that ``--base-port`` means, in a row: for clients, for the coordinator, among brokers."""
+        if self.base_port is None:
+            return
+        for broker in self.brokers:
+            broker.port = self.base_port + broker.id
+        if self.coordinator is not None:
+            self.coordinator.port = self.base_port + len(self.brokers)
+        if self.security:
+            for broker in self.brokers:
+                broker.broker_port = self.base_port + len(self.brokers) + 1 + broker.id
+
+    def processes(self) -> list[Process]:
+        return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
+
+
+def birth_of(pid: int | None) -> int | None:
+    """When the process began, in the kernel's ticks; None where the kernel does not tell."""
+    stat = None if pid is None else _stat(pid)
+    return None if stat is None else stat[1]
