@@ -1,7 +1,8 @@
 """Tests that hold a bug by its name: each has to fail on the mutant's copy, and to pass on the code as it is.
 
 ``python tests/mutants/named_tests.py [--only B20,B21]`` (`make mutants-by-test`) tries it; it ends with 1 where a test
-does not notice its mutant. They are for bugs that a drawn plan meets too seldom to be waited for.
+does not notice its mutant. They are for bugs that a drawn plan meets too seldom to be waited for, and for protections
+(``--only P``), which nobody misses until somebody attacks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutants.copies import make_copy
 from mutants.mutant import Mutant
 from mutants.table import MUTANTS
+from mutants.table_security import NOTICED_BY, PROTECTIONS
 
 ROOT: Final = Path(__file__).parents[2]
 _STORIES: Final = "tests/unit/controller/test_controller_stories.py"
@@ -65,6 +68,7 @@ NAMED_TESTS: Final = {
 }
 
 
+@cache
 def passes(test: str, package: Path) -> bool:
     """Whether `test` passes with ``barnabas`` taken from `package`. Raises ``RuntimeError`` when it does not run."""
     done = subprocess.run(
@@ -89,12 +93,13 @@ def is_noticed(mutant: Mutant, test: str) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="named_tests", description=__doc__)
-    parser.add_argument("--only", default="", help="bugs, separated by commas; all by default")
-    only = [bug for bug in parser.parse_args().only.split(",") if bug]
+    parser.add_argument("--only", default="", help="bugs, or how they begin, separated by commas; all by default")
+    only = tuple(bug for bug in parser.parse_args().only.split(",") if bug) or ""
     unnoticed = []
-    for mutant in MUTANTS:
-        test = NAMED_TESTS.get(mutant.bug)
-        if test is None or (only and mutant.bug not in only):
+    tests = {**NAMED_TESTS, **NOTICED_BY}
+    for mutant in (*MUTANTS, *PROTECTIONS):
+        test = tests.get(mutant.bug)
+        if test is None or not mutant.bug.startswith(only):
             continue
         noticed = is_noticed(mutant, test)
         print(f"{mutant.bug} {mutant.what}: {'noticed' if noticed else 'NOT NOTICED'} by {test}", flush=True)

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +211,21 @@ def test_cleartext_on_a_tls_port_and_the_reverse(cluster: SecuredCluster) -> Non
     with pytest.raises((ssl.SSLError, ConnectionError)):
         secured(cluster, "PLAIN")
     assert "closing" in cluster.said("it speaks TLS, and this listener does not")
+
+
+def test_nobody_renegotiates(cluster: SecuredCluster) -> None:
+    """CVE-2009-3555, and whoever would have the broker compute for nothing. TLS 1.3 cannot, and 1.2 may not."""
+    trust, address = str(cluster.authority.trust_store), f"127.0.0.1:{cluster.port('BOTH')}"
+    asking = subprocess.Popen(
+        ["openssl", "s_client", "-tls1_2", "-CAfile", trust, "-connect", address],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert asking.stdin is not None
+    asking.stdin.write("R\n")
+    asking.stdin.flush()
+    said, _ = asking.communicate(timeout=60)
+    assert "RENEGOTIATING" in said
+    assert "no renegotiation" in said
 
 
 @pytest.mark.parametrize("listener", ["PLAIN", "BOTH"])

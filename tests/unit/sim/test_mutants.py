@@ -12,9 +12,10 @@ from mutants.copies import PACKAGE, edited
 from mutants.named_tests import NAMED_TESTS, ROOT
 from mutants.table import ABSENT, MUTANTS, Mutant
 from mutants.table_new import NEW_MUTANTS
+from mutants.table_security import NOTICED_BY, PROTECTIONS
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.bug)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *PROTECTIONS], ids=lambda mutant: mutant.bug)
 def test_a_mutant_applies_and_imports(mutant: Mutant) -> None:
     for path, text in edited(mutant).items():
         name = "barnabas." + path.removesuffix(".py").replace("/", ".")
@@ -34,11 +35,16 @@ def test_every_one_of_the_92_bugs_is_a_mutant_or_has_a_reason() -> None:
     assert sorted([*mutated, *ABSENT]) == [f"B{number:02d}" for number in range(1, 93)]
 
 
-@pytest.mark.parametrize("bug", NAMED_TESTS)
+@pytest.mark.parametrize("bug", [*NAMED_TESTS, *NOTICED_BY])
 def test_a_test_that_holds_a_bug_is_there(bug: str) -> None:
-    path, _, name = NAMED_TESTS[bug].partition("::")
+    path, _, name = {**NAMED_TESTS, **NOTICED_BY}[bug].partition("::")
     assert f"def {name}(" in (ROOT / path).read_text()
-    assert any(mutant.bug == bug for mutant in MUTANTS)
+    assert any(mutant.bug == bug for mutant in (*MUTANTS, *PROTECTIONS))
+
+
+def test_every_protection_has_a_test_that_notices_its_absence() -> None:
+    assert [mutant.bug for mutant in PROTECTIONS] == [*NOTICED_BY]
+    assert [*NOTICED_BY] == [f"P{number:02d}" for number in range(1, len(PROTECTIONS) + 1)]
 
 
 @pytest.mark.parametrize("mutant", NEW_MUTANTS, ids=lambda mutant: mutant.bug)

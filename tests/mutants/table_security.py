@@ -1,0 +1,415 @@
+"""Mutants: protections, each removed once. No simulation draws them; each has a test of its own that notices."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.edits import remove, replace
+from mutants.mutant import mutant
+
+_SECURITY: Final = "tests/unit/security"
+_SCRAM: Final = f"{_SECURITY}/test_scram.py"
+_TOKENS: Final = f"{_SECURITY}/test_oauthbearer.py"
+_TLS: Final = f"{_SECURITY}/test_tls_settings.py"
+_ACLS: Final = f"{_SECURITY}/test_acls.py"
+_BROKER: Final = "tests/unit/broker"
+_GUARDED: Final = f"{_BROKER}/test_guarded_connection.py"
+_SASL: Final = f"{_BROKER}/test_sasl_authenticator.py"
+_ATTACKS: Final = f"{_BROKER}/test_attacks.py"
+_CHANNEL: Final = "tests/unit/runtime/test_tls_transport.py"
+_LISTENERS: Final = "tests/process/test_secured_listeners.py"
+
+PROTECTIONS: Final = (
+    # SASL
+    mutant(
+        "P01", "CVE-2024-56128", "SCRAM takes a proof with another nonce than the exchange's",
+        "", "",
+        remove(
+            "security.sasl.scram:ScramServer._finish",
+            """
+            if said["nonce"] != first.nonce:
+                raise self._refused("the nonce is not the one of this exchange")
+            """,
+        ),
+    ),
+    mutant(
+        "P02", "RFC 5802", "SCRAM takes another channel binding than the exchange began with",
+        "", "",
+        remove(
+            "security.sasl.scram:ScramServer._finish",
+            """
+            if base64.b64decode(said["binding"]) != first.gs2_header.encode():
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P03", "RFC 5802", "a SCRAM exchange that failed may go on",
+        "", "",
+        remove(
+            "security.sasl.scram:ScramServer.evaluate",
+            """
+            if self._over:
+                raise SaslRefused("The exchange is over.")
+            """,
+        ),
+    ),
+    mutant(
+        "P04", "RFC 5802", "a client believes a broker that does not prove that it knows the password",
+        "", "",
+        replace(
+            "security.sasl.scram:client_tokens",
+            'proven is None or not hmac.compare_digest(_decoded(proven["signature"] or ""), expected)',
+            "proven is None",
+        ),
+    ),
+    mutant(
+        "P05", "RFC 7677", "a client proves its password to a broker that asks for one iteration",
+        "", "",
+        replace("security.sasl.scram:client_tokens", "iterations < ITERATIONS_MIN", "iterations < 1"),
+    ),
+    mutant(
+        "P06", "KIP-48", "an expired delegation token logs in",
+        "", "",
+        remove(
+            "security.sasl.scram:ScramServer._known",
+            """
+            if token.expires_at_ms <= self._scram.clock.now_ms():
+                raise self._refused(f"delegation token {name!r} has expired")
+            """,
+        ),
+    ),
+    mutant(
+        "P07", "RFC 4616", "PLAIN takes any password of a user that it knows",
+        "", "",
+        remove("security.sasl.plain:PlainServer.evaluate", "not right"),
+    ),
+    mutant(
+        "P08", "CVE-2025-27817", "an OAUTHBEARER address need not be on the list",
+        "", "",
+        remove(
+            "security.sasl.http:allowed_url",
+            """
+            if url not in allowed:
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P09", "RFC 8725", "the token says by which algorithm it is checked, a shared secret's too",
+        "", "",
+        replace(
+            "security.sasl.jwt:keys_of",
+            'each.get("kty") not in ("RSA", "EC", "OKP")',
+            'each.get("kty") not in ("RSA", "EC", "OKP", "oct")',
+        ),
+        remove(
+            "security.sasl.jwt:SignedTokens.validate",
+            """
+            if header.get("alg") not in ALGORITHMS:
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P10", "RFC 7519", "a token counts when it has expired",
+        "", "",
+        remove(
+            "security.sasl.jwt:Expectations.bearer",
+            """
+            if now_ms - self.clock_skew_ms >= expires_ms:
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P11", "RFC 7519", "a token counts whoever it is for",
+        "", "",
+        remove("security.sasl.jwt:Expectations.bearer", "self._meant_for_us(claims)"),
+    ),
+    # What a stranger may do
+    mutant(
+        "P12", "KIP-43", "every request is answered before the login is over",
+        "", "",
+        replace(
+            "broker.sasl_authenticator:SaslServerAuthenticator._handshake",
+            """
+            if header.api_key != ApiKey.SASL_HANDSHAKE:
+                return Reply([], f"it sent {_name_of(header)} before it authenticated")
+            """,
+            """
+            if header.api_key != ApiKey.SASL_HANDSHAKE:
+                return Reply([], is_api_versions=True)
+            """,
+        ),
+    ),
+    mutant(
+        "P13", "KIP-43", "in the midst of a login another request is passed over, and the login goes on",
+        "", "",
+        replace(
+            "broker.sasl_authenticator:SaslServerAuthenticator._authenticate",
+            """
+            if header.api_key != ApiKey.SASL_AUTHENTICATE:
+                return Reply([], f"it sent {_name_of(header)} in the midst of its authentication")
+            """,
+            """
+            if header.api_key != ApiKey.SASL_AUTHENTICATE:
+                return Reply([])
+            """,
+        ),
+    ),
+    mutant(
+        "P14", "KIP-152", "guessing passwords costs no time",
+        "", "",
+        replace(
+            "broker.guarded_connection:SaslConnection._fail_later",
+            "self._gate.failed_authentication_delay_ms / 1000",
+            "0",
+        ),
+    ),
+    mutant(
+        "P15", "memory", "a stranger may announce requests as large as any",
+        "", "",
+        replace(
+            "broker.guarded_connection:SaslConnection._begin_authentication",
+            "min(gate.max_token_bytes, self._granted_bytes)",
+            "self._granted_bytes",
+        ),
+    ),
+    mutant(
+        "P16", "slow handshakes", "half a handshake has no deadline",
+        "", "",
+        remove("broker.guarded_connection:GuardedConnection.connection_made", "self._set_deadline()"),
+    ),
+    mutant(
+        "P17", "KIP-368", "a session that has ended goes on",
+        "", "",
+        remove(
+            "broker.guarded_connection:SaslConnection._is_held_up",
+            """
+            if now_ms > expires_ms:
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P18", "KIP-368", "another principal takes a session over",
+        "", "",
+        remove(
+            "broker.sasl_authenticator:SaslServerAuthenticator._evaluate",
+            """
+            if before is not None and done.principal != before.authenticated.principal:
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P19", "KIP-368", "a session is prolonged by another mechanism",
+        "", "",
+        replace(
+            "broker.sasl_authenticator:SaslServerAuthenticator._wrong_mechanism",
+            "self._before is not None and self._mechanism != self._before.mechanism",
+            "False",
+        ),
+    ),
+    # TLS
+    mutant(
+        "P20", "mTLS", "a certificate that is asked for may be left out, or be anybody's",
+        "", "",
+        replace(
+            "security.tls.settings:TlsSettings.server_context",
+            "context.verify_mode = _CLIENT_AUTH[self.client_auth]",
+            "context.verify_mode = ssl.CERT_NONE",
+        ),
+    ),
+    mutant(
+        "P21", "RFC 6125", "a server's name is not looked at",
+        "", "",
+        replace(
+            "security.tls.settings:TlsSettings.client_context",
+            "context.check_hostname = self.verify_host_name",
+            "context.check_hostname = False",
+        ),
+    ),
+    mutant(
+        "P22", "CVE-2009-3555", "a client may renegotiate, again and again",
+        "", "",
+        replace(
+            "security.tls.settings:TlsSettings.server_context",
+            "ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION",
+            "ssl.OP_NO_TICKET | 0x100 | ssl.OP_NO_COMPRESSION",  # as OpenSSL before 3.0 does without being told
+        ),
+    ),
+    mutant(
+        "P23", "cleartext", "what is no TLS is taken as it comes on a TLS listener",
+        "", "",
+        replace(
+            "runtime.tls_transport:TlsTransport.buffer_updated",
+            """
+            if _arrived[0] != _HANDSHAKE_RECORD:
+                ...
+            """,
+            """
+            if _arrived[0] != _HANDSHAKE_RECORD:
+                self._protocol.get_buffer(-1)[:nbytes] = _arrived_view[:nbytes]
+                self._protocol.buffer_updated(nbytes)
+                return
+            """,
+        ),
+    ),
+    mutant(
+        "P24", "KIP-371", "a certificate that no rule fits is let in under its subject",
+        "", "",
+        replace(
+            "security.tls.principal_mapping:SslPrincipalMapper.name_of",
+            'raise NoMatchingRule(f"no rule of ssl.principal.mapping.rules applies to {subject}")',
+            "return subject",
+        ),
+    ),
+    mutant(
+        "P25", "KIP-226", "a changed store may speak for somebody else",
+        "", "",
+        remove(
+            "security.tls.changes:check_change",
+            """
+            if not subject_may_change and subject_of(was).lower() != subject_of(now).lower():
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P26", "secured properties", "protection that is asked for and not there does not keep a broker from starting",
+        "", "",
+        replace(
+            "broker.protection:require_no_more_than_there_is",
+            'view.text(name) not in ("", broker_definitions()[name].default, *_THERE.get(name, ()))',
+            "False",
+        ),
+    ),
+    # ACLs
+    mutant(
+        "P27", "CVE-2018-1288", "a client that says it is a follower fetches as one",
+        "", "",
+        replace(
+            "broker.handlers.fetch:handle",
+            "from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)",
+            "from_follower",
+        ),
+    ),
+    mutant(
+        "P28", "ACLs change", "a follower's fetch that repeats is not asked for its rights again",
+        "", "",
+        remove(
+            "broker.repeated_fetch:RepeatedFetches.answer",
+            """
+            not connection.authorizer.allows(
+                connection.principal, connection.peer_host, _CLUSTER_ACTION, _CLUSTER, CLUSTER_NAME
+            )
+            """,
+        ),
+    ),
+    mutant(
+        "P29", "ACLs change", "a produce is not asked for its rights",
+        "", "",
+        replace(
+            "broker.handlers.produce:handle",
+            "authorized(context, Operation.WRITE, ResourceType.TOPIC, name)",
+            "True",
+        ),
+    ),
+    mutant(
+        "P30", "ACLs change", "what was decided stays decided when ACLs change",
+        "", "",
+        remove("security.acls:AclAuthorizer.update", "self._decisions.clear()"),
+    ),
+    mutant(
+        "P31", "KIP-11", "who is allowed is allowed, whoever denies it",
+        "", "",
+        remove(
+            "security.acls:AclAuthorizer._decide",
+            """
+            if any(acl.permission is Permission.DENY and acl.operation in (operation, _O.ALL) for acl in of_caller):
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P32", "memory", "names that strangers make up fill the memory of decisions",
+        "", "",
+        remove(
+            "security.acls:AclAuthorizer.allows",
+            """
+            if len(self._decisions) >= MAX_DECISIONS:
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P33", "inter-broker requests", "what brokers and controllers say is taken from everybody",
+        "", "",
+        remove(
+            "broker.authorize:require_cluster",
+            """
+            if not authorized_cluster(context, operation):
+                ...
+            """,
+        ),
+    ),
+    mutant(
+        "P34", "deleted users", "a user whose password is gone still has it",
+        "", "",
+        remove(
+            "broker.scram_users:BrokerScramUsers.user_changed",
+            "self._take_up(desanitize(entity), await self._broker.zk.get_entity_configs(USERS, entity))",
+        ),
+    ),
+    mutant(
+        "P35", "KIP-48", "a token is changed by who neither owns nor may renew it",
+        "", "",
+        remove(
+            "broker.delegation_tokens:DelegationTokens._token_of",
+            """
+            if str(principal) not in (token.owner, *token.renewers):
+                ...
+            """,
+        ),
+    ),
+)  # fmt: skip
+
+NOTICED_BY: Final = {
+    "P01": f"{_SCRAM}::test_a_foreign_reused_or_longer_nonce_is_refused_even_when_proved",
+    "P02": f"{_SCRAM}::test_another_channel_binding_than_the_first_message_had_is_refused_even_when_proved",
+    "P03": f"{_SCRAM}::test_a_proof_of_nothing_is_refused_and_the_exchange_is_over",
+    "P04": f"{_SCRAM}::test_a_client_demands_a_proof_of_the_broker",
+    "P05": f"{_SCRAM}::test_a_client_trusts_no_broker_that_asks_for_less",
+    "P06": f"{_SCRAM}::test_a_delegation_token_speaks_for_its_owner_until_it_expires",
+    "P07": f"{_SECURITY}/test_plain.py::test_anything_else_is_refused_in_kafkas_words",
+    "P08": f"{_TOKENS}::test_an_address_that_is_not_on_the_list_is_refused_at_start",
+    "P09": f"{_TOKENS}::test_a_token_that_proves_nothing_is_refused",
+    "P10": f"{_TOKENS}::test_a_token_that_proves_nothing_is_refused",
+    "P11": f"{_TOKENS}::test_whom_a_token_is_for_and_who_made_it_counts",
+    "P12": f"{_LISTENERS}::test_nothing_is_answered_before_the_login_is_over",
+    "P13": f"{_SASL}::test_every_other_request_ends_the_connection",
+    "P14": f"{_GUARDED}::test_a_failure_is_told_after_a_delay_in_which_nothing_is_read",
+    "P15": f"{_GUARDED}::test_a_stranger_may_announce_little",
+    "P16": f"{_LISTENERS}::test_half_a_handshake_has_a_deadline",
+    "P17": f"{_GUARDED}::test_a_session_ends_and_can_be_prolonged_before",
+    "P18": f"{_GUARDED}::test_another_principal_does_not_take_a_session_over",
+    "P19": f"{_SASL}::test_a_session_is_prolonged_by_the_same_principal_and_mechanism_alone",
+    "P20": f"{_CHANNEL}::test_a_client_of_another_authority_is_named_so",
+    "P21": f"{_TLS}::test_a_name_is_checked_unless_nothing_is_to_be_checked",
+    "P22": f"{_LISTENERS}::test_nobody_renegotiates",
+    "P23": f"{_CHANNEL}::test_what_is_no_tls_ends_the_connection_with_the_reason",
+    "P24": f"{_SECURITY}/test_principal_mapping.py::test_whom_no_rule_fits_is_refused",
+    "P25": "tests/process/test_certificates_change.py::test_a_certificate_that_others_would_not_know_is_refused",
+    "P26": f"{_BROKER}/test_protection.py::test_protection_that_is_not_there_is_refused_by_its_key",
+    "P27": f"{_ATTACKS}::test_cve_2018_1288_who_only_says_that_it_is_a_follower_moves_no_high_watermark",
+    "P28": f"{_ATTACKS}::test_a_follower_that_may_no_more_is_refused_in_the_middle_of_its_session",
+    "P29": f"{_ATTACKS}::test_a_producer_that_may_no_more_is_refused_at_its_next_request",
+    "P30": f"{_ACLS}::test_a_decision_lasts_until_an_acl_changes",
+    "P31": f"{_ACLS}::test_who_is_denied_is_denied_whoever_allows_it",
+    "P32": f"{_ACLS}::test_names_that_strangers_make_up_do_not_fill_the_memory",
+    "P33": f"{_ATTACKS}::test_what_brokers_and_controllers_say_is_not_taken_from_a_client",
+    "P34": f"{_BROKER}/test_delegation_tokens.py::test_a_users_password_changes_while_brokers_run",
+    "P35": f"{_BROKER}/test_delegation_tokens.py::test_who_may_change_a_token_and_until_when",
+}
