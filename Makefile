@@ -17,7 +17,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz package kerberos
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol package kerberos
 
 setup: $(KERNEL)
 
@@ -99,7 +99,8 @@ mutants: setup
 recall-replay: setup
 	$(BIN)/python tests/mutants/replay.py --share $(or $(SHARE),1/1)
 
-# Tests that hold one of those bugs each, tried on the bug put back.
+# Tests that hold one of those bugs each, tried on the bug put back; with ONLY=P those that hold a protection each, tried
+# where it is removed.
 mutants-by-test: setup
 	$(BIN)/python tests/mutants/named_tests.py --only "$(ONLY)"
 
@@ -177,6 +178,11 @@ fuzz: setup
 	$(FUZZER) -o $(FUZZED)/fuzz-codec tests/fuzz/fuzz_codec.c
 	cd $(FUZZED) && ./fuzz-scan -max_len=600 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 corpus
 	cd $(FUZZED) && ./fuzz-codec -max_len=2000 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 codec
+
+# Bytes from strangers, through every door of a broker and a coordinator in one process: frames, records, SASL, TLS,
+# ZooKeeper's packets. `make fuzz-protocol SEED=7` searches elsewhere.
+fuzz-protocol: setup
+	$(BIN)/python tests/fuzz/strangers.py --minutes $(MINUTES) --seed $(or $(SEED),0)
 
 # Clients in five languages, Kafka's tools, Streams and Connect, Spark's official connector and moved log directories, each
 # beside Apache Kafka: as far as npm, go, cargo and mvn are there.
