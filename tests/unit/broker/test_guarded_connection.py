@@ -130,7 +130,8 @@ def test_a_failure_is_told_after_a_delay_in_which_nothing_is_read() -> None:
     async def story() -> None:
         world = World(delay_ms=3_600_000)
         world.login("")
-        await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0.001)
         assert len(world.transport.frames()) == 1
         assert not world.transport.closed
         assert not world.transport.reading
