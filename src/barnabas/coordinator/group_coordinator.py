@@ -420,18 +420,27 @@ class GroupCoordinator:
         fitting = self._with_fitting_metadata(offsets)
         outcome = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if fitting:
-            records = group.offsets.prepare(fitting)
-            record_offset: int | None = None
-            error = ErrorCode.NONE
-            try:
-                record_offset = await self._append(partition, records)
-            except KafkaError as failed:
-                error = offset_commit_error(failed.code)
-            finally:
-                group.offsets.written(fitting, record_offset)
-            outcome.update(dict.fromkeys(fitting, error))
+            outcome.update(dict.fromkeys(fitting, await self._commit(partition, group, fitting)))
         self._drop_if_nothing(partition, group)
         return outcome
+
+    def _commit(
+        self, partition: OffsetsPartition, group: Group, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> asyncio.Future[ErrorCode]:
+        """Offsets count when they are in the log, also where whoever committed them is gone by then."""
+        told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def written(record_offset: int | None, error: BaseException | None) -> None:
+            group.offsets.written(offsets, record_offset)
+            if isinstance(error, KafkaError):
+                told.set_result(offset_commit_error(error.code))
+            elif error is not None:
+                told.set_exception(error)
+            else:
+                told.set_result(ErrorCode.NONE)
+
+        drive(self._append(partition, group.offsets.prepare(offsets)), written)
+        return told
 
     def _drop_if_nothing(self, partition: OffsetsPartition, group: Group) -> None:
         """A group that a request named and that did not come about is not kept until the next look at all groups."""

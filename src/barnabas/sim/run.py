@@ -6,14 +6,12 @@ import asyncio
 import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.draw import draw
-from barnabas.sim.events import ZK
 from barnabas.sim.history import History
 from barnabas.sim.loop import NS
 from barnabas.sim.nemesis import Nemesis
@@ -22,7 +20,6 @@ from barnabas.sim.recorder import Recorder
 from barnabas.sim.trace import Event, Violation
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import World
-from barnabas.zk.protocol.ops import Multi
 
 RECOVERY_S = 120.0
 """L1: after the last fault everything works again within so much virtual time."""
@@ -81,7 +78,6 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     workload.on_read = checkers.read
     with checkers:
         Recorder(world).attach()
-        _tell_commits(world)
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)
         except (AssertionError, KafkaError, OSError, RuntimeError) as error:
@@ -103,20 +99,6 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
         dict(sorted(world.events_struck.items())),
         dict(sorted(world.waived.items())),
     )
-
-
-def _tell_commits(world: World) -> None:
-    """Whoever waits for a transaction of ZooKeeper hears of it when all checkers have seen it."""
-    told_before = world.on_commit
-
-    def committed(operation: Any, session_id: int, result: Any, zxid: int) -> None:
-        told_before(operation, session_id, result, zxid)
-        if world.events.awaited(ZK) and world.coordinator is not None:
-            writer = world.coordinator.session_nodes.get(session_id, "")
-            for part in operation.operations if type(operation) is Multi else [operation]:
-                world.events.happened(ZK, f"{type(part).__name__} {getattr(part, 'path', '')}", writer)
-
-    world.on_commit = committed
 
 
 async def _story(world: World, plan: Plan, workload: Workload, checkers: Checkers) -> None:

@@ -16,13 +16,14 @@ from barnabas.model.metadata_version import metadata_version_of
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.disk import Loss
-from barnabas.sim.events import Events
+from barnabas.sim.events import ZK, Events
 from barnabas.sim.loop import NS, Incarnation, SimLoop
 from barnabas.sim.network import Link, SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.trace import Happening, Trace, Violation
 from barnabas.sim.zookeeper import Ensemble
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
+from barnabas.zk.protocol.ops import Multi
 
 T = TypeVar("T")
 
@@ -140,7 +141,7 @@ class World:
             if self.coordinator is not None:
                 server.inherit(self.coordinator)
             await server.start()
-            server.committed.on_commit = lambda *told: self.on_commit(*told)
+            server.committed.on_commit = self._committed
             self.coordinator = server
             self._process(process, "up", "the coordinator is up")
 
@@ -148,6 +149,14 @@ class World:
             return
         process = self.nodes[ZOOKEEPER].begin(main)
         self._process(process, "starts", "the coordinator starts")
+
+    def _committed(self, operation: Any, session_id: int, result: Any, zxid: int) -> None:
+        """Whoever waits for a transaction of ZooKeeper hears of it when all who watch have seen it."""
+        self.on_commit(operation, session_id, result, zxid)
+        if self.events.awaited(ZK) and self.coordinator is not None:
+            writer = self.coordinator.session_nodes.get(session_id, "")
+            for part in operation.operations if type(operation) is Multi else [operation]:
+                self.events.happened(ZK, f"{type(part).__name__} {getattr(part, 'path', '')}", writer)
 
     def config_of(self, number: int, host: str) -> dict[str, str]:
         return {

@@ -21,7 +21,7 @@ from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
-from barnabas.runtime import Tasks
+from barnabas.runtime import Tasks, drive
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.records import batches, stamp
 
@@ -237,6 +237,18 @@ def test_an_offset_on_its_way_to_the_log_is_unstable() -> None:
         log.held.set_result(None)
         await committing
         assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 7
+
+    play(story)
+
+
+def test_an_offset_counts_when_it_is_in_the_log_though_who_committed_it_is_gone() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        log.held = asyncio.get_running_loop().create_future()
+        asking = drive(groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7)}), lambda *_: None)
+        assert asking is not None
+        asking.abandon()
+        log.held.set_result(None)
+        await until(lambda: groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == 7)
 
     play(story)
 
