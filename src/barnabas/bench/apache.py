@@ -16,7 +16,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -54,6 +54,7 @@ _TOOLS: Final[dict[str, str]] = {
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-jmx": "org.apache.kafka.tools.JmxTool",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
@@ -212,8 +213,8 @@ def cluster_view(host: str, port: int, timeout: float = 2.0) -> tuple[dict[int, 
 class ApacheCluster:
     """Real Kafka brokers, and a real ZooKeeper unless `zookeeper` names another; ended with the ``with`` block.
 
-    `config` is added to every broker's ``server.properties``. Brokers get the ids from `first_id` on. `ready_s` holds
-    the seconds each broker took from its start until it answered Metadata.
+    `config` is added to every broker's ``server.properties``, and `jvm` to its options. Brokers get the ids from
+    `first_id` on. `ready_s` holds the seconds each broker took from its start until it answered Metadata.
     """
 
     def __init__(
@@ -225,6 +226,7 @@ class ApacheCluster:
         config: Mapping[str, str] | None = None,
         first_id: int = 0,
         heap: str = "512m",
+        jvm: Sequence[str] = (),
         cluster_size: int | None = None,
         timeout: float = 120,
     ) -> None:
@@ -232,6 +234,7 @@ class ApacheCluster:
         self.zookeeper = zookeeper or ""
         self._own_zookeeper = zookeeper is None and brokers >= 0
         self._heap = heap
+        self._jvm = tuple(jvm)
         self._timeout = timeout
         self._config = dict(config or {})
         self._size = cluster_size or brokers
@@ -307,9 +310,8 @@ class ApacheCluster:
         }
         properties = directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-        self.processes[broker] = self._spawn(
-            directory, f"-Xmx{self._heap}", f"-Xms{self._heap}", *_BROKER_JVM, "kafka.Kafka", str(properties)
-        )
+        options = (f"-Xmx{self._heap}", f"-Xms{self._heap}", *_BROKER_JVM, *self._jvm)
+        self.processes[broker] = self._spawn(directory, *options, "kafka.Kafka", str(properties))
 
     def wait_ready(self, broker: int, begun: float | None = None) -> None:
         """Until the broker names itself and a controller in its Metadata."""

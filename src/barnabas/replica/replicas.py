@@ -51,6 +51,20 @@ logger = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 64
 """Partitions of a fetch; where it has more, others go on meanwhile."""
+_EXPECTED_OF_PRODUCES: Final = frozenset(
+    (
+        *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
+        *(ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE),
+    )
+)
+_EXPECTED_OF_FETCHES: Final = frozenset(
+    (
+        *(ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        *(ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.REPLICA_NOT_AVAILABLE),
+        *(ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.INCONSISTENT_TOPIC_ID),
+    )
+)
+"""Of what ``ReplicaManager`` does not count as failed: it is answered, and nothing is wrong with the broker."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -496,8 +510,9 @@ class Replicas:
         except KafkaError as error:
             refusing = self._partitions.get(topic_partition)
             traffic = self.former_traffic if refusing is None else refusing.traffic
-            traffic.produces += 1
-            traffic.failed_produces += 1
+            # Kafka counts neither what is for no partition of the cluster nor, as failures, what is a client's fault.
+            traffic.produces += error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            traffic.failed_produces += error.code not in _EXPECTED_OF_PRODUCES
             if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 traffic.bytes_rejected += len(records)
             if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
@@ -677,7 +692,8 @@ class Replicas:
         from_follower = operation.params.replica_id > NO_BROKER
         for each in operation.fetched:
             traffic = self.former_traffic if each.partition is None else each.partition.traffic
-            traffic.fetches += 1
+            if each.data is None or each.data.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                traffic.fetches += 1
             size = each.available_bytes
             if size:
                 if from_follower:
@@ -686,7 +702,7 @@ class Replicas:
                 else:
                     traffic.bytes_out += size
             elif each.data is not None:
-                traffic.failed_fetches += each.data.error_code != 0
+                traffic.failed_fetches += each.data.error_code not in _EXPECTED_OF_FETCHES
             elif from_follower and each.cached is not None and each.has_nothing:
                 each.cached.rest(each.partition)
         return operation.fetched

@@ -211,9 +211,9 @@ TOPIC_METRICS: Final = (
             ("BytesOutPerSec", "bytes_out", "Bytes that consumers were sent."),
             ("BytesRejectedPerSec", "bytes_rejected", "Bytes of batches that were too large."),
             ("TotalProduceRequestsPerSec", "produces", "Appends to partitions that producers asked for."),
-            ("FailedProduceRequestsPerSec", "failed_produces", "Those that were refused."),
+            ("FailedProduceRequestsPerSec", "failed_produces", "Those that failed by no fault of the client's."),
             ("TotalFetchRequestsPerSec", "fetches", "Reads of partitions that were answered."),
-            ("FailedFetchRequestsPerSec", "failed_fetches", "Those that were refused."),
+            ("FailedFetchRequestsPerSec", "failed_fetches", "Those that failed by no fault of the client's."),
         )
     ),
     *(
