@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.web.assets import MODULES, asset, exported
@@ -31,6 +31,7 @@ def folded(told: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), NAMES, VALUES)), st.integers(200, 2_000), st.integers(50, 500))
 def test_what_is_left_of_the_ring_still_makes_the_newest_picture(
     seen: list[tuple[int, str, Any]], bytes_max: int, kept_ms: int
