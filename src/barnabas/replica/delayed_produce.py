@@ -33,7 +33,7 @@ class Appended:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self.error = ErrorCode.NONE
+        self.error = _NONE
         self.message: str | None = None
         self.record_errors: Sequence[tuple[int, str]] = ()
         """Number in the batch and what is wrong with it, of single records (KIP-467)."""

@@ -364,9 +364,9 @@ class Partition:
         ):
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < required_offset:
-            return False, ErrorCode.NONE
+            return False, _NONE
         if not self._lacks_min_isr(log) or self.effective_min_isr <= len(self.isr_state.maximal_isr):
-            return True, ErrorCode.NONE
+            return True, _NONE
         # Appended while there were enough; the ISR has shrunk since.
         self._surroundings.too_few_in_sync(self, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -616,9 +616,9 @@ class Partition:
             if epoch < last_fetched_epoch or end_offset < fetch_offset:
                 result.diverging = (epoch, end_offset)
                 return result
-        if isolation is FetchIsolation.LOG_END:
+        if isolation is _LOG_END:
             bound = log_end_offset
-        elif isolation is FetchIsolation.HIGH_WATERMARK:
+        elif isolation is _HIGH_WATERMARK:
             bound = result.high_watermark
         else:
             bound = result.last_stable_offset
@@ -638,9 +638,9 @@ class Partition:
     def bound(self, isolation: FetchIsolation) -> int:
         """The offset up to which a reader of that kind may read now."""
         log = self.local_log()
-        if isolation is FetchIsolation.LOG_END:
+        if isolation is _LOG_END:
             return log.log_end_offset
-        return log.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else log.last_stable_offset
+        return log.high_watermark if isolation is _HIGH_WATERMARK else log.last_stable_offset
 
     def follower(self, follower_id: int, current_leader_epoch: int) -> Progress:
         progress = self.progress.get(follower_id)
@@ -785,6 +785,11 @@ class FetchIsolation(Enum):
     HIGH_WATERMARK = 1
     TXN_COMMITTED = 2
 
+
+_NONE: Final = ErrorCode.NONE
+_LOG_END: Final = FetchIsolation.LOG_END
+_HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
+"""An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 
 _ISR_AWAITS_METADATA: Final = frozenset(
     {

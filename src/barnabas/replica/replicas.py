@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 64
 """Partitions of a fetch; where it has more, others go on meanwhile."""
+_TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
+"""An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 _EXPECTED_OF_PRODUCES: Final = frozenset(
     (
         *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
@@ -815,7 +817,7 @@ class Replicas:
             # What this very fetch committed, its sender may know at once.
             if log is not None and log.high_watermark != result.high_watermark:
                 result.high_watermark, result.last_stable_offset = log.high_watermark, log.last_stable_offset
-        if params.isolation is FetchIsolation.TXN_COMMITTED:
+        if params.isolation is _TXN_COMMITTED:
             fetched.aborted = []
             if result.records and partition.log is not None:
                 upper = min(result.last_stable_offset, partition.log.log_end_offset)

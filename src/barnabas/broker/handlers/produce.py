@@ -46,8 +46,12 @@ _FIRST_VERSION_WITH_LEADERS: Final = 10
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _ATTRIBUTES_LOW_AT: Final = ATTRIBUTES_AT + 1
 _ZSTD: Final = int(Codec.ZSTD)
+_OF_INTEREST: Final = COMPRESSION_MASK | TRANSACTIONAL
 _LENGTH: Final = Struct(">i").unpack_from
 _LENGTH_AT: Final = 8
+_WRITE: Final = Operation.WRITE
+_TOPIC: Final = ResourceType.TOPIC
+"""An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 _BUFFERS: Final = (memoryview, bytearray)
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 
@@ -66,7 +70,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
         refused = await _unverified(broker, request, request.transactional_id, version)
     for topic in request.topic_data:
         name = topic.name
-        allowed = authorized(context, Operation.WRITE, ResourceType.TOPIC, name)
+        allowed = authorized(context, _WRITE, _TOPIC, name)
         for data in topic.partition_data:
             partition = TopicPartition(name, data.index)
             records = data.records
@@ -184,9 +188,11 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
             only_batch(records)
         except KafkaError as error:
             return error
-    if records[MAGIC_AT] != 2:
-        return KafkaError(ErrorCode.INVALID_RECORD)
+        if records[MAGIC_AT] != 2:
+            return KafkaError(ErrorCode.INVALID_RECORD)
     attributes = records[_ATTRIBUTES_LOW_AT]
+    if not attributes & _OF_INTEREST:
+        return None
     if attributes & COMPRESSION_MASK == _ZSTD and version < _FIRST_VERSION_OF_ZSTD:
         return KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if attributes & TRANSACTIONAL and not (
