@@ -14,6 +14,7 @@ from mutants.mutant import Mutant
 from mutants.named_tests import NAMED_TESTS
 from mutants.plays import OWN
 from mutants.table import ABSENT, MUTANTS
+from mutants.table_new import NEW_MUTANTS
 
 CPU_SECONDS = 600
 """For the seeds of one mutant."""
@@ -115,8 +116,34 @@ def page(results: dict[str, dict[str, Record]]) -> str:
         "| bug | why |",
         "| --- | --- |",
         *(f"| {bug} | {why} |" for bug, why in sorted(ABSENT.items())),
+        "",
+        *new_mutants(read_results(NEW_RESULTS)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def new_mutants(results: dict[str, dict[str, Record]]) -> list[str]:
+    """What seeds alone find of the mutants that no bug is behind: the recall of what is not known beforehand."""
+    tried = [mutant for mutant in NEW_MUTANTS if "seeds" in results.get(mutant.bug, {})]
+    caught = [mutant for mutant in tried if is_caught(results[mutant.bug]["seeds"])]
+    return [
+        "## New mutants",
+        "",
+        f"Nobody's bug report is behind these {len(NEW_MUTANTS)}, and they have no profiles: seeds are drawn from all. "
+        f"{len(tried)} were tried so far, for the CPU seconds in the table, and {len(caught)} of these caught; the "
+        "others were not run.",
+        "",
+        "| mutant | package | what a user would see | seed | runs | CPU s | checker | commit |",
+        "| --- | --- | --- | --- | --: | --: | --- | --- |",
+        *(_new_row(mutant, results[mutant.bug]["seeds"]) for mutant in tried),
+    ]
+
+
+def _new_row(mutant: Mutant, seeds: Record) -> str:
+    where, checker = (named(seeds), ", ".join(seeds["invariants"])) if is_caught(seeds) else ("", "not caught yet")
+    spent = f"{seeds['runs']} | {seeds['cpu_s']:.0f}"
+    row = f"{mutant.bug} | {mutant.source} | {mutant.what} | {where} | {spent} | {checker}{_staleness(mutant, seeds)}"
+    return f"| {row} | {seeds['commit']} |"
 
 
 def _stale(known: dict[Mutant, dict[str, Record]]) -> list[tuple[Mutant, str]]:
