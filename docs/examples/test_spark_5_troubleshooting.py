@@ -207,6 +207,10 @@ def test_positions_that_the_topic_does_not_have(stock):
     with pytest.raises(DataLoss) as refused:
         TopicReader(options(stock.bootstrap, **outside), OFFSET).partitions()
     assert says(refused, "stock-0: offsets 7 to 9 were asked for, the topic has 0 to 5")
+    crossed = {"startingOffsets": '{"stock":{"0":4}}', "endingOffsets": '{"stock":{"0":2}}'}
+    with pytest.raises(ValueError, match="correct the options") as refused:
+        TopicReader(options(stock.bootstrap, **crossed), OFFSET).partitions()
+    assert says(refused, "stock-0: the read would begin at offset 4 and end before offset 2")
     with pytest.raises(DataLoss) as refused:
         TopicStreamReader(options(stock.bootstrap, startingOffsets='{"stock":{"0":9}}'), OFFSET).initialOffset()
     assert says(refused, "stock-0: startingOffsets has offset 9, the topic has 0 to 5")
@@ -235,8 +239,19 @@ def test_what_became_of_the_topic_meanwhile(stock):
 
 def test_another_sources_checkpoint():
     with pytest.raises(ValueError, match="checkpointLocation") as refused:
-        offsets_from_json({"stock": {"0": 5}})
+        offsets_from_json({"logOffset": 5})
     assert says(refused, "The checkpoint's offset")
+
+
+@one_broker
+def test_a_checkpoint_that_ends_in_the_official_connectors_first_batch(stock):
+    reader = TopicStreamReader(options(stock.bootstrap, commitOffsets="false"), OFFSET)
+    with pytest.raises(ValueError, match="migrate-checkpoint") as refused:
+        reader.partitions(reader.initialOffset(), {"stock": {"0": 4}})
+    assert says(refused, "The checkpoint of format('kafka') ends in the middle of its first batch")
+    assert [tuple(each.offset_range[:4]) for each in reader.partitions({"stock": {"0": 2}}, {"stock": {"0": 4}})] == [
+        ("stock", 0, 2, 4)
+    ]
 
 
 def test_a_value_that_is_not_what_was_said():

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+from barnabas.cli import spark_programs
 from barnabas.cli.command import Argument, Group, Option
 from barnabas.cli.options import HERE, Directory, OutputFormat, Reach, directory_of, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
@@ -32,6 +33,9 @@ def audit(
             "--replayed", metavar="TOPIC", help="With --archive: the archived topic that was replayed into this one."
         ),
     ] = None,
+    mirrored: Annotated[
+        bool, Option("--mirrored", help="With --archive: the topics are mirrors of those that were archived.")
+    ] = False,
     id: Annotated[str | None, Option("--id", metavar="SQL", help="A record's id, read from the record.")] = None,
     producer: Annotated[
         str | None, Option("--producer", metavar="SQL", help="Who sent a record, read from the record.")
@@ -48,12 +52,14 @@ def audit(
 ) -> None:
     """Every acknowledged record is in the topics once, unchanged, in order; exit 1 and a list where one is not."""
     from barnabas.spark.jobs import audit as job
-    from barnabas.spark.jobs.audit_archive import against_archive
+    from barnabas.spark.jobs.audit_archive import against_archive, against_archive_of_source
 
     if (manifest is None) == (archive is None):
         raise UsageError("Against what? Name the producers' --manifest, or an --archive.")
     if replayed is not None and (archive is None or len(topics) != 1):
         raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
+    if mirrored and (archive is None or replayed is not None):
+        raise UsageError("--mirrored goes with --archive, and without --replayed.")
     servers, _ = reach(at, topics)
     if manifest is not None:
         try:
@@ -61,7 +67,9 @@ def audit(
         except ValueError as error:
             raise UsageError(str(error)) from None
     with spark_session("audit", master, conf) as spark:
-        if archive is not None:
+        if archive is not None and mirrored:
+            expected, found = against_archive_of_source(spark, servers, topics, archive)
+        elif archive is not None:
             expected, found = against_archive(
                 spark, servers, topics, archive, replayed=replayed, isolation_level=isolation
             )
@@ -322,6 +330,7 @@ def lag(
     topics: Annotated[
         list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
+    everything: Annotated[bool, Option("--all", help="The groups of queries that were given none as well.")] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -329,7 +338,11 @@ def lag(
     from barnabas.spark.jobs import lag as job
 
     servers, _ = reach(at, topics)
-    found = job.lag(servers, groups or None, topics)
+    left_out: list[str] = []
+    if not groups:
+        groups, automatic = job.chosen_groups(servers)
+        groups, left_out = ([*groups, *automatic], []) if everything else (groups, automatic)
+    found = job.lag(servers, groups, topics)
     if output is Format.json:
         print_json([each._asdict() for each in found])
         return
@@ -337,6 +350,8 @@ def lag(
         ["group", "topic", "partition", "committed", "end", "lag", "behind", "lost"],
         [[*each[:6], "" if each.behind_s is None else f"{each.behind_s:,.1f} s", each.lost or ""] for each in found],
     )
+    if left_out:
+        complain(f"{len(left_out)} groups of queries without a groupId are left out: --all shows them.")
 
 
 @app.command("mirror")
@@ -459,39 +474,7 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-@app.command("init")
-def init(
-    directory: Annotated[Path, Argument(metavar="DIR", help="A directory that is new or empty.")],
-    at: Reach = HERE,
-    output: OutputFormat = Format.text,
-) -> None:
-    """Make an example project for spark-pipelines: topic, streaming table, materialized view, topic."""
-    from barnabas.spark.jobs import JobError
-    from barnabas.spark.jobs.project import make_project
-
-    try:
-        files = make_project(directory, at.servers())
-    except JobError as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from None
-    if output is Format.json:
-        print_json({"directory": str(directory), "files": [str(file) for file in files]})
-    else:
-        print(*files, sep="\n")
-        print(f"Run it as {directory / 'README.md'} says.")
-
-
-@app.command("run")
-def run(
-    directory: Annotated[Path, Argument(metavar="DIR", help="A project with a spark-pipeline.yml.")],
-    master: Master = "local[*]",
-) -> None:
-    """Run a project of declarative pipelines (spark-pipelines), with Barnabas' Java and Python."""
-    from barnabas.spark.jobs import JobError
-    from barnabas.spark.jobs.project import run_project
-    from barnabas.spark.session import SparkUnavailable
-
-    try:
-        code = run_project(directory, master)
-    except (JobError, SparkUnavailable) as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from None
-    raise Exit(1 if code else 0)
+app.command("init")(spark_programs.init)
+app.command("run")(spark_programs.run)
+app.command("check")(spark_programs.check)
+app.command("migrate-checkpoint")(spark_programs.migrate_checkpoint)

@@ -9,6 +9,7 @@ from typing import Any
 
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.plan import TopicOffsets, offsets_from_json
+from barnabas.spark.save_mode import append_by_default, writer_of
 
 __all__ = ["attach", "lag", "lag_of"]
 
@@ -35,7 +36,8 @@ def lag_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
 
 
 def attach(spark: Any) -> None:
-    """Gives the streaming queries of `spark`'s kind, PySpark's or Spark Connect's, the method ``lag()``.
+    """Gives the streaming queries of `spark`'s kind, PySpark's or Spark Connect's, the method ``lag()``; and lets
+    ``df.write.format("barnabas").save()`` append without ``mode("append")``.
 
     `barnabas.spark.session.session` does it; for a session of one's own it is called once.
     """
@@ -43,6 +45,7 @@ def attach(spark: Any) -> None:
     connect = type(spark).__module__.startswith("pyspark.sql.connect")
     queries = import_module("pyspark.sql.connect.streaming.query" if connect else "pyspark.sql.streaming.query")
     queries.StreamingQuery.lag = lag
+    append_by_default(writer_of(spark))
 
 
 def _offsets(text: Any) -> Mapping[str, TopicOffsets]:

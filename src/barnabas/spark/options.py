@@ -69,6 +69,8 @@ _NAMES: Final = (
 )
 _KNOWN: Final = {name.lower(): name for name in _NAMES}
 _GROUP_PREFIX: Final = "barnabas-spark"
+AUTOMATIC_GROUP: Final = re.compile(rf"{_GROUP_PREFIX}-[0-9a-f]{{12}}")
+"""The group of a stream for which neither ``groupId`` nor ``groupIdPrefix`` was set."""
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
 _MILLISECONDS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -150,6 +152,11 @@ class SourceOptions:
             raise ValueError("Option startingOffsets can't be latest in a batch read: there would be nothing to read.")
         if ending.mentions(EARLIEST):
             raise ValueError("Option endingOffsets can't be earliest in a batch read: there would be nothing to read.")
+        since, until = starting.default, ending.default
+        if isinstance(since, AtTimestamp) and isinstance(until, AtTimestamp) and since > until:
+            raise ValueError(
+                f"Option startingTimestamp ({since.timestamp_ms}) is after endingTimestamp ({until.timestamp_ms})."
+            )
         return replace(self, starting=starting, ending=ending)
 
     def for_stream(self) -> Self:

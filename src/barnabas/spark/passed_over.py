@@ -71,8 +71,25 @@ _PRODUCER: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     )
 )
-OF_SOURCE: Final = _CONNECTOR | _CONSUMER
-OF_SINK: Final = _PRODUCER
+# A job often has one mapping of options for what it reads and for what it writes.
+_SOURCES_OWN: Final = frozenset(
+    f"kafka.{name}"
+    for name in ("auto.offset.reset", "fetch.max.bytes", "group.id", "isolation.level", "max.partition.fetch.bytes")
+)
+_SINKS_OWN: Final = frozenset(
+    f"kafka.{name}"
+    for name in (
+        "acks",
+        "batch.size",
+        "compression.type",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "linger.ms",
+        "transaction.timeout.ms",
+    )
+)
+OF_SOURCE: Final = _CONNECTOR | _CONSUMER | _PRODUCER | _SINKS_OWN
+OF_SINK: Final = _PRODUCER | _CONSUMER | _SOURCES_OWN
 """Lower-case names."""
 
 _warned: set[str] = set()

@@ -187,10 +187,15 @@ def offsets_to_json(topics: Mapping[str, TopicOffsets]) -> dict[str, Any]:
 
 
 def offsets_from_json(written: Mapping[str, Any]) -> dict[str, TopicOffsets]:
-    """The inverse. Raises ``ValueError`` for what this source did not write."""
+    """The inverse; of the official connector's ``{"orders": {"0": 15}}`` as well, which knows no topic ids.
+
+    Raises ``ValueError`` for what neither of the two wrote.
+    """
     try:
         return {
-            name: TopicOffsets(
+            name: TopicOffsets(ZERO_UUID, _with_number_keys(topic))
+            if is_official(topic)
+            else TopicOffsets(
                 Uuid.parse(topic["id"]),
                 _with_number_keys(topic["offsets"]),
                 _with_number_keys(topic["first"]) if "first" in topic else None,
@@ -202,6 +207,15 @@ def offsets_from_json(written: Mapping[str, Any]) -> dict[str, TopicOffsets]:
             f"The checkpoint's offset {json.dumps(written)[:200]} is not of format('barnabas'): give this query a "
             "checkpointLocation of its own."
         ) from None
+
+
+def is_official(topic: Any) -> bool:
+    """Whether these are a topic's next offsets as the official connector writes them: ``{"0": 15}``."""
+    return (
+        isinstance(topic, dict)
+        and bool(topic)
+        and all(partition.isdecimal() and type(offset) is int and offset >= 0 for partition, offset in topic.items())
+    )
 
 
 def _with_text_keys(offsets: Mapping[int, int]) -> dict[str, int]:

@@ -69,6 +69,11 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
                     f"{each}: offsets {starts[each]} to {ends[each]} were asked for, the topic has {low} to {high}. "
                     "Set failOnDataLoss=false to read what is there."
                 )
+            if options.fail_on_data_loss and starts[each] > ends[each]:
+                raise ValueError(
+                    f"{each}: the read would begin at offset {starts[each]} and end before offset {ends[each]}: correct"
+                    " the options that begin with starting or ending."
+                )
         return {each: (max(starts[each], low), min(ends[each], high)) for each, (low, high) in now.items()}
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

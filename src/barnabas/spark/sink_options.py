@@ -30,6 +30,8 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 TRANSACTION_TIMEOUT_MS: Final = 600_000
 """How long a micro-batch may write. Below the 15 minutes that brokers allow by default."""
 
+MARKER_GROUP_PREFIX: Final = "barnabas-sink-"
+
 _NAMES: Final = (
     "topic",
     "delivery",
@@ -134,7 +136,12 @@ class SinkOptions:
     @property
     def marker_group(self) -> str:
         """The group whose offset for partition 0 of `marker_topic` tells which micro-batch is in."""
-        return f"barnabas-sink-{self.sink_id}"
+        return f"{MARKER_GROUP_PREFIX}{self.sink_id}"
+
+
+def option_names() -> tuple[str, ...]:
+    """Every option of the sink, as it is written in the documentation."""
+    return _NAMES
 
 
 def _check_names(given: Mapping[str, str]) -> None:

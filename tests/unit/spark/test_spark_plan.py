@@ -139,7 +139,7 @@ def test_a_checkpoints_offset_is_read_back_as_it_was_written() -> None:
     assert offsets_from_json(written) == topics
     assert not topics["t"].initial
     with pytest.raises(ValueError, match="checkpointLocation"):
-        offsets_from_json({"t": {"0": 5}})
+        offsets_from_json({"logOffset": 5})
 
 
 def test_the_schema_is_the_official_connectors_and_columns_prune_it() -> None:
@@ -169,3 +169,15 @@ def test_options_of_the_connector_that_change_nothing_are_taken_and_told_of_once
 def test_options_that_would_change_what_is_read_or_protected_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match="has no option"):
         SourceOptions.parse({**BASE, option: "x"})
+
+
+def test_a_batch_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"startingTimestamp \(5\) is after endingTimestamp \(4\)"):
+        SourceOptions.parse({**BASE, "startingTimestamp": "5", "endingTimestamp": "4"}).for_batch()
+    SourceOptions.parse({**BASE, "startingTimestamp": "5", "endingTimestamp": "5"}).for_batch()
+
+
+def test_options_that_only_the_other_side_obeys_are_no_errors() -> None:
+    SourceOptions.parse({**BASE, "kafka.linger.ms": "5", "kafka.max.poll.records": "5"})
+    with pytest.raises(ValueError, match=r"no option kafka\.sasl\.login\.class"):
+        SourceOptions.parse({**BASE, "kafka.sasl.login.class": "x"})

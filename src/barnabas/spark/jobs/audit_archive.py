@@ -13,6 +13,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import read_archive
 from barnabas.spark.jobs.commits import Archive
+from barnabas.spark.jobs.mirror import SOURCE_OFFSET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +68,65 @@ def against_archive(
     )
     place = ("topic", "partition", "offset")
     return _hashed(archived.select(*_CONTENT, *place), place), _hashed(there.select(*_CONTENT, *place), place)
+
+
+def against_archive_of_source(
+    spark: SparkSession, bootstrap: str, topics: Sequence[str], path: str | Path
+) -> tuple[DataFrame, DataFrame]:
+    """`expected` and `found` for `audit`, of `mirror`'s topics and an archive of those that they were copied from.
+
+    A record is known by its offset in the source, which each mirrored record has as its last header. What the archive
+    has not reached yet, and what the mirror has deleted, is not compared. Raises `JobError`.
+    """
+    from pyspark.sql import functions as sql
+
+    kept = Archive.open(path)
+    ends = {source: end for source, end in kept.positions().items() if source.topic in topics}
+    lives = {source.topic: {other.topic_id for other in ends if other.topic == source.topic} for source in ends}
+    for topic in topics:
+        if len(lives.get(topic, ())) != 1:
+            what = f"{len(lives[topic])} topics of that name" if topic in lives else "nothing of it"
+            raise JobError(f"{kept.root} cannot be compared with the mirrored {topic}: the archive has {what}")
+    last = sql.try_element_at("headers", sql.lit(-1))
+    there = (
+        spark.read.format("barnabas")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.isolation.level", "read_committed")
+        .option("includeHeaders", "true")
+        .option("subscribe", ",".join(topics))
+        .load()
+        .withColumn("origin", sql.when(last.key == SOURCE_OFFSET, last.value.cast("string").cast("bigint")))
+        .withColumn("headers", sql.expr("if(origin is null, headers, slice(headers, 1, size(headers) - 1))"))
+    )
+    begun = _begins(bootstrap, topics, there)
+    bounds = spark.createDataFrame(
+        [(s.topic, s.partition, begun.get((s.topic, s.partition), 0), end) for s, end in ends.items()],
+        "topic string, partition int, low bigint, high bigint",
+    )
+    archived = read_archive(spark, path, topics).join(sql.broadcast(bounds), ["topic", "partition"])
+    found = there.join(sql.broadcast(bounds), ["topic", "partition"], "left").where("origin is null or origin < high")
+    # What no mirror wrote has no offset in the source: it is expected nowhere, and told by its own.
+    stranger = sql.concat(sql.lit("offset "), sql.col("offset"))
+    place = ("topic", "partition", "number")
+    return (
+        _hashed(archived.where("offset >= low").withColumn("number", sql.col("offset").cast("string")), place),
+        _hashed(found.withColumn("number", sql.coalesce(sql.col("origin").cast("string"), stranger)), place),
+    )
+
+
+def _begins(bootstrap: str, topics: Sequence[str], mirrored: DataFrame) -> dict[tuple[str, int], int]:
+    """The first offset of the source that is in each partition of the mirror whose beginning was deleted."""
+    from pyspark.sql import functions as sql
+
+    with BlockingCluster(bootstrap, "barnabas-audit") as cluster:
+        metadata = cluster.refresh(topics)
+        places = [each for topic in topics for each in metadata.partitions(topic)]
+        low = cluster.list_offsets(dict.fromkeys(places, EARLIEST))
+    cut = [each for each in places if low[each].offset > 0]
+    if not cut:
+        return {}
+    first = mirrored.groupBy("topic", "partition").agg(sql.min("origin").alias("first")).collect()
+    return {(row.topic, row.partition): row.first for row in first if (row.topic, row.partition) in cut}
 
 
 def _hashed(frame: DataFrame, place: Sequence[str]) -> DataFrame:

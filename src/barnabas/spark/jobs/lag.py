@@ -11,8 +11,9 @@ from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.fetching import fetched
-from barnabas.spark.options import SourceOptions
+from barnabas.spark.options import AUTOMATIC_GROUP, SourceOptions
 from barnabas.spark.plan import OffsetRange
+from barnabas.spark.sink_options import MARKER_GROUP_PREFIX
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 
@@ -53,6 +54,18 @@ def lag(bootstrap: str, groups: Sequence[str] | None = None, topics: Sequence[st
             behind_s = None if when_ms is None else max(0.0, (now_ms - when_ms) / 1000)
             found.append(Lag(group, *each, offset, end, left, behind_s, max(0, low - offset)))
         return found
+
+
+def chosen_groups(bootstrap: str) -> tuple[list[str], list[str]]:
+    """The cluster's groups, and those of them that streaming queries got because nobody named one.
+
+    Sinks' markers are groups, too, whose offsets count micro-batches; they are in neither. Raises `KafkaError`.
+    """
+    with BlockingCluster(bootstrap, "barnabas-lag") as cluster:
+        cluster.refresh(None)
+        groups = [each for each in list_groups(cluster) if not each.startswith(MARKER_GROUP_PREFIX)]
+    automatic = [each for each in groups if AUTOMATIC_GROUP.fullmatch(each)]
+    return [each for each in groups if each not in automatic], automatic
 
 
 def list_groups(cluster: BlockingCluster) -> list[str]:

@@ -1,0 +1,147 @@
+"""``barnabas spark init|run|check|migrate-checkpoint``: people's own programs, and what they bring along."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
+from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
+from barnabas.cli.spark_run import Conf, Master
+from barnabas.spark.reasons import reason
+
+
+def init(
+    directory: Annotated[Path, Argument(metavar="DIR", help="A directory that is new or empty.")],
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Make an example project for spark-pipelines: topic, streaming table, materialized view, topic."""
+    from barnabas.spark.jobs import JobError
+    from barnabas.spark.jobs.project import make_project
+
+    try:
+        files = make_project(directory, at.servers())
+    except JobError as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
+    if output is Format.json:
+        print_json({"directory": str(directory), "files": [str(file) for file in files]})
+    else:
+        print(*files, sep="\n")
+        print(f"Run it as {directory / 'README.md'} says.")
+
+
+def run(
+    what: Annotated[
+        Path, Argument(metavar="DIR|PROGRAM.py", help="A project with a spark-pipeline.yml, or a program.")
+    ],
+    words: Annotated[list[str] | None, Argument(metavar="WORD..", help="The program's own.")] = None,
+    restart: Annotated[
+        int,
+        Option("--restart", min=0, help="How often a program is begun again, in the same session, if its query fails."),
+    ] = 0,
+    master: Master = "local[*]",
+    conf: Conf = None,
+) -> None:
+    """Run a project of declarative pipelines, or a program, with Barnabas' Java and Python."""
+    from barnabas.spark.jobs import JobError
+    from barnabas.spark.jobs.project import run_project
+    from barnabas.spark.session import SparkUnavailable
+
+    if what.suffix == ".py":
+        _run_program(what, words or [], restart, master, conf)
+        return
+    if restart or words:
+        raise UsageError("--restart and WORD.. are for a program: spark-pipelines begins failed flows again by itself.")
+    try:
+        code = run_project(what, master)
+    except (JobError, SparkUnavailable) as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
+    raise Exit(1 if code else 0)
+
+
+def _run_program(program: Path, words: list[str], restart: int, master: str, conf: list[str] | None) -> None:
+    from barnabas.spark.jobs.program import run_program
+    from barnabas.spark.session import SparkUnavailable, session
+
+    if not program.is_file():
+        raise CommandError(f"There is no program {program}.")
+    try:
+        spark = session(program.stem, master=master, config=pairs_of(conf or (), "--conf"))
+    except SparkUnavailable as error:
+        raise CommandError(str(error)) from None
+    try:
+        run_program(
+            spark, program, words, restart=restart, told=lambda why: complain(f"{why.rstrip('.')}. Begun again.")
+        )
+    except SystemExit as ended:
+        raise Exit(ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1) from None
+    except Exception as error:
+        if type(error).__name__ == "StreamingQueryException":
+            raise CommandError(f"{reason(error).rstrip('.')}.") from None
+        traceback.print_exc()  # it is the program's own
+        raise Exit(1) from None
+    finally:
+        with suppress(Exception):  # the program may have stopped it already
+            spark.stop()
+
+
+def check(
+    programs: Annotated[list[Path], Argument(metavar="PROGRAM.py..", help="Programs in Python.")],
+    output: OutputFormat = Format.text,
+) -> None:
+    """What programs for the official connector have to change; exit 1 where it is more than the format's name."""
+    from barnabas.spark.jobs import JobError
+    from barnabas.spark.jobs import check as job
+
+    found = []
+    for program in programs:
+        try:
+            found += [(program, each) for each in job.check(program.read_text(encoding="utf-8"), str(program))]
+        except OSError as error:
+            raise CommandError(f"{program} cannot be read: {error.strerror}.") from None
+        except (JobError, UnicodeDecodeError) as error:
+            raise CommandError(f"{str(error).rstrip('.')}.") from None
+    if output is Format.json:
+        print_json([{"program": str(program), **each._asdict()} for program, each in found])
+    else:
+        print_table(
+            ["place", "what", "", "says"],
+            [
+                [f"{program}:{each.line}", each.what, "change" if each.must else "", each.says]
+                for program, each in found
+            ],
+        )
+    if any(each.must for _, each in found):
+        raise Exit(1)
+
+
+def migrate_checkpoint(
+    checkpoint: Annotated[Path, Argument(metavar="CHECKPOINT", help="The directory, of a query that does not run.")],
+    to: Annotated[Path, Option("--to", metavar="DIR", help="Where the copy goes; must not exist.")],
+    back: Annotated[bool, Option("--back", help="From format('barnabas') to format('kafka').")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Copy a checkpoint of format("kafka") as one of format("barnabas"): offsets, state and query id are kept."""
+    from barnabas.spark.checkpoint import CheckpointError, migrate
+
+    try:
+        done = migrate(checkpoint, to, back=back)
+    except CheckpointError as error:
+        raise CommandError(f"{error}.") from None
+    if output is Format.json:
+        print_json({"checkpoint": str(to), **done._asdict()})
+        return
+    print(f"{to}: {done.batches} batches")
+    print_table(
+        ["source", "topic", "partition", "goes on at"],
+        [
+            [source, topic, partition, offset]
+            for source, topics in sorted(done.sources.items())
+            for topic, offsets in topics.items()
+            for partition, offset in offsets.items()
+        ],
+    )
