@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pyarrow
+import pyspark
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -24,7 +25,9 @@ from barnabas.spark.reasons import reason
 from barnabas.spark.session import SparkUnavailable, java_home
 from barnabas.spark.sink_marker import Marker, SinkError, is_in
 from barnabas.spark.sink_options import SinkOptions
+from barnabas.spark.source import BarnabasDataSource
 from barnabas.spark.stream import TopicStreamReader
+from barnabas.spark.versions import SparkTooOld
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import Record, build_batch, check_crc
 
@@ -136,6 +139,13 @@ def test_a_java_that_is_missing_or_too_old(monkeypatch, tmp_path, java_prints, t
     with pytest.raises(SparkUnavailable, match=told) as refused:
         java_home()
     assert says(refused, "Spark needs Java 17 or newer")
+
+
+def test_a_spark_that_is_too_old(monkeypatch):
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+    with pytest.raises(SparkTooOld) as refused:
+        BarnabasDataSource({})
+    assert says(refused, "Barnabas needs Spark 4.1 or newer")
 
 
 @pytest.mark.spark

@@ -1,8 +1,8 @@
 """What a streaming query's checkpoint says of the query, and checkpoints of the official connector taken over.
 
-``offsets/N`` has a line for the version, one for the batch, and one for each source: its offset at the batch's end. The
-official connector's is ``{"orders": {"0": 15}}``; ours has the topic's id, too, and in the first batch where that began,
-which the official connector keeps in ``sources/I/0``.
+``offsets/N`` has a line for the version, one for the batch, and one for each source: its offset when the batch ended.
+The official connector's is ``{"orders": {"0": 15}}``; ours has the id of the topic, and in the first batch where that
+began, which the official connector keeps in ``sources/I/0``.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barnabas.spark.versions import SparkTooOld, require_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -80,6 +82,10 @@ def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | 
     """
     if importlib.util.find_spec("pyspark") is None:
         raise SparkUnavailable("Spark commands need PySpark: install barnabas[spark].")
+    try:
+        require_spark()
+    except SparkTooOld as error:
+        raise SparkUnavailable(str(error)) from None
     os.environ["JAVA_HOME"] = str(java_home())
     # Workers run PATH's python3 otherwise, which has neither numpy nor Barnabas.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

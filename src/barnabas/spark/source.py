@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-)
+from barnabas.spark.versions import LIMITS_SINCE, require_spark, spark_version
+
+try:
+    from pyspark.sql.datasource import DataSource
+except ImportError:  # Spark 3.5
+    require_spark()
+    raise
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
     from barnabas.spark.options import SourceOptions
@@ -25,6 +31,10 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
 
     Imports are inside the methods: each of Spark's processes calls one of them, and its start-up counts.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        require_spark()  # not when Spark looks for data sources, or it would find none of them
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
@@ -42,9 +52,10 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return (FilteringReader if options.filter_pushdown else TopicReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from barnabas.spark.stream import TopicStreamReader
+        from barnabas.spark.stream import TopicStreamReader, UnlimitedStreamReader
 
-        return TopicStreamReader(self._source_options(schema), schema)
+        reader = TopicStreamReader if spark_version() >= LIMITS_SINCE else UnlimitedStreamReader
+        return reader(self._source_options(schema), schema)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
         """Raises ``ValueError`` where a schema that the user gave is not one of the source's."""

@@ -14,7 +14,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from barnabas.client.offsets import EARLIEST
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.spark.access import connected
+from barnabas.spark.groups import commit_offsets
+from barnabas.spark.limits import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
@@ -22,12 +28,6 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-
-from barnabas.client.offsets import EARLIEST
-from barnabas.model.errors import KafkaError
-from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
-from barnabas.spark.access import connected
-from barnabas.spark.groups import commit_offsets
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import (
     DataLoss,
@@ -35,6 +35,7 @@ from barnabas.spark.plan import (
     TopicOffsets,
     admitted,
     cut,
+    is_official,
     lost,
     offsets_from_json,
     offsets_to_json,
@@ -197,7 +198,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         options = self._options
         begun, ended = offsets_from_json(start), offsets_from_json(end)
-        if any(begun[name].initial and ended[name].first is None for name in set(begun) & set(ended)):
+        if all(topic.initial for topic in begun.values()) and any(map(is_official, end.values())):
             # Where that batch began stands in a file of the official connector's, which Spark does not show a source.
             raise ValueError(
                 "The checkpoint of format('kafka') ends in the middle of its first batch: take it over by `barnabas "
@@ -244,6 +245,43 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 raise
             # The checkpoint has these offsets; what the group has is for the eye, and the next batch commits again.
             _LOG.warning("The offsets of a batch were not committed to group %s: %s", options.group_id, error)
+
+
+class UnlimitedStreamReader(TopicStreamReader):
+    """For Spark 4.1, which asks a source in Python where topics end, and says neither from where nor how much to take.
+
+    The batch that was planned last tells from where. A query that goes on from its checkpoint has planned none yet:
+    what became of its topics meanwhile is found when its first batch is planned.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        if options.max_records_trigger or options.max_bytes_trigger or options.min_records_trigger:
+            raise ValueError(
+                "Options maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2: before it "
+                "a source in Python is not asked how much a batch takes."
+            )
+        self._begun: dict[str, Any] = {}
+
+    def initialOffset(self) -> dict[str, Any]:
+        self._begun = super().initialOffset()
+        return self._begun
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        return super().latestOffset(self._begun, ReadAllAvailable())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        ended = offsets_from_json(end)
+        topic_ids = {
+            TopicPartition(name, partition): topic.topic_id
+            for name, topic in ended.items()
+            for partition in topic.next_offsets
+        }
+        now = {each: ended[each.topic].next_offsets[each.partition] for each in topic_ids}
+        self._not_beyond(now, self._starts(offsets_from_json(start), topic_ids))
+        planned = super().partitions(start, end)
+        self._begun = end
+        return planned
 
 
 def _ranges(start: Mapping[str, TopicOffsets], end: Mapping[str, TopicOffsets]) -> Iterator[OffsetRange]:

@@ -1,0 +1,53 @@
+"""What Spark says of how much a micro-batch may take; Spark 4.1 says nothing to a source in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "SupportsTriggerAvailableNow",
+]
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """Spark's."""
+
+    @dataclass
+    class ReadAllAvailable:  # type: ignore[no-redef]
+        """Spark's."""
+
+    @dataclass
+    class ReadMinRows:  # type: ignore[no-redef]
+        """Spark's."""
+
+        min_rows: int
+
+    @dataclass
+    class ReadMaxRows:  # type: ignore[no-redef]
+        """Spark's."""
+
+        max_rows: int
+
+    @dataclass
+    class ReadMaxBytes:  # type: ignore[no-redef]
+        """Spark's."""
+
+        max_bytes: int
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Spark's."""

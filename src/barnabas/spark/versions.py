@@ -1,0 +1,36 @@
+"""Which Spark the source, the sink and the jobs are for: the versions that `make spark-matrix` tries."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+OLDEST: Final = (4, 1)
+LIMITS_SINCE: Final = (4, 2)
+"""From this version on Spark tells a source in Python how much a micro-batch may take."""
+
+
+class SparkTooOld(RuntimeError):
+    """The PySpark that is installed is of before `OLDEST`; the text says so in a sentence."""
+
+
+def spark_version() -> tuple[int, int]:
+    """Major and minor of the PySpark here."""
+    import pyspark
+
+    found = re.match(r"(\d+)\.(\d+)", pyspark.__version__)
+    return (int(found[1]), int(found[2])) if found else OLDEST
+
+
+def require_spark() -> None:
+    """Raises `SparkTooOld`."""
+    here = spark_version()
+    if here < OLDEST:
+        raise SparkTooOld(
+            f"Barnabas needs Spark {_shown(OLDEST)} or newer, and this is {_shown(here)}: before it, data sources in "
+            "Python get no Arrow batches to write."
+        )
+
+
+def _shown(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
