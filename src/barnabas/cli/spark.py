@@ -359,6 +359,9 @@ def mirror(
     topics: Topics,
     to: Annotated[str, Option("--to", metavar="H:P,..", help="The target cluster's bootstrap servers.")],
     checkpoint: Annotated[str, Option("--checkpoint", metavar="DIR", help="Where the next run goes on from.")],
+    to_command_config: Annotated[
+        str | None, Option("--to-command-config", metavar="FILE", help="Client properties for the target.")
+    ] = None,
     groups: Annotated[
         list[str] | None,
         Option("--group", metavar="GROUP", help="Translate its offsets; may be repeated.", complete="group"),
@@ -378,7 +381,7 @@ def mirror(
     from barnabas.spark.jobs import mirror as job
 
     servers, _ = reach(at, topics)
-    target, _ = reach(Reach(to), () if create_topics else topics)
+    target, _ = reach(Reach(to, command_config=to_command_config), () if create_topics else topics)
     made = job.create_topics(servers, target, topics) if create_topics else []
     with spark_session("mirror", master, conf) as spark:
         query = job.mirror(spark, servers, target, topics, checkpoint=checkpoint, every_s=every)
@@ -392,7 +395,7 @@ def mirror(
     if output is Format.json:
         print_json({"records": records, "created": made, "groups": [each._asdict() for each in translated]})
         return
-    print(f"{records:,} records into {target}")
+    print(f"{records:,} records into {to}")
     if translated:
         print_table(["group", "topic", "partition", "source", "target"], translated)
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
+from barnabas.cli.connect import settings_of
 from barnabas.cli.options import Reach, pairs_of
 from barnabas.cli.output import CommandError, Exit, UsageError
-from barnabas.client.blocking import BlockingCluster
+from barnabas.client.config import SECURITY
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.spark.access import cluster_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.reasons import reason
 
@@ -25,21 +27,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_S: Final = 0.25
-_REACHABLE_MS: Final = 5_000
+_REACHABLE_MS: Final = "5000"
 
 Master = Annotated[str, Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
 Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]
 Topics = Annotated[list[str], Argument(metavar="TOPIC..", help="The topics.", complete="topic")]
 
 
-def reach(at: Reach, topics: Sequence[str] | None) -> tuple[str, ClusterMetadata]:
-    """The bootstrap list and the metadata of `topics` (None: of all), before any JVM starts. Raises `CommandError`."""
-    servers = at.servers()
+def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], ClusterMetadata]:
+    """How the cluster is reached and the metadata of `topics` (None: of all), before any JVM starts.
+
+    Of a client's properties those that secure its connections count; jobs have the others. Raises `CommandError`.
+    """
+    settings = settings_of(at)
+    servers = at.servers(settings.get("bootstrap.servers"), settings.get("metadata.broker.list"))
+    reached = {name: value for name, value in settings.items() if name in SECURITY} | {"bootstrap.servers": servers}
     try:
-        with BlockingCluster(servers, "barnabas-spark", retry_timeout_ms=_REACHABLE_MS) as cluster:
+        with cluster_of({**reached, "default.api.timeout.ms": _REACHABLE_MS}, "barnabas-spark") as cluster:
             metadata = cluster.refresh(topics)
-    except ValueError as error:
-        raise UsageError(f"-b {servers}: {str(error).rstrip('.')}.") from None
+    except (ValueError, ConfigError) as error:
+        raise UsageError(f"{str(error).rstrip('.')}.") from None
     except OSError:
         raise CommandError(
             f"No broker answers at {servers}: start a cluster by `barnabas up` or name one by -b."
@@ -53,7 +60,7 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[str, ClusterMetadata
             )
         if code is not ErrorCode.NONE:
             raise CommandError(f"Topic {name} at {servers} cannot be used: {code.name}.")
-    return servers, metadata
+    return reached, metadata
 
 
 @contextmanager

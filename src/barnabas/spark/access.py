@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, TypeAlias
 
 from barnabas.client.asking import ConnectionLost
 from barnabas.client.blocking import REQUEST_TIMEOUT_MS, BlockingCluster
@@ -16,6 +16,8 @@ from barnabas.security.sasl.login import Login, login_of
 from barnabas.wire.errors import WireError
 
 RETRY_TIMEOUT_MS: Final = 60_000
+Servers: TypeAlias = str | Mapping[str, str]
+"""Which cluster a job means: its bootstrap servers, or a client's properties by Kafka's names, they among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,21 @@ def connected(access: ClusterAccess, *, patient: bool = False) -> Iterator[Block
     if stale is not None:
         stale.close()
     _idle[access] = cluster
+
+
+def options_of(servers: Servers) -> dict[str, str]:
+    """As the source and the sink take them: ``kafka.bootstrap.servers`` and the rest."""
+    return {f"kafka.{name}": value for name, value in settings_of(servers).items()}
+
+
+def settings_of(servers: Servers) -> dict[str, str]:
+    """As a client takes them."""
+    return {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
+
+
+def cluster_of(servers: Servers, client_id: str) -> BlockingCluster:
+    """A cluster without connections yet. Raises ``ValueError``, `ConfigError`."""
+    return ClusterAccess.parse({**options_of(servers), "kafka.client.id": client_id}).made()
 
 
 def _milliseconds(given: Mapping[str, str], name: str, default: int) -> int:

@@ -25,6 +25,7 @@ from uuid import uuid4
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.model.ids import TopicPartition
+from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, SCHEMA
 from barnabas.spark.jobs.commits import Archive, Commit, Covered, DataFile, Settings, Source
@@ -69,7 +70,7 @@ class Ahead(NamedTuple):
 
 def archive(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Servers,
     topics: Sequence[str],
     target: str | Path,
     *,
@@ -95,7 +96,7 @@ def archive(
     if by not in BY or per not in PER:
         raise ValueError(f"An archive is by {' or '.join(BY)} time, per {', '.join(PER)}; not by {by} per {per}.")
     done = Archived()
-    with BlockingCluster(bootstrap, "barnabas-archive") as cluster:
+    with cluster_of(bootstrap, "barnabas-archive") as cluster:
         metadata = cluster.refresh(topics)
         settings = Settings(
             metadata.cluster_id or "", by, per, event_time, table_format=table_format, catalog=catalog, table=table
@@ -172,7 +173,7 @@ def portions(ahead: Sequence[Ahead], records: int) -> Iterable[list[Ahead]]:
 
 def _write(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Servers,
     kept: Archive,
     covered: tuple[Covered, ...],
     gaps: tuple[Covered, ...],
@@ -194,7 +195,7 @@ def _write(
         ending.setdefault(each.topic, {})[str(each.partition)] = each.end
     records = (
         spark.read.format("barnabas")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options_of(bootstrap))
         .option("kafka.isolation.level", isolation_level)
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", json.dumps(starting))

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from barnabas.spark.access import Servers, options_of
 from barnabas.spark.options import COLUMNS, HEADERS
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _place(frame: DataFrame) -> Column:
 
 def read_topics(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Servers,
     topics: Sequence[str],
     *,
     like: Sequence[str],
@@ -166,7 +167,7 @@ def read_topics(
         )
     reader = (
         spark.read.format("barnabas")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options_of(bootstrap))
         .option("subscribe", ",".join(topics))
         .option("kafka.isolation.level", isolation_level)
         .option("columns", ",".join(columns_of(wanted.values())))

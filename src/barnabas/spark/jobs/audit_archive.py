@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST
 from barnabas.model.ids import TopicPartition
+from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import read_archive
 from barnabas.spark.jobs.commits import Archive
@@ -23,7 +23,7 @@ _CONTENT: Final = ("key", "value", "headers", "timestamp")
 
 def against_archive(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Servers,
     topics: Sequence[str],
     path: str | Path,
     *,
@@ -41,7 +41,7 @@ def against_archive(
 
     reader = (
         spark.read.format("barnabas")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options_of(bootstrap))
         .option("kafka.isolation.level", isolation_level)
         .option("includeHeaders", "true")
     )
@@ -71,7 +71,7 @@ def against_archive(
 
 
 def against_archive_of_source(
-    spark: SparkSession, bootstrap: str, topics: Sequence[str], path: str | Path
+    spark: SparkSession, bootstrap: Servers, topics: Sequence[str], path: str | Path
 ) -> tuple[DataFrame, DataFrame]:
     """`expected` and `found` for `audit`, of `mirror`'s topics and an archive of those that they were copied from.
 
@@ -90,7 +90,7 @@ def against_archive_of_source(
     last = sql.try_element_at("headers", sql.lit(-1))
     there = (
         spark.read.format("barnabas")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options_of(bootstrap))
         .option("kafka.isolation.level", "read_committed")
         .option("includeHeaders", "true")
         .option("subscribe", ",".join(topics))
@@ -114,11 +114,11 @@ def against_archive_of_source(
     )
 
 
-def _begins(bootstrap: str, topics: Sequence[str], mirrored: DataFrame) -> dict[tuple[str, int], int]:
+def _begins(bootstrap: Servers, topics: Sequence[str], mirrored: DataFrame) -> dict[tuple[str, int], int]:
     """The first offset of the source that is in each partition of the mirror whose beginning was deleted."""
     from pyspark.sql import functions as sql
 
-    with BlockingCluster(bootstrap, "barnabas-audit") as cluster:
+    with cluster_of(bootstrap, "barnabas-audit") as cluster:
         metadata = cluster.refresh(topics)
         places = [each for topic in topics for each in metadata.partitions(topic)]
         low = cluster.list_offsets(dict.fromkeys(places, EARLIEST))
@@ -137,12 +137,12 @@ def _hashed(frame: DataFrame, place: Sequence[str]) -> DataFrame:
 
 
 def _shared(
-    bootstrap: str, kept: Archive, topics: Sequence[str]
+    bootstrap: Servers, kept: Archive, topics: Sequence[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
     """From where to where archive and topic can be compared: to the archive's end, from the topic's start."""
     starting: dict[str, dict[str, int]] = {}
     ending: dict[str, dict[str, int]] = {}
-    with BlockingCluster(bootstrap, "barnabas-audit") as cluster:
+    with cluster_of(bootstrap, "barnabas-audit") as cluster:
         metadata = cluster.refresh(topics)
         positions = {
             source: end

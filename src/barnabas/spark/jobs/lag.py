@@ -10,6 +10,7 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import AUTOMATIC_GROUP, SourceOptions
 from barnabas.spark.plan import OffsetRange
@@ -32,9 +33,9 @@ class Lag(NamedTuple):
     """Records that were deleted before the group read them."""
 
 
-def lag(bootstrap: str, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None) -> list[Lag]:
+def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None) -> list[Lag]:
     """Of `groups` (None: of all) for `topics` (None: of all they committed). Raises `KafkaError`."""
-    with BlockingCluster(bootstrap, "barnabas-lag") as cluster:
+    with cluster_of(bootstrap, "barnabas-lag") as cluster:
         cluster.refresh(None)
         committed = {
             (group, each): offset
@@ -56,12 +57,12 @@ def lag(bootstrap: str, groups: Sequence[str] | None = None, topics: Sequence[st
         return found
 
 
-def chosen_groups(bootstrap: str) -> tuple[list[str], list[str]]:
+def chosen_groups(bootstrap: Servers) -> tuple[list[str], list[str]]:
     """The cluster's groups, and those of them that streaming queries got because nobody named one.
 
     Sinks' markers are groups, too, whose offsets count micro-batches; they are in neither. Raises `KafkaError`.
     """
-    with BlockingCluster(bootstrap, "barnabas-lag") as cluster:
+    with cluster_of(bootstrap, "barnabas-lag") as cluster:
         cluster.refresh(None)
         groups = [each for each in list_groups(cluster) if not each.startswith(MARKER_GROUP_PREFIX)]
     automatic = [each for each in groups if AUTOMATIC_GROUP.fullmatch(each)]
@@ -105,11 +106,11 @@ def committed_offsets(cluster: BlockingCluster, group: str) -> dict[TopicPartiti
     return cluster.retrying(attempt)
 
 
-def _timestamp_at(cluster: BlockingCluster, bootstrap: str, each: TopicPartition, offset: int, end: int) -> int | None:
+def _timestamp_at(
+    cluster: BlockingCluster, bootstrap: Servers, each: TopicPartition, offset: int, end: int
+) -> int | None:
     """The timestamp of the first batch from `offset` on that is left: no later than its first unread record's."""
-    options = SourceOptions.parse(
-        {"kafka.bootstrap.servers": bootstrap, "subscribe": each.topic, "kafka.fetch.max.bytes": "65536"}
-    )
+    options = SourceOptions.parse({**options_of(bootstrap), "subscribe": each.topic, "kafka.fetch.max.bytes": "65536"})
     for part in fetched(cluster, OffsetRange(each.topic, each.partition, offset, min(end, offset + 1)), options):
         for header, _, _ in part.batches:
             return header.base_timestamp if header.base_timestamp >= 0 else None

@@ -17,6 +17,7 @@ from barnabas.client.admin import NewTopic, ResourceType
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.model.ids import TopicPartition
+from barnabas.spark.access import Servers, cluster_of, options_of, settings_of
 from barnabas.spark.arrow import records_in
 from barnabas.spark.fetching import fetched
 from barnabas.spark.groups import commit_offsets
@@ -50,8 +51,8 @@ class Translated(NamedTuple):
 
 def mirror(
     spark: SparkSession,
-    source: str,
-    target: str,
+    source: Servers,
+    target: Servers,
     topics: Sequence[str],
     *,
     checkpoint: str,
@@ -65,7 +66,7 @@ def mirror(
     """
     from pyspark.sql import functions as sql
 
-    with BlockingCluster(source, "barnabas-mirror") as cluster, BlockingCluster(target, "barnabas-mirror") as other:
+    with cluster_of(source, "barnabas-mirror") as cluster, cluster_of(target, "barnabas-mirror") as other:
         here, there = cluster.refresh(topics), other.refresh(topics)
     if here.cluster_id == there.cluster_id:
         raise JobError(f"Source and target are the same cluster, {here.cluster_id}: name another by --to")
@@ -75,7 +76,7 @@ def mirror(
             what = f"has {found} partitions" if found else "is not there"
             raise JobError(f"Topic {topic} {what} in the target and has {wanted} in the source: make it there first")
     options = {
-        "kafka.bootstrap.servers": target,
+        **options_of(target),
         "delivery": "exactly-once",
         "sinkId": sink_id or f"mirror-{here.cluster_id}",
         "markerTopic": topics[0],
@@ -86,7 +87,7 @@ def mirror(
     no_headers = sql.array().cast("array<struct<key:string,value:binary>>")
     records = (
         spark.readStream.format("barnabas")
-        .option("kafka.bootstrap.servers", source)
+        .options(**options_of(source))
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
@@ -105,12 +106,12 @@ def mirror(
     return writer.trigger(**once).start()
 
 
-def create_topics(source: str, target: str, topics: Sequence[str]) -> list[str]:
+def create_topics(source: Servers, target: Servers, topics: Sequence[str]) -> list[str]:
     """Makes those of `topics` that the target lacks, with the partitions and the own configuration that each has in
     the source; the target's brokers say how many replicas. The names of those that were made. Raises `KafkaError`."""
-    with BlockingCluster(source, "barnabas-mirror") as cluster, BlockingCluster(target, "barnabas-mirror") as other:
+    with cluster_of(source, "barnabas-mirror") as cluster, cluster_of(target, "barnabas-mirror") as other:
         described, known = cluster.refresh(topics), other.refresh(None).topics
-    with blocking.connect(source) as here, blocking.connect(target) as there:
+    with blocking.connect(config=settings_of(source)) as here, blocking.connect(config=settings_of(target)) as there:
         wanted = [
             NewTopic(
                 topic,
@@ -130,10 +131,10 @@ def create_topics(source: str, target: str, topics: Sequence[str]) -> list[str]:
     return [topic.name for topic in wanted]
 
 
-def translate(source: str, target: str, topics: Sequence[str], groups: Sequence[str]) -> list[Translated]:
+def translate(source: Servers, target: Servers, topics: Sequence[str], groups: Sequence[str]) -> list[Translated]:
     """Where the offsets that `groups` committed in the source are in the target; nothing is committed."""
     found = []
-    with BlockingCluster(source, "barnabas-mirror") as here, BlockingCluster(target, "barnabas-mirror") as there:
+    with cluster_of(source, "barnabas-mirror") as here, cluster_of(target, "barnabas-mirror") as there:
         there.refresh(topics)
         for group in groups:
             committed = {each: at for each, at in committed_offsets(here, group).items() if each.topic in topics}
@@ -151,12 +152,12 @@ def translate(source: str, target: str, topics: Sequence[str], groups: Sequence[
     return found
 
 
-def commit_translated(target: str, translated: Sequence[Translated]) -> None:
+def commit_translated(target: Servers, translated: Sequence[Translated]) -> None:
     """Commits them in the target, for groups without members there. Raises `KafkaError`."""
     by_group: dict[str, dict[TopicPartition, int]] = {}
     for each in translated:
         by_group.setdefault(each.group, {})[TopicPartition(each.topic, each.partition)] = each.target
-    with BlockingCluster(target, "barnabas-mirror") as cluster:
+    with cluster_of(target, "barnabas-mirror") as cluster:
         for group, offsets in by_group.items():
             commit_offsets(cluster, group, offsets)
 
@@ -176,10 +177,10 @@ def first_at_or_after(offset: int, low: int, high: int, origin_from: Callable[[i
     return low
 
 
-def _origin_from(cluster: BlockingCluster, target: str, place: TopicPartition, at: int, end: int) -> int | None:
+def _origin_from(cluster: BlockingCluster, target: Servers, place: TopicPartition, at: int, end: int) -> int | None:
     options = SourceOptions.parse(
         {
-            "kafka.bootstrap.servers": target,
+            **options_of(target),
             "subscribe": place.topic,
             "kafka.isolation.level": "read_committed",
             "kafka.fetch.max.bytes": "65536",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.arrow import records_in
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
@@ -80,7 +80,7 @@ class Profile:
         return self.top_keys[0].records / self.records if self.top_keys and self.records else 0.0
 
 
-def profile(spark: SparkSession, bootstrap: str, topics: Sequence[str]) -> list[Profile]:
+def profile(spark: SparkSession, bootstrap: Servers, topics: Sequence[str]) -> list[Profile]:
     """Reads the topics four times, each time only the columns that are needed."""
     from pyspark.sql import functions as sql
 
@@ -122,10 +122,10 @@ def profile(spark: SparkSession, bootstrap: str, topics: Sequence[str]) -> list[
     return list(profiles.values())
 
 
-def _read(spark: SparkSession, bootstrap: str, topics: Sequence[str], columns: str) -> DataFrame:
+def _read(spark: SparkSession, bootstrap: Servers, topics: Sequence[str], columns: str) -> DataFrame:
     return (
         spark.read.format("barnabas")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options_of(bootstrap))
         .option("subscribe", ",".join(topics))
         .option("columns", columns)
         .load()
@@ -151,14 +151,14 @@ def _shown(key: bytes) -> str:
 # ------------------------------------------------------------------------------------------------ codecs
 
 
-def _try_codecs(bootstrap: str, profiles: dict[str, Profile]) -> None:
-    with BlockingCluster(bootstrap, "barnabas-profile") as cluster:
+def _try_codecs(bootstrap: Servers, profiles: dict[str, Profile]) -> None:
+    with cluster_of(bootstrap, "barnabas-profile") as cluster:
         cluster.refresh(list(profiles))
         for topic, each in profiles.items():
             partitions = cluster.metadata.partitions(topic)
             earliest = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
             latest = cluster.list_offsets(dict.fromkeys(partitions, LATEST))
-            options = SourceOptions.parse({"kafka.bootstrap.servers": bootstrap, "subscribe": topic})
+            options = SourceOptions.parse({**options_of(bootstrap), "subscribe": topic})
             stored = plain = 0
             groups: list[list[Record]] = []
             for place in partitions:

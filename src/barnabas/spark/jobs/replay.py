@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.client.blocking import BlockingCluster
+from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import read_archive, topic_of
 from barnabas.spark.jobs.commits import Archive
@@ -34,7 +34,7 @@ class Replayed(NamedTuple):
 def replay(
     spark: SparkSession,
     path: str | Path,
-    bootstrap: str,
+    bootstrap: Servers,
     *,
     topics: Sequence[str] | None = None,
     into: Mapping[str, str] | None = None,
@@ -70,7 +70,7 @@ def replay(
         rows.observe(counted, sql.count(sql.lit(1)).alias("records"))
         .write.format("barnabas")
         .mode("append")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options_of(bootstrap))
         .option("kafka.compression.type", compression)
         .save()
     )
@@ -90,8 +90,8 @@ def _partitions(kept: Archive, topics: Sequence[str] | None) -> dict[str, int]:
     return counts
 
 
-def _check_targets(bootstrap: str, partitions: Mapping[str, int]) -> None:
-    with BlockingCluster(bootstrap, "barnabas-replay") as cluster:
+def _check_targets(bootstrap: Servers, partitions: Mapping[str, int]) -> None:
+    with cluster_of(bootstrap, "barnabas-replay") as cluster:
         metadata = cluster.refresh(list(partitions))
     for topic, wanted in partitions.items():
         there = len(metadata.partitions(topic))
