@@ -121,3 +121,39 @@ def test_real_time_mode_brings_each_record_round_before_its_batch_ends(
     finally:
         query.stop()
         consumer.close()
+
+
+def test_its_checkpoint_goes_on_with_ours_and_back(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    from barnabas.spark.checkpoint import migrate
+
+    create(bootstrap, "moved")
+
+    def run(kind: str, checkpoint: str) -> None:
+        reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", bootstrap)
+        counted = reader.option("subscribe", "moved").option("startingOffsets", "earliest").load()
+        # State is kept over the change of the source, too.
+        sums = counted.selectExpr("int(string(value)) AS number").groupBy().agg({"number": "sum", "*": "count"})
+        query = (
+            sums.writeStream.format("memory")
+            .queryName("moved")
+            .outputMode("complete")
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def seen() -> tuple[int, int]:
+        (row,) = spark.table("moved").selectExpr("`count(1)` AS n", "`sum(number)` AS s").collect()
+        return row.n, row.s
+
+    send(bootstrap, "moved", range(10))
+    run("kafka", "checkpoint")
+    assert seen() == (10, 45)
+    send(bootstrap, "moved", range(10, 20))
+    run("barnabas", "checkpoint")  # by itself
+    assert seen() == (20, 190)
+    migrate(tmp_path / "checkpoint", tmp_path / "back", back=True)
+    send(bootstrap, "moved", range(20, 30))
+    run("kafka", "back")
+    assert seen() == (30, 435)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import decimal
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,13 +49,15 @@ class AvroError(ValueError):
 class AvroSchema:
     """A parsed schema; names are resolved where they are used."""
 
-    def __init__(self, text: str) -> None:
-        try:
-            declared = json.loads(text)
-        except ValueError:
-            declared = text.strip().strip('"')
+    def __init__(self, text: str, references: Sequence[str] = ()) -> None:
+        """`references`: schemas that declare names which `text` uses, each behind those that it uses itself."""
         self._named: dict[str, dict[str, Any]] = {}
-        self.root = self._resolve(declared, "")
+        for each in (*references, text):
+            try:
+                declared = json.loads(each)
+            except ValueError:
+                declared = each.strip().strip('"')
+            self.root = self._resolve(declared, "")
 
     def _resolve(self, declared: Any, namespace: str) -> Any:
         """The schema with every named type given a full name, and declared before it is referred to."""
