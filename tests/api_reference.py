@@ -29,7 +29,13 @@ MODULES: Final = {
     "barnabas.sim": ("../simulator.md", ()),
     "barnabas.spark": (
         "../spark/README.md",
-        ("barnabas.spark.session", "barnabas.spark.lag", "barnabas.spark.reasons", "barnabas.spark.source"),
+        (
+            "barnabas.spark.session",
+            "barnabas.spark.lag",
+            "barnabas.spark.reasons",
+            "barnabas.spark.registry",
+            "barnabas.spark.source",
+        ),
     ),
 }
 """Each module with a page, the page that tells how to use it, and modules that stand on the page as well."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from barnabas.spark.registry import from_registry
     from barnabas.spark.shuffle import by_target_partition
 
-__all__ = ["by_target_partition"]
+__all__ = ["by_target_partition", "from_registry"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from barnabas.spark.shuffle import by_target_partition
 
         return by_target_partition
+    if name == "from_registry":
+        from barnabas.spark.registry import from_registry
+
+        return from_registry
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
