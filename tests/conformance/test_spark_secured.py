@@ -32,7 +32,7 @@ from barnabas.spark.session import SparkUnavailable, session
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
 
 APACHES, OURS = 0, 1
-SECRET = 'hunter2-"quoted"'
+SECRET = "hunter2-p=,q"
 MODULES = "org.apache.kafka.common.security"
 UNSECURED = f"{MODULES}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 LOGINS = ("mTLS by PEM", "mTLS by JKS", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "token endpoint", "token file")

@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.archive import archive
 from barnabas.spark.jobs.audit import audit, normalized
+from barnabas.spark.jobs.audit_archive import against_archive_of_source
+from barnabas.spark.jobs.mirror import SOURCE_OFFSET
 from barnabas.spark.session import SparkUnavailable, session
+from barnabas.testing import KafkaCluster
 
 pytestmark = pytest.mark.spark
 LIGHT = {
@@ -95,3 +102,46 @@ def test_an_offset_that_the_producer_was_not_told_is_no_fault(spark: Any) -> Non
 def test_a_manifest_without_ids_or_places_is_refused(spark: Any) -> None:
     with pytest.raises(ValueError, match="neither a column id nor partition and offset"):
         normalized(spark.createDataFrame([(1,)], "crc bigint"), "manifest.csv")
+
+
+# ------------------------------------------------------------------------------------------------ audit of a mirror
+
+
+@pytest.fixture
+def mirrored() -> Iterator[Any]:
+    with KafkaCluster(brokers=1) as cluster:
+        yield cluster
+
+
+def send(bootstrap: str, rows: list[tuple[int, str, int | None]]) -> None:
+    """Partition, value, and the offset in the source that a mirror gives the record."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition, value, origin in rows:
+        headers: list[tuple[str, str | bytes | None]] = [("n", value)]
+        if origin is not None:
+            headers.append((SOURCE_OFFSET, str(origin)))
+        producer.produce("orders", value, partition=partition, headers=headers, timestamp=1_700_000_000_000)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.kafka(brokers=1)
+def test_a_mirror_is_compared_with_an_archive_of_its_source(
+    spark: Any, kafka_cluster: KafkaCluster, mirrored: KafkaCluster, tmp_path: Path
+) -> None:
+    for cluster in (kafka_cluster, mirrored):
+        cluster.create_topic("orders", partitions=2)
+    send(kafka_cluster.bootstrap, [(n % 2, str(n), None) for n in range(10)])
+    archive(spark, kafka_cluster.bootstrap, ["orders"], tmp_path / "archive")
+    # The tenth has come after the archive was made; offsets differ, as they do behind a transaction's marker.
+    send(mirrored.bootstrap, [(1, "1", 0), *((n % 2, str(n), n // 2) for n in range(12) if n not in (1, 4))])
+    sides = against_archive_of_source(spark, mirrored.bootstrap, ["orders"], tmp_path / "archive")
+    result = audit(*sides, place="orders")
+    assert [(each.kind, each.id) for each in result.findings] == [("lost", "orders@0@2")]
+    assert (result.expected, result.found) == (10, 9)
+    send(mirrored.bootstrap, [(0, "4", 2), (0, "stranger", None)])
+    result = audit(
+        *against_archive_of_source(spark, mirrored.bootstrap, ["orders"], tmp_path / "archive"), place="orders"
+    )
+    assert [(each.kind, each.id) for each in result.findings] == [("unexpected", "orders@0@offset 6")]
+    with pytest.raises(JobError, match="the archive has nothing of it"):
+        against_archive_of_source(spark, mirrored.bootstrap, ["payments"], tmp_path / "archive")
