@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import DataLoss
-from barnabas.spark.stream import TopicStreamReader
+from barnabas.spark.stream import TopicStreamReader, UnlimitedStreamReader
 
 ALL = ReadAllAvailable()
 
@@ -153,3 +153,34 @@ def test_a_partition_that_the_starting_offsets_forget_is_named(kafka_cluster: An
     kafka_cluster.create_topic("s", partitions=2)
     with pytest.raises(ValueError, match="not for s-1: name each of them"):
         reader(kafka_cluster.bootstrap, startingOffsets='{"s":{"0":0}}').initialOffset()
+
+
+def unlimited(bootstrap: str, **given: str) -> UnlimitedStreamReader:
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "s", "columns": "offset", **given}
+    return UnlimitedStreamReader(SourceOptions.parse({**options, "commitOffsets": "false"}), Names())
+
+
+def test_a_spark_without_limits_asks_for_the_end_first_and_nothing_is_skipped(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    send(bootstrap, "s", 5)
+    source = unlimited(bootstrap)  # from the end
+    end = source.latestOffset()
+    assert planned(source, source.initialOffset(), end) == []
+    send(bootstrap, "s", 3)
+    second = source.latestOffset()
+    assert planned(source, end, second) == [("s", 0, 5, 8)]
+    assert source.latestOffset() == second
+    # The first batch again, after a crash: it covers what it did, though the topic's end is elsewhere now.
+    again = unlimited(bootstrap)
+    assert planned(again, again.initialOffset(), end) == []
+    assert planned(again, end, again.latestOffset()) == [("s", 0, 5, 8)]
+    # Gone on from the checkpoint: where a new query would begin does not matter.
+    send(bootstrap, "s", 2)
+    for first in (end, second):
+        later = unlimited(bootstrap)
+        (only,) = planned(later, first, later.latestOffset())
+        assert only == ("s", 0, offsets(first)["s"]["0"], 10)
+    beyond = {"s": {**second["s"], "offsets": {"0": 99}}}
+    with pytest.raises(DataLoss, match="ends at offset 10 now, and was read up to 99"):
+        later.partitions(beyond, later.latestOffset())

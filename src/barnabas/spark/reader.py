@@ -12,6 +12,7 @@ from barnabas.spark.filters import Pushed
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import Bounds, DataLoss, OffsetRange, cut
 from barnabas.spark.topics import bounds, covered, resolved
+from barnabas.spark.versions import arrow_type_of
 from barnabas.spark.worker import keep_libraries
 
 if TYPE_CHECKING:
@@ -109,8 +110,6 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     compiled = takes_compiled(options.decoder, _records_here)
     columns = Columns(tuple(schema.names))
     if "value" in columns.names and options.value.kind != "raw":
-        from pyspark.sql.pandas.types import to_arrow_type
-
-        columns = columns._replace(value_type=to_arrow_type(schema["value"].dataType, timezone="UTC"))
+        columns = columns._replace(value_type=arrow_type_of(schema["value"].dataType))
     with connected(options.access, patient=True) as cluster:
         yield from record_batches(fetched(cluster, wanted, options), wanted, columns, options.value, compiled=compiled)

@@ -20,10 +20,10 @@ import pyarrow
 
 from barnabas.spark.avro import AvroError, AvroSchema
 from barnabas.spark.avro_columns import Decoded, Writer, decode
+from barnabas.spark.versions import arrow_type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import DataType
 
 __all__ = ["Registry", "from_registry"]
 
@@ -147,17 +147,6 @@ def from_registry(
 
     decoded.__annotations__ = {"values": pyarrow.Array, "return": pyarrow.Array}
     return arrow_udf(decoded, returnType=result)(column)
-
-
-def arrow_type_of(spark_type: DataType) -> Any:
-    """As Spark wants it from Python; times are in UTC."""
-    import inspect
-
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    if "timezone" in inspect.signature(to_arrow_type).parameters:
-        return to_arrow_type(spark_type, timezone="UTC")
-    return to_arrow_type(spark_type)  # Spark 4.1
 
 
 @dataclass(frozen=True)

@@ -250,8 +250,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 class UnlimitedStreamReader(TopicStreamReader):
     """For Spark 4.1, which asks a source in Python where topics end, and says neither from where nor how much to take.
 
-    The batch that was planned last tells from where. A query that goes on from its checkpoint has planned none yet:
-    what became of its topics meanwhile is found when its first batch is planned.
+    The batch that was planned last tells from where. Before there is one, the query may be new, or go on from its
+    checkpoint: what became of its topics meanwhile is found when that batch is planned.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -262,26 +262,39 @@ class UnlimitedStreamReader(TopicStreamReader):
                 "a source in Python is not asked how much a batch takes."
             )
         self._begun: dict[str, Any] = {}
+        self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        self._begun = super().initialOffset()
-        return self._begun
+        self._initial = super().initialOffset()
+        return self._initial
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        return super().latestOffset(self._begun, ReadAllAvailable())
+        return super().latestOffset(self._begun or self._possible_start(), ReadAllAvailable())
+
+    def _possible_start(self) -> dict[str, Any]:
+        """Spark asks for the initial offset of a new query later, and again where its first batch is repeated."""
+        try:
+            return super().initialOffset()
+        except (DataLoss, ValueError):
+            return {}  # `initialOffset` says it of a new query; another one does not begin there
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ended = offsets_from_json(end)
+        if start != self._initial:
+            end = {name: {key: topic[key] for key in topic if key != "first"} for name, topic in end.items()}
+            self._not_lost(offsets_from_json(start), offsets_from_json(end))
+        planned = super().partitions(start, end)
+        self._begun = end
+        return planned
+
+    def _not_lost(self, begun: Mapping[str, TopicOffsets], ended: Mapping[str, TopicOffsets]) -> None:
+        """What `TopicStreamReader.latestOffset` finds out where it is told the start. Raises `DataLoss`."""
         topic_ids = {
             TopicPartition(name, partition): topic.topic_id
             for name, topic in ended.items()
             for partition in topic.next_offsets
         }
         now = {each: ended[each.topic].next_offsets[each.partition] for each in topic_ids}
-        self._not_beyond(now, self._starts(offsets_from_json(start), topic_ids))
-        planned = super().partitions(start, end)
-        self._begun = end
-        return planned
+        self._not_beyond(now, self._starts(begun, topic_ids))
 
 
 def _ranges(start: Mapping[str, TopicOffsets], end: Mapping[str, TopicOffsets]) -> Iterator[OffsetRange]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 OLDEST: Final = (4, 1)
 LIMITS_SINCE: Final = (4, 2)
@@ -30,6 +33,15 @@ def require_spark() -> None:
             f"Barnabas needs Spark {_shown(OLDEST)} or newer, and this is {_shown(here)}: before it, data sources in "
             "Python get no Arrow batches to write."
         )
+
+
+def arrow_type_of(spark_type: DataType) -> Any:
+    """As Spark takes it from Python; times are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    if spark_version() < LIMITS_SINCE:
+        return to_arrow_type(spark_type)
+    return to_arrow_type(spark_type, timezone="UTC")
 
 
 def _shown(version: tuple[int, int]) -> str:
