@@ -35,13 +35,15 @@ from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.client.connection import Connection
 from barnabas.log.log_dirs import LogDirs
+from barnabas.model.acl import CLUSTER_NAME, Operation, Permission, ResourceType
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import RealNetwork, real_runtime
-from barnabas.security.authorizer import AllowAll
+from barnabas.security.acls import Acl, AclAuthorizer, Resource
+from barnabas.security.authorizer import AllowAll, Authorizer
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.produce import ProduceRequest
@@ -52,6 +54,7 @@ TOPIC = "flights"
 TOPIC_ID = Uuid(bytes(15) + b"x")
 BROKERS = (1, 2, 3)
 TIMESTAMP_MS = 1_700_000_000_000
+AUTHORIZER: Authorizer = AllowAll()
 
 
 class Shape(NamedTuple):
@@ -186,7 +189,7 @@ class Broker:
         brokers[broker_id] = self
 
     def serve(self, back: asyncio.Transport) -> BrokerConnection:
-        connection = BrokerConnection(self, self.router, "PLAINTEXT", AllowAll(), ConnectionLimits(100 << 20))  # type: ignore[arg-type]
+        connection = BrokerConnection(self, self.router, "PLAINTEXT", AUTHORIZER, ConnectionLimits(100 << 20))  # type: ignore[arg-type]
         connection.connection_made(back)
         return connection
 
@@ -308,10 +311,20 @@ async def run(shape: Shape, requests: int, rounds: int) -> list[float]:
         shutil.rmtree(directory)
 
 
-def instructions(name: str, requests: int) -> int:
+def with_acls() -> AclAuthorizer:
+    """One that allows what is asked for, by its ACLs."""
+    made = AclAuthorizer()
+    made.update(Resource(ResourceType.TOPIC, TOPIC), [Acl("User:*", "*", Operation.WRITE, Permission.ALLOW)])
+    made.update(
+        Resource(ResourceType.CLUSTER, CLUSTER_NAME), [Acl("User:*", "*", Operation.CLUSTER_ACTION, Permission.ALLOW)]
+    )
+    return made
+
+
+def instructions(name: str, requests: int, *more: str) -> int:
     command = ["valgrind", "--tool=none" if not requests else "--tool=cachegrind", "--cache-sim=no"]
     command += ["--cachegrind-out-file=/dev/null", sys.executable, __file__, name, "--rounds", "1"]
-    command += ["--requests", str(requests)]
+    command += ["--requests", str(requests), *more]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
@@ -325,13 +338,18 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000, help="in a round, over all connections")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
+    parser.add_argument("--acls", action="store_true", help="with an authorizer that allows, by ACLs")
     arguments = parser.parse_args()
+    more = ["--acls"] if arguments.acls else []
+    if arguments.acls:
+        global AUTHORIZER
+        AUTHORIZER = with_acls()
     for name in arguments.shapes:
         shape = SHAPES[name]
         requests = max(shape.connections, arguments.requests // (1 if shape.at_once < 8 else shape.at_once // 4))
         if arguments.instructions:
             few, many = 256, 256 + max(256, requests // 2)
-            spent = (instructions(name, many) - instructions(name, few)) / ((many - few) * shape.at_once)
+            spent = (instructions(name, many, *more) - instructions(name, few, *more)) / ((many - few) * shape.at_once)
             figure = f"{spent / 1000:8.1f} thousand instructions"
         else:
             figures = asyncio.run(

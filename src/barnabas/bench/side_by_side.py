@@ -15,9 +15,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from rich.console import Console
@@ -123,7 +124,9 @@ def drop_topic(subject: Running, name: str) -> None:
     admin.delete_topics([name])[name].result(30)
 
 
-def produce(subject: Running, topic: str, records: int, size: int) -> float:
+def produce(
+    subject: Running, topic: str, records: int, size: int, settings: Mapping[str, str] = MappingProxyType({})
+) -> float:
     """Seconds for `records` values of `size` bytes by librdkafka, acks=1, in batches as large as they come."""
     from confluent_kafka import Producer
 
@@ -136,6 +139,7 @@ def produce(subject: Running, topic: str, records: int, size: int) -> float:
             "batch.num.messages": 1_000_000,
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 400_000,
+            **settings,
         }
     )
     producer.list_topics(topic, timeout=10)
@@ -154,7 +158,7 @@ def produce(subject: Running, topic: str, records: int, size: int) -> float:
     return time.monotonic() - begun
 
 
-def consume(subject: Running, topic: str, records: int) -> float:
+def consume(subject: Running, topic: str, records: int, settings: Mapping[str, str] = MappingProxyType({})) -> float:
     """Seconds to read `records` of partition 0 from its start by librdkafka."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -165,6 +169,7 @@ def consume(subject: Running, topic: str, records: int) -> float:
             "enable.auto.commit": False,
             "fetch.message.max.bytes": 8_000_000,
             "queued.max.messages.kbytes": 200_000,
+            **settings,
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -218,7 +223,7 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _turns(
+def in_turns(
     subjects: tuple[Running, Running],
     rounds: int,
     run: Callable[[Running, str], dict[str, float]],
@@ -235,7 +240,7 @@ def _turns(
             console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
 
 
-def _warm_up(subjects: tuple[Running, Running], load: Callable[[Running, str], object]) -> None:
+def warm_up(subjects: tuple[Running, Running], load: Callable[[Running, str], object]) -> None:
     """The same load for at least 30 s on each: a cold JVM is several times slower and would prove nothing."""
     for subject in subjects:
         console.print(f"warming up {subject.name} for {_WARM_UP_S:.0f} s", style="dim")
@@ -260,8 +265,8 @@ def measure_produce(subjects: tuple[Running, Running], rounds: int) -> list[Figu
             used = subject.cpu_s() - before
             return {"cpu": used / records * 1e6, "gb": used / (records * size) * 1e9, "rate": records / took}
 
-        _warm_up(subjects, run)
-        _turns(subjects, rounds, run, {"cpu": cpu, "gb": per_gb, "rate": rate})
+        warm_up(subjects, run)
+        in_turns(subjects, rounds, run, {"cpu": cpu, "gb": per_gb, "rate": rate})
         figures += [cpu, per_gb, rate]
     memory = Figure("resident memory after the load", "MB", "<= 0.2")
     memory.ours.append(subjects[0].memory_mb())
@@ -281,8 +286,8 @@ def measure_consume(subjects: tuple[Running, Running], rounds: int) -> list[Figu
         used = subject.cpu_s() - before
         return {"cpu": used / (records * size) * 1e9, "rate": records / took}
 
-    _warm_up(subjects, run)
-    _turns(subjects, rounds, run, {"cpu": cpu, "rate": rate})
+    warm_up(subjects, run)
+    in_turns(subjects, rounds, run, {"cpu": cpu, "rate": rate})
     return [cpu, rate]
 
 
@@ -311,8 +316,8 @@ def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figu
         values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
         return values
 
-    _warm_up(subjects, run)
-    _turns(subjects, rounds, run, figures)
+    warm_up(subjects, run)
+    in_turns(subjects, rounds, run, figures)
     return list(figures.values())
 
 

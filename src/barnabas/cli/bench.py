@@ -279,6 +279,27 @@ def growth_command(
     report([figure for each in grown for figure in each.figures()], output)
 
 
+@app.command("security")
+def security_command(
+    rounds: Rounds = 3,
+    arrivals: Annotated[
+        int, Option("--arrivals", min=16, help="Connections that are let in and hang up, in a round.")
+    ] = 1000,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """TLS, mTLS and SCRAM over TLS: broker CPU per GB of records, and of one handshake or login."""
+    from barnabas.bench import security
+    from barnabas.model.errors import ConfigError
+
+    try:
+        with _place(directory) as place:
+            figures = security.measure(place, rounds, arrivals)
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
+    report(figures, output)
+
+
 @app.command("spark")
 def spark_command(
     rounds: Rounds = 5,

@@ -1,0 +1,234 @@
+"""``barnabas bench security``: what TLS, certificates and logins cost a broker, beside Apache Kafka in the same run.
+
+One broker each, with a listener of every kind, the same stores (PEM, an elliptic key) and the same user. CPU is the
+broker's own, as everywhere; clients are librdkafka for records, and for connections plain sockets that shake hands, log
+in and hang up, so that what is counted is what one arrival costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from barnabas.bench.apache import ApacheCluster, cluster_view, free_port
+from barnabas.bench.side_by_side import Figure, Running, consume, in_turns, produce, warm_up
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.connection import Connection
+from barnabas.runtime import Runtime
+from barnabas.runtime.real import real_runtime
+from barnabas.security.sasl.login import Login, SaslLogin
+from barnabas.security.sasl.scram_credential import MECHANISMS
+from barnabas.security.tls.authority import issue, make_authority
+
+LISTENERS: Final = {"TLS": "SSL", "MTLS": "SSL", "SCRAM": "SASL_SSL"}
+USER: Final = "bench"
+PASSWORD: Final = "a password of the bench"
+MECHANISM: Final = "SCRAM-SHA-512"
+RECORDS: Final = 400_000
+SIZE: Final = 1000
+AT_ONCE: Final = 16
+_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@dataclass
+class Secured(Running):
+    """`ports` by listener; `running.port` is that of PLAINTEXT."""
+
+    ports: Mapping[str, int]
+    stores: Path
+
+    def settings(self, listener: str) -> dict[str, str]:
+        """librdkafka's, for a listener."""
+        values = {
+            "bootstrap.servers": f"127.0.0.1:{self.ports[listener]}",
+            "security.protocol": LISTENERS[listener],
+            "ssl.ca.location": str(self.stores / "authority.pem"),
+        }
+        if listener == "MTLS":
+            store = str(self.stores / "client.pem")
+            values |= {"ssl.certificate.location": store, "ssl.key.location": store}
+        if listener == "SCRAM":
+            values |= {"sasl.mechanism": MECHANISM, "sasl.username": USER, "sasl.password": PASSWORD}
+        return values
+
+
+def make_stores(directory: Path) -> None:
+    """Raises `ConfigError` without ``cryptography``."""
+    now_ms = time.time_ns() // 1_000_000
+    authority = make_authority("bench", now_ms)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "authority.pem").write_bytes(authority.certificate)
+    for name in ("broker", "client"):
+        (directory / f"{name}.pem").write_bytes(issue(authority, name, ("localhost", "127.0.0.1"), now_ms))
+
+
+def properties(ports: Mapping[str, int], stores: Path) -> dict[str, str]:
+    """Both brokers' own."""
+    return {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,"
+        + ",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(stores / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(stores / "authority.pem"),
+        "listener.name.mtls.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": MECHANISM,
+        f"listener.name.scram.{MECHANISM.lower()}.sasl.jaas.config": _SCRAM,
+    }
+
+
+@contextlib.contextmanager
+def running(directory: Path) -> Iterator[tuple[Secured, Secured]]:
+    """Ours and Apache's, with the user made on each. Raises `ConfigError` without ``cryptography``."""
+    stores = directory / "stores"
+    make_stores(stores)
+    with contextlib.ExitStack() as stack:
+        subjects = (
+            stack.enter_context(_ours(directory / "barnabas", stores)),
+            stack.enter_context(_apaches(directory / "apache", stores)),
+        )
+        for subject in subjects:
+            asyncio.run(_make_user(subject))
+        yield subjects
+
+
+def _ports() -> dict[str, int]:
+    return {name: free_port() for name in ("PLAINTEXT", *LISTENERS)}
+
+
+@contextlib.contextmanager
+def _apaches(directory: Path, stores: Path) -> Iterator[Secured]:
+    ports = _ports()
+    cluster = ApacheCluster(directory, 1, config=properties(ports, stores))
+    cluster.ports[0] = ports["PLAINTEXT"]
+    with cluster:
+        pid = cluster.processes[0].pid
+        yield Secured("Apache Kafka 3.9.2", ports["PLAINTEXT"], pid, cluster.ready_s[0], ports, stores)
+
+
+@contextlib.contextmanager
+def _ours(directory: Path, stores: Path) -> Iterator[Secured]:
+    ports = _ports()
+    directory.mkdir(parents=True)
+    values = {
+        "broker.id": "0",
+        "zookeeper.connect": f"127.0.0.1:{free_port()}",
+        "log.dirs": str(directory / "data"),
+        "offsets.topic.replication.factor": "1",
+        **properties(ports, stores),
+    }
+    file = directory / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    command = [sys.executable, "-m", "barnabas", "broker", str(file), "--coordinator", str(directory / "coordinator")]
+    begun = time.monotonic()
+    with (directory / "broker.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        _wait(process, ports["PLAINTEXT"], directory)
+        yield Secured("Barnabas", ports["PLAINTEXT"], process.pid, time.monotonic() - begun, ports, stores)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
+    deadline = time.monotonic() + 90
+    while True:
+        with contextlib.suppress(OSError):
+            if cluster_view("127.0.0.1", port)[1] == 0:
+                return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the broker is not ready: {(directory / 'broker.log').read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+async def _make_user(subject: Secured) -> None:
+    cluster = ClusterClient(real_runtime(), [("127.0.0.1", subject.port)])
+    try:
+        await Admin(cluster).set_scram_password(USER, PASSWORD, MECHANISMS[MECHANISM])
+    finally:
+        await cluster.close()
+
+
+# Arrivals
+
+
+def arrive(subject: Secured, listener: str, arrivals: int) -> float:
+    """Seconds for so many connections, some at a time, each of which is let in and hangs up."""
+    login = SaslLogin(MECHANISM, USER, PASSWORD) if listener == "SCRAM" else None
+    context = ssl.create_default_context(cafile=str(subject.stores / "authority.pem"))
+    if listener == "MTLS":
+        context.load_cert_chain(subject.stores / "client.pem")
+    begun = time.monotonic()
+    asyncio.run(_arrive(subject.ports[listener], context, login, arrivals))
+    return time.monotonic() - begun
+
+
+async def _arrive(port: int, context: ssl.SSLContext, login: Login | None, arrivals: int) -> None:
+    runtime = real_runtime()
+    shares = [arrivals // AT_ONCE + (number < arrivals % AT_ONCE) for number in range(AT_ONCE)]
+    await asyncio.gather(*(_one_after_the_other(runtime, port, context, login, each) for each in shares))
+
+
+async def _one_after_the_other(
+    runtime: Runtime, port: int, context: ssl.SSLContext, login: Login | None, arrivals: int
+) -> None:
+    for _ in range(arrivals):
+        connection = Connection(runtime, "127.0.0.1", port, "bench", tls=context)
+        await connection.connect()
+        await connection.negotiate(login)
+        await connection.close()
+
+
+# The figures
+
+
+def measure(directory: Path, rounds: int, arrivals: int) -> list[Figure]:
+    """Raises `ConfigError` without ``cryptography``."""
+    with running(directory) as subjects:
+        figures: dict[str, Figure] = {}
+        for listener in LISTENERS:
+            for what in ("produce", "consume"):
+                name = f"{what} over {_told(listener)}, {SIZE} B, broker CPU per GB"
+                figures[f"{listener}/{what}"] = Figure(name, "s", "<= 1")
+            arrival = "login" if listener == "SCRAM" else "handshake"
+            name = f"one {arrival} by {_told(listener)}, broker CPU"
+            figures[f"{listener}/cpu"] = Figure(name, "ms", "<= 1")
+            figures[f"{listener}/rate"] = Figure(f"{arrival}s by {_told(listener)} a second", "1/s", ">= 1")
+
+        def run(subject: Running, topic: str) -> dict[str, float]:
+            assert isinstance(subject, Secured)
+            values: dict[str, float] = {}
+            for listener in LISTENERS:
+                settings = subject.settings(listener)
+                before = subject.cpu_s()
+                produce(subject, topic, RECORDS, SIZE, settings)
+                produced = subject.cpu_s()
+                consume(subject, topic, RECORDS, settings)
+                consumed = subject.cpu_s()
+                values[f"{listener}/produce"] = (produced - before) / (RECORDS * SIZE) * 1e9
+                values[f"{listener}/consume"] = (consumed - produced) / (RECORDS * SIZE) * 1e9
+                before = subject.cpu_s()
+                took = arrive(subject, listener, arrivals)
+                values[f"{listener}/cpu"] = (subject.cpu_s() - before) / arrivals * 1000
+                values[f"{listener}/rate"] = arrivals / took
+            return values
+
+        warm_up(subjects, run)
+        in_turns(subjects, rounds, run, figures)
+        return list(figures.values())
+
+
+def _told(listener: str) -> str:
+    return {"TLS": "TLS", "MTLS": "mTLS", "SCRAM": "TLS and SCRAM"}[listener]
