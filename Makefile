@@ -17,7 +17,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables spark-matrix conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol package kerberos
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables spark-matrix conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos
 
 setup: $(KERNEL)
 
@@ -194,6 +194,11 @@ fuzz: setup
 # ZooKeeper's packets. `make fuzz-protocol SEED=7` searches elsewhere.
 fuzz-protocol: setup
 	$(BIN)/python tests/fuzz/strangers.py --minutes $(MINUTES) --seed $(or $(SEED),0)
+
+# The same, led by what was reached before: with Atheris, which is fetched for it.
+fuzz-guided: setup
+	@uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; $$uv pip install --quiet --python $(BIN)/python 'atheris>=3'
+	$(BIN)/python tests/fuzz/guided.py -max_total_time=$$(( $(MINUTES) * 60 ))
 
 # Clients in five languages, Kafka's tools, Streams and Connect, Spark's official connector and moved log directories, each
 # beside Apache Kafka: as far as npm, go, cargo and mvn are there.
