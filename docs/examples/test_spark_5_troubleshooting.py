@@ -247,6 +247,14 @@ def test_what_became_of_the_topic_meanwhile(stock):
     assert says(refused, "Topic stock was deleted and made anew")
 
 
+def test_a_source_that_was_killed():
+    """As Spark 4.2 tells it of a process that got SIGKILL."""
+    told = RuntimeError("[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:  SQLSTATE: XXKST\n=== S")
+    with pytest.raises(RuntimeError) as refused:
+        raise told
+    assert says(refused, "The query's Python process (python_streaming_source_runner) ended without a word")
+
+
 def test_another_sources_checkpoint():
     with pytest.raises(ValueError, match="checkpointLocation") as refused:
         offsets_from_json({"logOffset": 5})

@@ -12,6 +12,12 @@ __all__ = ["reason"]
 _RAISED: Final = re.compile(r"^\s*(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): (.+?)\s*$", re.MULTILINE)
 # A Java exception, as Py4J tells it, and those below it.
 _CAUSES: Final = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
+# A query whose source's process is gone: Spark reads no byte from it, and has nothing to say.
+_WORDLESS: Final = re.compile(r"terminated with exception:\s*(?:SQLSTATE: \w+)?\s*(?:\n|$)")
+_KILLED: Final = (
+    "The query's Python process (python_streaming_source_runner) ended without a word: it was killed, perhaps for want "
+    "of memory. Start the query again, or have `barnabas spark run --restart` do it."
+)
 
 
 def reason(error: BaseException) -> str:
@@ -20,6 +26,8 @@ def reason(error: BaseException) -> str:
     raised = _RAISED.findall(text.partition("Caused by:")[0])
     if "Traceback (most recent call last)" in text and raised:
         return str(raised[-1])
+    if _WORDLESS.search(text):
+        return _KILLED
     causes = [each for each in _CAUSES.findall(text) if " " in each]
     sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", causes[-1] if causes else text.strip())
     return re.split(r"\s*SQLSTATE: |\n", sentence)[0] or type(error).__name__

@@ -33,6 +33,10 @@ FULL = """An error occurred while calling o1.save.
 : org.apache.spark.SparkException: Job aborted.
 Caused by: java.io.IOException: No space left
 """
+KILLED = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:  SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 1, runId = 2]
+"""
 ANALYSIS = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x` cannot be resolved. SQLSTATE: 42703; line 1\n'Project"
 
 
@@ -43,6 +47,11 @@ ANALYSIS = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x` cannot be resolved.
         (STREAM, "It is wrong."),
         (NOT_FOUND, "Failed to find the data source: b. Make sure it is there."),
         (FULL, "No space left"),
+        (
+            KILLED,
+            "The query's Python process (python_streaming_source_runner) ended without a word: it was killed, perhaps "
+            "for want of memory. Start the query again, or have `barnabas spark run --restart` do it.",
+        ),
         (ANALYSIS, "A column `x` cannot be resolved."),
         ("It says: so\nand more", "It says: so"),
         ("", "RuntimeError"),
