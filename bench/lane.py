@@ -278,7 +278,7 @@ async def cluster(shape: Shape, directory: str) -> tuple[dict[int, Broker], list
         await Broker(each, directory, brokers).log_dirs.load()
     for each in BROKERS:
         brokers[each].take_part(shape.partitions)
-    while brokers[1].replicas.follower_fetches.delayed < len(BROKERS) - 1:
+    while brokers[1].replicas.purgatories.follower_fetch.delayed < len(BROKERS) - 1:
         await asyncio.sleep(0.01)
     return brokers, [Producer(number, shape, brokers[1]) for number in range(shape.connections)]
 

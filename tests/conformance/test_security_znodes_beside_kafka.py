@@ -13,8 +13,9 @@ import pytest
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.security_znodes import AclEntry, ResourcePattern
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import AclEntry, ResourcePattern, sanitize
+from barnabas.zk.kafka.znode_json import sanitize
 from barnabas.zk.protocol.errors import NodeExists
 
 BROKER_CONFIG = {

@@ -12,7 +12,7 @@ MUTANTS: Final = (
         "B55", "KAFKA-6264", "nobody looks how far apart the offsets of one segment are",
         "CMP", "R11 R15",
         remove("log.cleaner:LogCleaner._groups", "last - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET"),
-        remove("log.log:Log._should_roll", "last_offset - segment.base_offset > MAX_RELATIVE_OFFSET"),
+        remove("log.log_segments:LogSegments.should_roll", "last_offset - segment.base_offset > MAX_RELATIVE_OFFSET"),
     ),
     mutant(
         "B62", "KAFKA-12520", "a swap that is finished at the start leaves segments that it replaces",

@@ -220,8 +220,8 @@ MUTANTS: Final = (
         "REAS DLY", "C8 C12",
         replace(
             "replica.partition:Partition.make_leader",
-            "self.progress = {each: self.progress.get(each) or Progress(each) for each in followers}",
-            "self.progress |= {each: self.progress.get(each) or Progress(each) for each in followers}",
+            "self.progress = {follower: self.progress.get(follower) or Progress(follower) for follower in followers}",
+            "self.progress |= {follower: self.progress.get(follower) or Progress(follower) for follower in followers}",
         ),
     ),
     mutant(
@@ -297,7 +297,7 @@ MUTANTS: Final = (
         remove(
             "replica.replicas:Replicas._judge",
             """
-            if topic_partition in self._offline:
+            if topic_partition in self._hosted.offline:
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
             """,
         ),

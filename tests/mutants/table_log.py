@@ -24,19 +24,20 @@ MUTANTS: Final = (
         "B51", "KAFKA-7866", "a transaction index that cannot be written leaves the marker's offset to the next batch",
         "TXN", "R11 T3",
         replace(
-            "log.log:Log.append_as_leader",
+            "log.log:Log._take_up",
             """
-            self.log_end_offset = last_offset + 1
-            if marker is not None:
+            next_offset = self.log_end_offset = batch.last_offset + 1
+            if batch.producer_id != NO_PRODUCER_ID:
                 ...
             """,
             """
-            if marker is not None:
+            next_offset = batch.last_offset + 1
+            if batch.producer_id != NO_PRODUCER_ID:
                 try:
                     ...
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-            self.log_end_offset = last_offset + 1
+            self.log_end_offset = next_offset
             """,
         ),
     ),
@@ -58,7 +59,7 @@ MUTANTS: Final = (
     mutant(
         "B56", "KAFKA-6492", "a roll of an empty segment makes a segment of the same name",
         "LDRx2 CLK", "R11",
-        replace("log.log:Log._roll", "active.base_offset == new_offset", "False"),
+        replace("log.log_segments:LogSegments.roll", "active.base_offset == new_offset", "False"),
     ),
     mutant(
         "B57", "KAFKA-15391", "background work goes on with logs that were deleted meanwhile",
@@ -83,7 +84,7 @@ MUTANTS: Final = (
     mutant(
         "B59", "KAFKA-5634", "retention does not stop at the high watermark",
         "CLK", "R17 R11",
-        remove("log.log:Log._delete_while", "self.high_watermark < upper_bound"),
+        remove("log.retention:segments_to_delete", "ends[replicated] <= high_watermark"),
         replace("log.log:Log.maybe_increment_log_start_offset", "offset > self.high_watermark", "False"),
     ),
     mutant(

@@ -75,7 +75,7 @@ _LOG: Final = (
         remove(
             "log.log:Log.append_as_follower",
             """
-            if next_offset - self.recovery_point >= self.settings.flush_messages:
+            if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
                 self.flush(now_ms=now_ms)
             """,
         ),
@@ -160,7 +160,7 @@ _LOG: Final = (
         "N15",
         "log",
         "retention by size leaves less than retention.bytes: a segment goes that is only partly beyond it",
-        replace("log.log:Log.delete_old_segments", "left < segment.size", "left <= 0"),
+        replace("log.retention:segments_to_delete", "excess >= segments[doomed].size", "excess > 0"),
     ),
     _new(
         "N16",
@@ -207,7 +207,7 @@ _REPLICA: Final = (
         "replica",
         "committed records are lost: the leader forgets a new ISR member that ZooKeeper has, if told late",
         replace(
-            "replica.partition:Partition._isr_refused",
+            "replica.leading:refused_isr",
             "(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)",
             "(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_UPDATE_VERSION)",
         ),
@@ -280,9 +280,9 @@ _REPLICA: Final = (
         "replica",
         "followers in sync are throttled as well during a throttled move, and fall out of the ISR",
         replace(
-            "replica.replicas:Replicas.is_held_back",
-            "lag > 0 and self.quotas.follower.is_exceeded(now_ms)",
-            "lag >= 0 and self.quotas.follower.is_exceeded(now_ms)",
+            "replica.replication_quota:ReplicationQuotas.is_held_back",
+            "lag > 0 and self.follower.is_exceeded(now_ms)",
+            "lag >= 0 and self.follower.is_exceeded(now_ms)",
         ),
     ),
     _new(
@@ -524,9 +524,9 @@ _BROKER: Final = (
         "replica",
         "acks=all is answered while the last record of the batch is on the leader alone",
         replace(
-            "replica.partition:Partition.check_enough_replicas_reach_offset",
-            "log.high_watermark < required_offset",
-            "log.high_watermark < required_offset - 1",
+            "replica.leading:produce_outcome",
+            "high_watermark < required_offset",
+            "high_watermark < required_offset - 1",
         ),
     ),
     _new(

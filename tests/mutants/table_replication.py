@@ -44,8 +44,8 @@ MUTANTS: Final = (
         "B32", "KAFKA-7128", "a follower joins the ISR below the start of the leader's epoch",
         "LDRx2 DLY", "R12 R3 R4",
         remove(
-            "replica.partition:Partition.maybe_expand_isr",
-            "progress.log_end_offset < self.leader_epoch_start_offset",
+            "replica.leading:expanded_isr",
+            "follower.log_end_offset < leader_epoch_start_offset",
         ),
     ),
     mutant(
@@ -84,14 +84,17 @@ MUTANTS: Final = (
     mutant(
         "B38", "KIP-966, KAFKA-15583", "the high watermark rises while the ISR is under min.insync.replicas",
         "KILL", "R6 R7",
-        remove("replica.partition:Partition.maybe_increment_high_watermark", "self._lacks_min_isr(log)"),
+        remove(
+            "replica.leading:next_high_watermark",
+            "(len(isr_state.isr) < min_insync_replicas and lacks_min_isr(isr_state, followers, min_insync_replicas))",
+        ),
     ),
     mutant(
         "B39", "KAFKA-15021", "the high watermark waits for a replica that may not join the ISR",
         "SHUT KILL", "R6 L1",
         remove(
-            "replica.partition:Partition.maybe_increment_high_watermark",
-            "self._surroundings.is_alive(broker_id)",
+            "replica.leading:next_high_watermark",
+            "is_alive(broker_id)",
         ),
     ),
     mutant(

@@ -174,7 +174,7 @@ class PowerLossMachine(RuleBasedStateMachine):
             return
         readable = [offset for offset, _ in self.batches if offset >= self.log.log_start_offset]
         for offset in readable[:: max(1, len(readable) // 5)]:
-            assert self.log.read(offset, 1).records[:8] == offset.to_bytes(8)
+            assert self.log.read(offset, 1)[:8] == offset.to_bytes(8)
 
 
 PowerLossMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)

@@ -199,7 +199,7 @@ class LogMachine(RuleBasedStateMachine):
         found: list[tuple[int, str]] = []
         offset = self.start
         while offset < self.end:
-            data = memoryview(self.log.read(offset, 200).records)
+            data = memoryview(self.log.read(offset, 200))
             if not data:
                 break
             position = 0

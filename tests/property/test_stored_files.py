@@ -138,12 +138,12 @@ def held(log: Log) -> list[bytes]:
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         try:
-            data = log.read(offset, 500).records
+            data = log.read(offset, 500)
         except KafkaError as error:
             found.append(str(error).encode())
             break
         found.append(bytes(data))
-        later = log.read(offset, 1).records
+        later = log.read(offset, 1)
         before, offset = offset, int.from_bytes(later[:8], "big") + int.from_bytes(later[23:27], "big") + 1
         if not data or offset <= before:
             break

@@ -24,15 +24,14 @@ from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.zk.kafka import delegation_tokens, znodes
+from barnabas.zk.kafka.config_znodes import ConfigEntityChangeNotificationSequenceZNode, ConfigEntityZNode
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
+from barnabas.zk.kafka.security_znodes import AclChangeZNode, AclEntry, ResourcePattern, ResourceZNode
 from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
-    AclChangeZNode,
-    AclEntry,
     BrokerIdZNode,
     ClusterIdZNode,
-    ConfigEntityChangeNotificationSequenceZNode,
-    ConfigEntityZNode,
     ConsumerOffsetZNode,
     ControllerEpochZNode,
     ControllerZNode,
@@ -46,11 +45,8 @@ from barnabas.zk.kafka.znodes import (
     ProducerIdsBlock,
     ReassignPartitionsZNode,
     ReplicaAssignment,
-    ResourcePattern,
-    ResourceZNode,
     TopicPartitionStateZNode,
     TopicZNode,
-    ZNodeError,
 )
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.ops import GetChildren, GetData

@@ -22,9 +22,9 @@ from barnabas.security.authorizer import AllowAll, Authorizer
 from barnabas.security.principal import Principal
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.security_znodes import AclChangeZNode, AclEntry, ResourcePattern
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.zk_security import ACL_PATTERN_TYPES
-from barnabas.zk.kafka.znodes import AclChangeZNode, AclEntry, ResourcePattern
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.runtime import Condition
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChildChangeHandler
-from barnabas.zk.kafka.znodes import sequence_number
+from barnabas.zk.kafka.znode_json import sequence_number
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.configs import java_double
 from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
+from barnabas.zk.kafka.znode_json import desanitize, sanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.quotas import Quotas

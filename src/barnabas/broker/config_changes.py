@@ -24,7 +24,7 @@ from barnabas.broker.passing import telling
 from barnabas.broker.protection import unchangeable
 from barnabas.model.config import broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.zk.kafka.znodes import (
+from barnabas.zk.kafka.config_znodes import (
     BROKERS,
     CLIENTS,
     DEFAULT_ENTITY,
@@ -33,8 +33,8 @@ from barnabas.zk.kafka.znodes import (
     USERS,
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
-    desanitize,
 )
+from barnabas.zk.kafka.znode_json import desanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

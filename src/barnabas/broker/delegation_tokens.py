@@ -20,7 +20,7 @@ from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl.scram import TokenCredential
 from barnabas.security.sasl.scram_credential import ITERATIONS_MIN, ScramCredential, ScramMechanism
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
-from barnabas.zk.kafka.znodes import (
+from barnabas.zk.kafka.security_znodes import (
     DelegationTokenChangeNotificationSequenceZNode,
     DelegationTokenChangeNotificationZNode,
 )

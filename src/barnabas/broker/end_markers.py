@@ -62,7 +62,7 @@ async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMar
                     of_producer[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     continue
                 results.append(
-                    replicas.append(
+                    replicas.appending.append(
                         topic_partition,
                         bytearray(batch),
                         ACKS_ALL,
@@ -72,7 +72,7 @@ async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMar
                 )
     timeout_ms = broker.config.number("request.timeout.ms")
     for marker, results in appended:
-        await replicas.replicated(results, timeout_ms)
+        await replicas.appending.replicated(results, timeout_ms)
         for result in results:
             errors[marker.producer_id][result.topic_partition] = result.error
         broker.groups.transaction_completed(

@@ -31,7 +31,7 @@ class ReplicatedLog:
         timeout_ms: int,
         appended: Callable[[int], None] | None = None,
     ) -> int:
-        result = self._replicas.append(
+        result = self._replicas.appending.append(
             topic_partition,
             bytearray(batch),
             acks,
@@ -41,7 +41,7 @@ class ReplicatedLog:
         if appended is not None and not result.error:
             appended(result.base_offset)
         if acks == ACKS_ALL:
-            await self._replicas.replicated([result], timeout_ms)
+            await self._replicas.appending.replicated([result], timeout_ms)
         if result.error:
             raise KafkaError(result.error, result.message)
         return result.base_offset
@@ -49,7 +49,7 @@ class ReplicatedLog:
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         log = self._replicas.partition_or_raise(topic_partition).leader_log()
         begin = max(offset, log.log_start_offset)
-        records = bytes(log.read(begin, max_bytes).records)
+        records = bytes(log.read(begin, max_bytes))
         # The segment that holds `begin`, or where compaction took the rest of that, the one that follows.
         segment = log.offset_metadata(begin).segment_base_offset
         return Stretch(records, self.next_segment(topic_partition, segment))

@@ -20,7 +20,8 @@ from barnabas.broker.rates import SampledRate, TokenBucket, Windows
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import ApiKey
-from barnabas.zk.kafka.znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS, desanitize, sanitize
+from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS
+from barnabas.zk.kafka.znode_json import desanitize, sanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.context import RequestContext

@@ -277,7 +277,7 @@ class RepeatedFetches:
         cached.lie_down_for_now(partition, log)
         waiting = _Waiting(broker, connection, known, session)
         session.waiting = waiting
-        replicas.follower_fetches.watch(waiting, (), params.max_wait_ms)
+        replicas.purgatories.follower_fetch.watch(waiting, (), params.max_wait_ms)
         if waiting.completed:
             return waiting.answer(correlation_id)
         connection.wait_for(waiting, partial(waiting.answer, correlation_id))
@@ -292,7 +292,7 @@ class _Waiting(DelayedFetch):
     session: Session
 
     def __init__(self, broker: Broker, connection: BrokerConnection, known: KnownFetch, session: Session) -> None:
-        super().__init__(known.params, [], broker.replicas, session)
+        super().__init__(known.params, [], broker.replicas.fetching, session)
         self._broker = broker
         self._connection = connection
         self._known = known

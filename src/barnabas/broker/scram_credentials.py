@@ -16,8 +16,9 @@ from barnabas.security.sasl.scram_credential import (
     ScramCredential,
     ScramMechanism,
 )
+from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import USERS, desanitize, sanitize
+from barnabas.zk.kafka.znode_json import desanitize, sanitize
 
 MECHANISMS: Final = {int(each): each for each in ScramMechanism}
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.security.sasl.scram import TokenCredential
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
-from barnabas.zk.kafka.znodes import USERS, desanitize
+from barnabas.zk.kafka.config_znodes import USERS
+from barnabas.zk.kafka.znode_json import desanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

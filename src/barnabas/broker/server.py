@@ -58,8 +58,10 @@ from barnabas.wire import scan
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
 from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.config_znodes import DEFAULT_ENTITY, TOPICS
 from barnabas.zk.kafka.zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
-from barnabas.zk.kafka.znodes import DEFAULT_ENTITY, TOPICS, FeatureZNode, ZNodeError
+from barnabas.zk.kafka.znode_json import ZNodeError
+from barnabas.zk.kafka.znodes import FeatureZNode
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import ZooKeeperError
 

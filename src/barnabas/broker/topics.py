@@ -23,8 +23,9 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.runtime import Condition
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
+from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.kafka.zk_client import ControllerMoved
-from barnabas.zk.kafka.znodes import TOPICS, ReplicaAssignment
+from barnabas.zk.kafka.znodes import ReplicaAssignment
 from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.metadata_version import MetadataVersion
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
-from barnabas.zk.kafka.znodes import Features, FeatureZNode, ZNodeError
+from barnabas.zk.kafka.znode_json import ZNodeError
+from barnabas.zk.kafka.znodes import Features, FeatureZNode
 
 SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {}
 """Lowest and highest level of each feature that this broker supports (Kafka's ``BrokerFeatures.createEmpty``)."""

@@ -30,8 +30,9 @@ from barnabas.model.errors import ConfigError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.model.metadata_version import LATEST, MetadataVersion
+from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import TOPICS, LeaderIsrAndControllerEpoch
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import ProducerIdBlockZNode, ProducerIdsBlock, ZNodeError
+from barnabas.zk.kafka.znode_json import ZNodeError
+from barnabas.zk.kafka.znodes import ProducerIdBlockZNode, ProducerIdsBlock
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 PRODUCER_ID_MAX: Final = (1 << 63) - 1

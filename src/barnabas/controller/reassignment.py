@@ -36,7 +36,11 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReassignPartitionsZNode, ReplicaAssignment
+from barnabas.zk.kafka.znodes import (
+    LeaderIsrAndControllerEpoch,
+    ReassignPartitionsZNode,
+    ReplicaAssignment,
+)
 
 if TYPE_CHECKING:
     from barnabas.controller.reign import Reign

@@ -11,7 +11,8 @@ import logging
 from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.config import Config
-from barnabas.zk.kafka.znodes import DelegationTokensZNode, ZNodeError
+from barnabas.zk.kafka.security_znodes import DelegationTokensZNode
+from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.protocol.errors import SessionExpired, ZooKeeperError
 
 logger = logging.getLogger(__name__)

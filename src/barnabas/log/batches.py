@@ -6,7 +6,7 @@ The records inside are opaque here: appending, reading, indexing and recovering 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ from barnabas.wire.records import (
     TRANSACTIONAL,
 )
 
-_PREFIX: Final = Struct(">qi")
+PREFIX: Final = Struct(">qi")
 _LAST_OFFSET_DELTA: Final = Struct(">i")
 LEADER_EPOCH_AT: Final = LOG_OVERHEAD
 LAST_OFFSET_AT: Final = 23
@@ -51,6 +51,7 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAGIC_AT",
     "MAX_TIMESTAMP_AT",
+    "PREFIX",
     "TRANSACTIONAL",
     "CorruptBatch",
     "StoredBatch",
@@ -110,42 +111,19 @@ def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
     magic = buffer[start + MAGIC_AT]
     if magic == 2:
         (
-            base_offset,
-            length,
-            leader_epoch,
-            _,
-            crc,
-            attributes,
-            last_offset_delta,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            record_count,
-        ) = HEADER.unpack_from(buffer, start)
+            base_offset, length, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+            producer_id, producer_epoch, base_sequence, record_count,
+        ) = HEADER.unpack_from(buffer, start)  # fmt: skip
         if length < HEADER_BYTES - LOG_OVERHEAD or last_offset_delta < 0:
             raise CorruptBatch(f"the batch at position {position} has length {length} and offsets {last_offset_delta}")
         # `tuple.__new__` has a third of the price of the class's own constructor.
         return tuple.__new__(
             StoredBatch,
             (
-                position,
-                length + LOG_OVERHEAD,
-                base_offset,
-                base_offset + last_offset_delta,
-                leader_epoch,
-                2,
-                crc,
-                attributes,
-                base_timestamp,
-                max_timestamp,
-                producer_id,
-                producer_epoch,
-                base_sequence,
-                record_count,
+                position, length + LOG_OVERHEAD, base_offset, base_offset + last_offset_delta, leader_epoch, 2, crc,
+                attributes, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
             ),
-        )
+        )  # fmt: skip
     if magic > 2:
         raise CorruptBatch(f"the batch at position {position} has magic {magic}")
     offset, length, crc, _, attributes = _LEGACY.unpack_from(buffer, start)
@@ -160,7 +138,7 @@ def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
 
 def prefix(buffer: Bytes, start: int) -> tuple[int, int]:
     """Base offset and whole size of the batch at `start`."""
-    base_offset, length = _PREFIX.unpack_from(buffer, start)
+    base_offset, length = PREFIX.unpack_from(buffer, start)
     return base_offset, length + LOG_OVERHEAD
 
 
@@ -183,20 +161,12 @@ def crc_is_valid(buffer: memoryview, start: int, batch: StoredBatch) -> bool:
     return zlib.crc32(buffer[start + MAGIC_AT : start + batch.size]) == batch.crc
 
 
-def batches_in(buffer: Bytes) -> Iterable[tuple[int, StoredBatch]]:
+def batches_in(buffer: Bytes) -> Iterator[tuple[int, StoredBatch]]:
     """Every whole batch of `buffer` with its start there; a partial one at the end is left out."""
-    end = len(buffer)
-    # Exactly one is what a follower that keeps up is sent.
-    if end >= HEADER_BYTES and _PREFIX.unpack_from(buffer)[1] + LOG_OVERHEAD == end:
-        return ((0, parse(buffer, 0, 0)),)
-    return _batches_in(buffer)
-
-
-def _batches_in(buffer: Bytes) -> Iterator[tuple[int, StoredBatch]]:
     start = 0
     end = len(buffer)
     while end - start >= LEGACY_MINIMUM:
-        size = _PREFIX.unpack_from(buffer, start)[1] + LOG_OVERHEAD
+        size = PREFIX.unpack_from(buffer, start)[1] + LOG_OVERHEAD
         if size < LEGACY_MINIMUM:
             raise CorruptBatch(f"the batch at position {start} has length {size - LOG_OVERHEAD}")
         if size > end - start:

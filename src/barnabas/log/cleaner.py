@@ -19,8 +19,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from barnabas.log.batches import CorruptBatch
-from barnabas.log.compaction import CleanedTransactions, Compaction, Counted, OffsetMap, records_in
+from barnabas.log.batches import CorruptBatch, parse
+from barnabas.log.compaction import (
+    CleanedTransactions,
+    Compaction,
+    Counted,
+    OffsetMap,
+    last_records_of,
+    records_in,
+)
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
@@ -30,7 +37,6 @@ from barnabas.log.segment import RECOVERY_BYTES, Segment
 from barnabas.model.config import Config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Clock, Disk
-from barnabas.wire import records as wire_records
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +198,7 @@ class LogCleaner:
         compaction = Compaction(
             offsets,
             CleanedTransactions(aborted),
-            log.last_records_of_producers(),
+            last_records_of(log.producers),
             now_ms=self._clock.now_ms(),
             delete_retention_ms=log.settings.delete_retention_ms,
         )
@@ -291,14 +297,7 @@ class LogCleaner:
                         batch, segment.read_batch(batch), keep_old_tombstones=keep_old_tombstones
                     )
                     if result is not None:
-                        header = wire_records.parse_header(result)
-                        cleaned.append(
-                            result,
-                            header.base_offset,
-                            header.last_offset,
-                            header.max_timestamp,
-                            log.settings.index_interval_bytes,
-                        )
+                        cleaned.append(result, [(0, parse(result, 0, 0))], log.settings.index_interval_bytes)
                     await self._breathe(log, version, batch.size)
             for transaction in compaction.transactions.kept[kept_before:]:
                 cleaned.txn_index.append(transaction)

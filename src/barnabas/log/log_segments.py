@@ -1,41 +1,66 @@
-"""The segments of one log in their order (Kafka's ``LogSegments``), and the way out for files of theirs.
+"""The segments of one log in their order (Kafka's ``LocalLog``): found, read, rolled, and the way out for their files.
 
 An offset belongs to the segment with the largest base offset that is not above it; the last segment is the active one,
 the only one that is appended to. Compaction may have taken an offset, or the whole end of a segment: then the next
 batch that there is stands for it.
 
-What is taken out is renamed at once and removed ``file.delete.delay.ms`` later, since a reader may be using it. Nothing
-here syncs a directory: the log does, once for all that one step of its own does. Raises ``OSError`` and `CorruptBatch`.
+What is taken out is renamed at once and removed ``file.delete.delay.ms`` later, since a reader may be using it. Only a
+roll syncs the directory here: the log does, once for all that one step of its own does. Raises ``OSError`` and
+`CorruptBatch`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast, overload
 
 from barnabas.log.batches import HEADER_BYTES, CorruptBatch, StoredBatch
+from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.results import LogOffsetMetadata, TimestampOffset
 from barnabas.log.segment import Segment
+from barnabas.log.settings import LogSettings
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.runtime import Disk
+from barnabas.runtime import Bytes, Disk
+from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 from barnabas.wire import records as wire_records
 
 
 class LogSegments(Sequence[Segment]):
     """See the module; never empty, but while all segments are being replaced by a new one."""
 
-    __slots__ = ("_bases", "_disk", "_marked", "_segments", "active", "changed")
+    __slots__ = (
+        "_appended_before",
+        "_bases",
+        "_disk",
+        "_jitter",
+        "_marked",
+        "_roll_ms",
+        "_segments",
+        "_settings",
+        "active",
+        "changed",
+        "unflushed_rolls",
+    )
 
-    def __init__(self, disk: Disk, segments: list[Segment]) -> None:
+    def __init__(
+        self, disk: Disk, segments: list[Segment], settings: LogSettings, jitter: Callable[[int], int]
+    ) -> None:
         self._disk = disk
         self._segments = segments
+        self._settings = settings
+        self._jitter = jitter
+        self._roll_ms = self._next_roll_ms()
+        self.unflushed_rolls: list[tuple[int, int]] = []
+        """Rolled segments that are not flushed: when they were rolled, and the next one's base offset."""
         self._bases = [segment.base_offset for segment in segments]
         self._marked: list[tuple[int | None, list[str]]] = []
         """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
         self.active = segments[-1]
         self.changed = 0
         """Counts what was taken out or cut: whoever works on old segments looks whether they are still so."""
+        self._appended_before = -self.active.size
+        self.active.look_whether_full()
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -54,6 +79,19 @@ class LogSegments(Sequence[Segment]):
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self._segments)
+
+    @property
+    def appended_bytes(self) -> int:
+        """So many since the log was opened; what was cut or deleted again is among it."""
+        return self._appended_before + self.active.size
+
+    def update_settings(self, settings: LogSettings) -> None:
+        self._settings = settings
+        for segment in self._segments:
+            segment.offset_index.set_max_bytes(settings.index_bytes)
+            segment.time_index.set_max_bytes(settings.index_bytes)
+        self.active.look_whether_full()
+        self._roll_ms = self._next_roll_ms()
 
     # Finding
 
@@ -126,17 +164,144 @@ class LogSegments(Sequence[Segment]):
                         return TimestampOffset(timestamp, record.offset, batch.leader_epoch)
         return None
 
+    # Reading
+
+    def read(
+        self, offset: int, bound: int | None, max_bytes: int, *, min_one_batch: bool, incomplete: bool, in_place: bool
+    ) -> Bytes:
+        """As `Log.read`, of an offset that the log has; `bound` is None for its end."""
+        segments = self._segments
+        index = bisect_right(self._bases, offset) - 1
+        while True:
+            segment = segments[index]
+            located = segment.locate(offset)
+            if located is not None:
+                break
+            # What is left of this segment lies below `offset`: compaction took the rest.
+            index += 1
+            if index == len(segments):
+                return b""
+        position, first_size = located
+        if bound is None or (index + 1 < len(segments) and segments[index + 1].base_offset <= bound):
+            end_position = segment.size
+        else:
+            limit = segment.locate(bound)
+            end_position = segment.size if limit is None else limit[0]
+        if max_bytes < first_size:
+            if min_one_batch:
+                max_bytes = first_size
+            elif not incomplete:
+                return b""
+        length = min(end_position - position, max_bytes)
+        if length <= 0:
+            return b""
+        if in_place and length >= FILE_RECORDS_BYTES:
+            # What is done with them from here to the connection is to be counted, and nothing else.
+            return cast(bytes, FileRecords(segment, position, length))
+        return segment.file.pread(length, position)
+
+    # Rolling
+
+    def _next_roll_ms(self) -> int:
+        """`segment.ms` less a random part, so that partitions made together do not roll together."""
+        bound = min(self._settings.segment_jitter_ms, self._settings.segment_ms)
+        return self._settings.segment_ms - (self._jitter(bound) if bound > 0 else 0)
+
+    def should_roll(self, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether a batch that ends at `last_offset` begins a new segment for another reason than size."""
+        segment = self.active
+        began = segment.rolling_timestamp
+        if not segment.size:
+            waited_ms = 0
+        elif began is not None and began >= 0:
+            waited_ms = max_timestamp - began
+        else:
+            waited_ms = segment.waited_ms(now_ms, max_timestamp)
+        return (
+            waited_ms > self._roll_ms or segment.indexes_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def runs(
+        self, batches: list[tuple[int, StoredBatch]], now_ms: int, roll: Callable[[int, int], object]
+    ) -> Iterable[list[tuple[int, StoredBatch]]]:
+        """The batches in groups that each go into one segment with one write; calls `roll` between them."""
+        start, last = batches[-1]
+        ends_at = self.active.size + start + last.size
+        if ends_at <= self._settings.segment_bytes and not self.should_roll(
+            last.last_offset, batches[0][1].max_timestamp, now_ms
+        ):
+            return (batches,)
+        return self._runs_between_rolls(batches, now_ms, roll)
+
+    def _runs_between_rolls(
+        self, batches: list[tuple[int, StoredBatch]], now_ms: int, roll: Callable[[int, int], object]
+    ) -> Iterator[list[tuple[int, StoredBatch]]]:
+        run: list[tuple[int, StoredBatch]] = []
+        run_size = 0
+        for entry in batches:
+            batch = entry[1]
+            full = self.active.size + run_size + batch.size > self._settings.segment_bytes
+            if run and (full or not self.active.fits(batch.last_offset)):
+                yield run
+                run, run_size = [], 0
+            if not run and (
+                (full and self.active.size) or self.should_roll(batch.last_offset, batch.max_timestamp, now_ms)
+            ):
+                roll(batch.base_offset, now_ms)
+            run.append(entry)
+            run_size += batch.size
+        if run:
+            yield run
+
+    def roll(self, new_offset: int, now_ms: int, *, sync: bool) -> bool:
+        """Begins a new active segment; `sync` tells that no flush will come for the old one's time index.
+
+        False where an empty one begins there already.
+        """
+        active = self.active
+        if active.base_offset == new_offset:
+            # Only an empty active segment can begin where the next one would. It may have been found full because its
+            # indexes were cut to nothing: they get their room again.
+            assert active.size == 0, f"rolling {active} of {active.directory} at its own base offset"
+            active.offset_index.truncate_to(new_offset)
+            active.time_index.truncate_to(new_offset)
+            active.look_whether_full()
+            active.created_ms = now_ms
+            return False
+        assert new_offset > active.base_offset, f"rolling {active} of {active.directory} back to {new_offset}"
+        active.become_inactive(sync=sync)
+        # The names of the active segment are long on the disk, and this costs next to nothing. Were they not, a power
+        # loss could take them and leave the next segment's: a hole, which compaction makes look like any other gap.
+        self._disk.fsync_dir(active.directory)
+        self.append_new(new_offset, now_ms)
+        self._roll_ms = self._next_roll_ms()
+        self.unflushed_rolls.append((now_ms, new_offset))
+        return True
+
+    def flushed_to(self, offset: int) -> None:
+        self.unflushed_rolls = [roll for roll in self.unflushed_rolls if roll[1] > offset]
+
     # Changing
 
-    def append(self, segment: Segment) -> None:
+    def append_new(self, base_offset: int, now_ms: int) -> None:
         """A new active segment."""
+        segment = Segment(
+            self._disk,
+            self.active.directory,
+            base_offset,
+            index_bytes=self._settings.index_bytes,
+            now_ms=now_ms,
+            new=True,
+        )
+        self._appended_before += self.active.size
         self._segments.append(segment)
-        self._bases.append(segment.base_offset)
+        self._bases.append(base_offset)
         self.active = segment
 
     def take_out(self, doomed: list[Segment]) -> None:
         """The first or the last segments; of the last ones the one before becomes active, where one is left."""
         self.changed += 1
+        appended_bytes = self.appended_bytes
         for segment in doomed:
             index = self._bases.index(segment.base_offset)
             del self._bases[index]
@@ -144,12 +309,18 @@ class LogSegments(Sequence[Segment]):
             self._marked.append((None, segment.mark_deleted()))
         if self._segments:
             self.active = self._segments[-1]
+        else:
+            self.unflushed_rolls.clear()
+        self._appended_before = appended_bytes - self.active.size
 
     def truncate_active(self, offset: int, now_ms: int) -> int:
         """Cuts the active segment at `offset`; returns where it ends, as `Segment.truncate_to`."""
         self.changed += 1
+        appended_bytes = self.appended_bytes
         end_offset = self.active.truncate_to(offset, now_ms)
+        self._appended_before = appended_bytes - self.active.size
         self.active.look_whether_full()
+        self.unflushed_rolls = [roll for roll in self.unflushed_rolls if roll[1] <= end_offset]
         return end_offset
 
     def replace(self, replaced: list[Segment], cleaned: Segment) -> None:

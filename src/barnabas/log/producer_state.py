@@ -24,8 +24,9 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.batches import CONTROL, TRANSACTIONAL, StoredBatch
+from barnabas.log.batches import TRANSACTIONAL, StoredBatch
 from barnabas.log.segment import base_offset_of
+from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
@@ -43,8 +44,6 @@ _MAX_SEQUENCE: Final = 2**31 - 1
 NO_SEQUENCE: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
-NOT_PLAIN: Final = CONTROL | TRANSACTIONAL
-"""A batch without these attributes is data of no transaction."""
 
 
 class CorruptSnapshot(ValueError):
@@ -59,15 +58,6 @@ class BatchMetadata(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
-
-
-class CompletedTxn(NamedTuple):
-    """A transaction whose marker was read; `last_offset` is the marker's."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    is_aborted: bool
 
 
 class EndTxnMarker(NamedTuple):
@@ -239,21 +229,13 @@ class ProducerState:
 
     # Validating, before the append
 
-    def check(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        first_sequence: int,
-        last_sequence: int,
-        offset: int,
-        *,
-        is_transactional: bool,
-        check_sequence: bool,
-    ) -> BatchMetadata | None:
+    def check(self, batch: StoredBatch, *, check_sequence: bool) -> BatchMetadata | None:
         """Whether a leader may append this data batch. Returns the batch it repeats, if it does.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
+        producer_id, producer_epoch, first_sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        offset, is_transactional = batch.base_offset, batch.attributes & TRANSACTIONAL != 0
         entry = self.entries.get(producer_id)
         if (
             entry is not None
@@ -265,7 +247,7 @@ class ProducerState:
         ):
             return None  # the next one in order, as nearly all are
         if entry is not None and check_sequence:
-            duplicate = entry.duplicate_of(producer_epoch, first_sequence, last_sequence)
+            duplicate = entry.duplicate_of(producer_epoch, first_sequence, batch.last_sequence)
             if duplicate is not None:
                 return duplicate
         if is_transactional and (entry is None or entry.current_txn_first_offset == NO_OFFSET):
@@ -317,12 +299,13 @@ class ProducerState:
                 "(earliest seen sequence)",
             )
 
-    def check_marker(self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int) -> None:
+    def check_marker(self, batch: StoredBatch, marker: EndTxnMarker) -> None:
         """Whether a leader may append this marker. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+        producer_id, offset = batch.producer_id, batch.base_offset
         entry = self.entries.get(producer_id)
         if entry is None:
             return
-        self._check_epoch(entry, producer_epoch, offset)
+        self._check_epoch(entry, batch.producer_epoch, offset)
         if entry.coordinator_epoch > marker.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -340,97 +323,55 @@ class ProducerState:
 
     # Taking up what was appended
 
-    def append_data(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        first_sequence: int,
-        last_sequence: int,
-        first_offset: int,
-        last_offset: int,
-        timestamp: int,
-        *,
-        is_transactional: bool,
-    ) -> None:
+    def append_data(self, batch: StoredBatch) -> None:
         """A data batch is in the log. Whoever leads has checked it; a follower takes what its leader has."""
+        producer_id, first_sequence = batch.producer_id, batch.base_sequence
+        first_offset, last_offset = batch.base_offset, batch.last_offset
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        last_sequence = (first_sequence + last_offset - first_offset) & _MAX_SEQUENCE if first_sequence >= 0 else -1
         # `tuple.__new__` has a third of the price of the class's own constructor.
-        batch: BatchMetadata = tuple.__new__(
-            BatchMetadata, (first_sequence, last_sequence, first_offset, last_offset, timestamp)
+        taken: BatchMetadata = tuple.__new__(
+            BatchMetadata, (first_sequence, last_sequence, first_offset, last_offset, batch.max_timestamp)
         )
-        entry.add_batch(producer_epoch, batch)
-        if is_transactional and entry.current_txn_first_offset == NO_OFFSET:
+        entry.add_batch(batch.producer_epoch, taken)
+        if batch.attributes & TRANSACTIONAL and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = first_offset
             self._ongoing[first_offset] = producer_id
             self._verifications.pop(producer_id, None)
 
-    def append_marker(
-        self, producer_id: int, producer_epoch: int, marker: EndTxnMarker, offset: int, timestamp: int
-    ) -> tuple[CompletedTxn, int] | None:
-        """A marker is in the log. Returns the transaction it ended, if any, and the last stable offset then."""
+    def append_stored(self, batch: StoredBatch, marker: Callable[[], EndTxnMarker | None]) -> AbortedTxn | None:
+        """A batch of any kind is in the log; `marker` reads a control batch. Returns the transaction that it aborts."""
+        if batch.producer_id == NO_PRODUCER_ID:
+            return None
+        if not batch.is_control:
+            self.append_data(batch)
+            return None
+        try:
+            read = marker()
+        except WireError as error:
+            # Its bytes are what the leader has: the log keeps them, and the transaction stays open.
+            self._skip("control batch", f"{self._topic_partition} offset {batch.base_offset}", error)
+            return None
+        # Of None compaction left the batch without its record: the transaction is gone from the log.
+        return None if read is None else self._append_marker(batch, read)
+
+    def _append_marker(self, batch: StoredBatch, marker: EndTxnMarker) -> AbortedTxn | None:
+        producer_id, offset = batch.producer_id, batch.base_offset
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
         first_offset = entry.current_txn_first_offset
         self._verifications.pop(producer_id, None)
-        entry.end_transaction(producer_epoch, marker.coordinator_epoch, timestamp)
+        entry.end_transaction(batch.producer_epoch, marker.coordinator_epoch, batch.max_timestamp)
         if first_offset == NO_OFFSET:
             return None
-        completed = CompletedTxn(producer_id, first_offset, offset, marker.is_abort)
         ended = self._ongoing.pop(first_offset, None)
-        assert ended == producer_id, f"{completed} in {self._topic_partition} was not begun"
+        assert ended == producer_id, f"what ends at {offset} of {self._topic_partition} was not begun"
         last_stable_offset = next(iter(self._ongoing), offset + 1)
         self._unreplicated[first_offset] = offset
-        return completed, last_stable_offset
-
-    def append_stored(
-        self, batch: StoredBatch, marker: Callable[[], EndTxnMarker | None]
-    ) -> tuple[CompletedTxn, int] | None:
-        """Takes up a batch that is in the log already: on a follower, and while a log is loaded."""
-        if batch.producer_id == NO_PRODUCER_ID:
-            return None
-        if not batch.attributes & NOT_PLAIN:
-            self.append_plain(batch)
-            return None
-        if batch.is_control:
-            try:
-                read = marker()
-            except WireError as error:
-                # Its bytes are what the leader has: the log keeps them, and the transaction stays open.
-                self._skip("control batch", f"{self._topic_partition} offset {batch.base_offset}", error)
-                return None
-            if read is None:  # compaction left the batch without its record: the transaction is gone from the log
-                return None
-            return self.append_marker(
-                batch.producer_id, batch.producer_epoch, read, batch.base_offset, batch.max_timestamp
-            )
-        self.append_data(
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            batch.last_sequence,
-            batch.base_offset,
-            batch.last_offset,
-            batch.max_timestamp,
-            is_transactional=True,
-        )
-        return None
-
-    def append_plain(self, batch: StoredBatch) -> None:
-        """As `append_stored`, for data of no transaction."""
-        first_sequence, first_offset, last_offset = batch.base_sequence, batch.base_offset, batch.last_offset
-        self.append_data(
-            batch.producer_id,
-            batch.producer_epoch,
-            first_sequence,
-            (first_sequence + last_offset - first_offset) & 0x7FFFFFFF if first_sequence >= 0 else -1,
-            first_offset,
-            last_offset,
-            batch.max_timestamp,
-            is_transactional=False,
-        )
+        return AbortedTxn(producer_id, first_offset, offset, last_stable_offset) if marker.is_abort else None
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Ended transactions whose marker is replicated hold nothing back any more."""

@@ -19,7 +19,7 @@ from barnabas.log.batches import CorruptBatch, StoredBatch
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS_FILE_NAME
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
-from barnabas.log.producer_state import EndTxnMarker, ProducerState
+from barnabas.log.producer_state import ProducerState
 from barnabas.log.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -29,7 +29,7 @@ from barnabas.log.segment import (
     base_offset_of,
 )
 from barnabas.log.settings import LogSettings
-from barnabas.log.txn_index import AbortedTxn
+from barnabas.log.validation import end_txn_marker
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
 from barnabas.runtime.unreadable import Skip
@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
-ReadMarker = Callable[[bytes], EndTxnMarker | None]
 Pieces = Generator[int, None, None]
 
 
@@ -63,7 +62,6 @@ def load_segments(
     recovery_point: int,
     log_start_offset: int,
     producer_id_expiration_ms: int,
-    end_txn_marker: ReadMarker,
     skip: Skip,
 ) -> Generator[int, None, LoadedLog]:
     """The segments of `directory`, at least one. `skip` is told what cannot be read. Raises ``OSError`` only."""
@@ -86,7 +84,6 @@ def load_segments(
         segments,
         epochs,
         producers,
-        end_txn_marker,
     )
     first = _first_unchecked(segments, len(segments) if clean else _holder(bases, recovery_point), skip)
     log_end_offset = yield from loading.recover_from(first)
@@ -116,7 +113,7 @@ def load_segments(
     if producers.map_end_offset != log_end_offset:
         producers.truncate_and_reload(log_start_offset, log_end_offset)
         if producers.map_end_offset < log_end_offset:
-            yield from replaying_producers(segments, producers, log_start_offset, log_end_offset, end_txn_marker)
+            yield from replaying_producers(segments, producers, log_start_offset, log_end_offset)
     producers.map_end_offset = log_end_offset
     segments[-1].txn_index.truncate_to(log_end_offset)
     # A broker loads all its logs before anybody uses one: together they would hold more descriptors than it may have.
@@ -290,7 +287,6 @@ class _Loading:
         segments: list[Segment],
         epochs: LeaderEpochCache,
         producers: ProducerState,
-        end_txn_marker: ReadMarker,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -301,7 +297,6 @@ class _Loading:
         self.segments = segments
         self.epochs = epochs
         self.producers = producers
-        self.end_txn_marker = end_txn_marker
         self.last_epoch = NO_EPOCH
 
     def recover_from(self, first: int) -> Generator[int, None, int | None]:
@@ -312,7 +307,7 @@ class _Loading:
         start = segments[first].base_offset
         producers.truncate_and_reload(self.log_start_offset, start)
         if producers.map_end_offset < start:
-            yield from replaying_producers(segments, producers, self.log_start_offset, start, self.end_txn_marker)
+            yield from replaying_producers(segments, producers, self.log_start_offset, start)
         producers.map_end_offset = start
         next_offset = start
         epochs_before = self.epochs.entries
@@ -368,7 +363,7 @@ class _Loading:
     def _take(self, segment: Segment, batch: StoredBatch) -> None:
         self.last_epoch = max(self.last_epoch, batch.leader_epoch)
         self.epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
-        take_stored(segment, batch, self.producers, self.end_txn_marker, index_aborted=True)
+        _take_stored(segment, batch, self.producers, index_aborted=True)
         self.producers.map_end_offset = batch.next_offset
 
     def end_of_clean_log(self) -> Generator[int, None, int]:
@@ -395,21 +390,11 @@ class _Loading:
         self.disk.fsync_dir(self.directory)
 
 
-def take_stored(
-    segment: Segment,
-    batch: StoredBatch,
-    producers: ProducerState,
-    end_txn_marker: ReadMarker,
-    *,
-    index_aborted: bool,
-) -> None:
+def _take_stored(segment: Segment, batch: StoredBatch, producers: ProducerState, *, index_aborted: bool) -> None:
     """Brings the producer state past one batch of the log, and the transaction index where it is made anew."""
-    ended = producers.append_stored(batch, lambda: end_txn_marker(segment.read_batch(batch)))
-    if ended is not None and index_aborted and ended[0].is_aborted:
-        completed, last_stable_offset = ended
-        segment.txn_index.append(
-            AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset)
-        )
+    aborted = producers.append_stored(batch, lambda: end_txn_marker(segment.read_batch(batch)))
+    if aborted is not None and index_aborted:
+        segment.txn_index.append(aborted)
 
 
 def replay_producers(
@@ -417,10 +402,9 @@ def replay_producers(
     producers: ProducerState,
     log_start_offset: int,
     end_offset: int,
-    end_txn_marker: ReadMarker,
 ) -> None:
     """Reads the batches from where the producer state stands to `end_offset` into it, all at once."""
-    for _ in replaying_producers(segments, producers, log_start_offset, end_offset, end_txn_marker):
+    for _ in replaying_producers(segments, producers, log_start_offset, end_offset):
         continue
 
 
@@ -429,7 +413,6 @@ def replaying_producers(
     producers: ProducerState,
     log_start_offset: int,
     end_offset: int,
-    end_txn_marker: ReadMarker,
 ) -> Pieces:
     """As `replay_producers`, in pieces."""
     start_offset = max(producers.map_end_offset, log_start_offset)
@@ -444,7 +427,7 @@ def replaying_producers(
         def take(batch: StoredBatch, segment: Segment = segment) -> bool:
             if batch.base_offset >= end_offset:
                 return True
-            take_stored(segment, batch, producers, end_txn_marker, index_aborted=False)
+            _take_stored(segment, batch, producers, index_aborted=False)
             return False
 
         try:

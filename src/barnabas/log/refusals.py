@@ -40,6 +40,14 @@ def too_large(topic_partition: TopicPartition, what: str, settings: LogSettings)
     )
 
 
+def beyond_segment(topic_partition: TopicPartition, size: int, settings: LogSettings) -> KafkaError:
+    return KafkaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"Message batch size is {size} bytes in append to partition {topic_partition}, which exceeds the maximum "
+        f"configured segment size of {settings.segment_bytes}.",
+    )
+
+
 def unpacks_too_far(topic_partition: TopicPartition, error: TooLargeError) -> KafkaError:
     return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{error} in topic partition {topic_partition}")
 

@@ -40,16 +40,6 @@ class LogOffsetMetadata(NamedTuple):
     position: int
 
 
-class LogRead:
-    """Whole batches from the one that holds the asked offset on; the last may be cut where `max_bytes` ended."""
-
-    __slots__ = ("first_batch_incomplete", "records")
-
-    def __init__(self, records: Bytes, first_batch_incomplete: bool = False) -> None:
-        self.records = records
-        self.first_batch_incomplete = first_batch_incomplete
-
-
 class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int

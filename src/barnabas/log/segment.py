@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, TypeVar
 
 from barnabas.log.batches import (
@@ -145,57 +145,42 @@ class Segment:
 
     # Appending
 
-    def append(
-        self,
-        records: Bytes,
-        base_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        index_interval_bytes: int,
-    ) -> None:
-        """Writes one batch at the end. The bytes count only when the write is whole."""
-        position = self.size
-        (self._file or self.file).pwrite(records, position)
-        self.note(position, len(records), base_offset, last_offset, max_timestamp, index_interval_bytes)
-
-    def note(
-        self,
-        position: int,
-        size: int,
-        base_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        index_interval_bytes: int,
-    ) -> None:
-        """Takes up one batch that was written at `position`."""
-        if position == 0:
-            self.rolling_timestamp = max_timestamp
-        tail = self._tail_last_offsets
-        if not tail:
-            self._tail_floor = base_offset
-        elif len(tail) >= TAIL_BATCHES:
-            half = TAIL_BATCHES // 2
-            self._tail_floor = tail[half - 1] + 1
-            del tail[:half]
-            del self._tail_positions[:half]
-        tail.append(last_offset)
-        self._tail_positions.append(position)
-        self.size = position + size
-        if not self._timestamps_known:
-            self._load_timestamps()
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.offset_of_max_timestamp = last_offset
-        since_index_entry = self.bytes_since_index_entry
-        if since_index_entry > index_interval_bytes:
-            try:
-                self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-            except CorruptIndex as error:
-                self._mend_indexes(error)
-            since_index_entry = 0
-            self.look_whether_full()
-        self.bytes_since_index_entry = since_index_entry + size
+    def append(self, records: Bytes, batches: Sequence[tuple[int, StoredBatch]], index_interval_bytes: int) -> None:
+        """Writes `records` at the end: these batches, each with where it starts. They count when the write is whole."""
+        ahead = self.size - batches[0][0]
+        (self._file or self.file).pwrite(records, self.size)
+        for start, batch in batches:
+            last_offset, max_timestamp = batch.last_offset, batch.max_timestamp
+            position = ahead + start
+            if position == 0:
+                self.rolling_timestamp = max_timestamp
+            tail = self._tail_last_offsets
+            if not tail:
+                self._tail_floor = batch.base_offset
+            elif len(tail) >= TAIL_BATCHES:
+                half = TAIL_BATCHES // 2
+                self._tail_floor = tail[half - 1] + 1
+                del tail[:half]
+                del self._tail_positions[:half]
+            tail.append(last_offset)
+            self._tail_positions.append(position)
+            size = batch.size
+            self.size = position + size
+            if not self._timestamps_known:
+                self._load_timestamps()
+            if max_timestamp > self.max_timestamp:
+                self.max_timestamp = max_timestamp
+                self.offset_of_max_timestamp = last_offset
+            since_index_entry = self.bytes_since_index_entry
+            if since_index_entry > index_interval_bytes:
+                try:
+                    self.offset_index.append(last_offset, position)
+                    self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                except CorruptIndex as error:
+                    self._mend_indexes(error)
+                since_index_entry = 0
+                self.look_whether_full()
+            self.bytes_since_index_entry = since_index_entry + size
 
     def look_whether_full(self) -> None:
         self.indexes_full = self._index(self.offset_index).full or self._index(self.time_index).full

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Generator
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Final
 
 from crc32c import crc32c
 
@@ -30,14 +30,15 @@ from barnabas.log.batches import (
     MAGIC_AT,
     MAX_TIMESTAMP_AT,
     TRANSACTIONAL,
+    StoredBatch,
     prefix,
 )
 from barnabas.log.conversion import converted, rewritten
 from barnabas.log.producer_state import EndTxnMarker
-from barnabas.log.refusals import corrupt, invalid, too_large, unfit, unpacks_too_far
+from barnabas.log.refusals import beyond_segment, corrupt, invalid, too_large, unfit, unpacks_too_far
 from barnabas.log.settings import LogSettings
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_EPOCH, TopicPartition
 from barnabas.runtime import Bytes
 from barnabas.wire import records as wire_records
 from barnabas.wire import scan
@@ -97,39 +98,29 @@ class TakesLong(Exception):
     """
 
 
-class ValidBatch(NamedTuple):
-    """A batch of magic 2 as the log will hold it, but for offsets, leader epoch and, where `restamped`, timestamps.
-
-    `size` in bytes; `max_timestamp` in ms. `header` is that of what was sent, in the fields of `HEADER`.
-    """
-
-    view: memoryview
-    size: int
-    attributes: int
-    max_timestamp: int
-    restamped: bool
-    """`attributes` and `max_timestamp` are others than those in `view`: `stamp_timestamps` writes them."""
-    header: tuple[int, ...]
-
-
 def validated(
     topic_partition: TopicPartition,
     settings: LogSettings,
     records: Bytes,
     now_ms: int,
-    *,
     is_client: bool = True,
     unpacking: Unpacking | None = None,
-) -> ValidBatch:
+    first_offset: int = 0,
+    leader_epoch: int = NO_EPOCH,
+) -> tuple[memoryview, StoredBatch, bool]:
     """The one batch in `records`, or the messages of magic 0 and 1 there as one; a partial one behind is left out.
 
-    Nothing is written to `records`. Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD,
-    INVALID_TIMESTAMP, MESSAGE_TOO_LARGE.
+    Returns it; its header as the log will hold it from `first_offset` on (CRC and base timestamp are those of what was
+    sent); and whether attributes and largest timestamp there are others than in the bytes, so that `stamp_timestamps`
+    has to write them. Nothing is written here. Raises `TakesLong`, and `KafkaError`:
+    CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
     if len(records) < HEADER_BYTES or records[MAGIC_AT] != _MAGIC:
         records = _from_messages(topic_partition, settings, records)
-    header = HEADER.unpack_from(records)
-    base_offset, length, _, _, crc, attributes, last_offset_delta, _, said, producer_id, _, sequence, count = header
+    (
+        base_offset, length, _, _, crc, attributes, last_offset_delta, base_timestamp, said,
+        producer_id, producer_epoch, sequence, count,
+    ) = HEADER.unpack_from(records)  # fmt: skip
     size = length + LOG_OVERHEAD
     view = memoryview(records)
     if view.readonly:
@@ -167,8 +158,17 @@ def validated(
     restamped = max_timestamp != said or attributes & LOG_APPEND_TIME != stamped
     if restamped:
         attributes = attributes & _KEPT_ATTRIBUTES | stamped
+    if size > settings.segment_bytes:
+        raise beyond_segment(topic_partition, size, settings)
     # `tuple.__new__` has a third of the price of the class's own constructor.
-    return tuple.__new__(ValidBatch, (view, size, attributes, max_timestamp, restamped, header))
+    batch: StoredBatch = tuple.__new__(
+        StoredBatch,
+        (
+            0, size, first_offset, first_offset + last_offset_delta, leader_epoch, _MAGIC, crc, attributes,
+            base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
+        ),
+    )  # fmt: skip
+    return view, batch, restamped
 
 
 def _from_messages(topic_partition: TopicPartition, settings: LogSettings, records: Bytes) -> memoryview:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.replica.partition import FetchIsolation, Partition, ReadResult
 from barnabas.replica.purgatory import DelayedOperation
+from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.wire.message import default_of
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -120,14 +121,12 @@ class FetchedPartition:
 
 
 class Reader(Protocol):
-    """What a fetch that waits needs of the replicas."""
+    """What a fetch that waits needs of `fetching`."""
+
+    quotas: ReplicationQuotas
 
     def read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
         """Reads the partitions given, within the request's bounds; returns how many bytes."""
-        ...
-
-    def held_back(self, params: FetchParams, partition: Partition) -> bool:
-        """Whether a fetch gets nothing of a partition now, because of the leader's replication quota."""
         ...
 
 
@@ -220,7 +219,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
                 fetched.result = ReadResult(partition.log)
                 fetched.stale = False
             return False
-        if partition.log.settings.throttled_leaders and self._reader.held_back(params, partition):
+        if partition.log.settings.throttled_leaders and self._reader.quotas.holds_back(partition, params.replica_id):
             return False
         if params.min_bytes <= 1:
             return True

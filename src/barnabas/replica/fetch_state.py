@@ -13,6 +13,7 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.fetch_session import PartitionKey
 from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
 from barnabas.replica.partition import Partition
+from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.wire.messages.fetch import FetchRequest
 
 
@@ -53,6 +54,7 @@ class Follower(Protocol):
     """What the fetchers need of the replicas."""
 
     broker_id: int
+    quotas: ReplicationQuotas
 
     @property
     def broker_epoch(self) -> int: ...
@@ -62,10 +64,6 @@ class Follower(Protocol):
         ...
 
     def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None: ...
-
-    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
-        """Told what was fetched; whether no more of the partition is to be fetched for a while."""
-        ...
 
     def log_dir_failed(self, failure: LogDirFailure) -> None: ...
 

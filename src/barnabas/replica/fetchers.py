@@ -535,7 +535,7 @@ class ReplicaFetcher:
         if (
             records
             and log.settings.throttled_followers
-            and self._follower.is_held_back(partition, len(records), state.lag)
+            and self._follower.quotas.is_held_back(partition, len(records), state.lag)
         ):
             self._pause(state)
             return

@@ -16,12 +16,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from barnabas.log.following import append_copied
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
-from barnabas.replica.partition import Partition, append_copied
+from barnabas.replica.partition import Partition
 from barnabas.replica.replication_quota import ReplicationQuota
 from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime import Condition, Runtime
@@ -130,7 +131,7 @@ class LogDirMoves:
             return 0
         current, wall_ms = partition.log, self._clock.now_ms()
         _cut_what_differs(current, future, wall_ms)
-        records = current.read(future.log_end_offset, self._piece_bytes).records
+        records = current.read(future.log_end_offset, self._piece_bytes)
         if records:
             append_copied(future, records, wall_ms)
         future.update_high_watermark(current.high_watermark)

@@ -1,11 +1,7 @@
-"""One partition as this broker has it: its log, and what leader and follower decide about it (Kafka's ``Partition``).
+"""One partition as this broker has it (Kafka's ``Partition``): its log, its role, and who leads it.
 
-The leader knows each follower's `Progress` from its fetches. From that follow two things:
-
-- The high watermark: the smallest log end offset among the maximal ISR and those followers that are caught up and may
-  join it. It only rises within a leader epoch, and only while the ISR is not under ``min.insync.replicas``.
-- The ISR. A change is proposed to the controller and meanwhile pending: who is to be added already holds back the high
-  watermark, who is to be removed still does. At most one change is in flight (KIP-497).
+The leader knows each follower's `Progress` from its fetches. What follows from that, the high watermark and the ISR, is
+decided in `leading`, from values; here it is done.
 
 No method here waits. The change of an ISR goes out through `alter_isr`, and comes back by `isr_altered`.
 """
@@ -14,23 +10,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
-from barnabas.log.log import AppendInfo, AppendOrigin, Log, UnexpectedAppendOffset
+from barnabas.log.following import append_copied
+from barnabas.log.log import AppendInfo, AppendOrigin, Log
 from barnabas.log.validation import Unpacking
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
-from barnabas.model.leadership import (
-    CommittedIsr,
-    IsrState,
-    LeaderAndIsr,
-    PendingExpandIsr,
-    PendingShrinkIsr,
+from barnabas.model.leadership import CommittedIsr, IsrState, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
+from barnabas.model.sentinels import ACKS_ALL, EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from barnabas.replica.leading import (
+    ProposedIsr,
+    effective_min_isr,
+    expanded_isr,
+    lacks_min_isr,
+    lowest_log_start,
+    next_high_watermark,
+    produce_outcome,
+    refused_isr,
+    shrunk_isr,
 )
-from barnabas.model.sentinels import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.replica.progress import Progress
 from barnabas.replica.replica_selector import ReplicaView, Select
 from barnabas.replica.traffic import Traffic
@@ -43,14 +44,6 @@ PartitionState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 
 HIGH_WATERMARK_OFFSET: Final = -1
 """``DeleteRecordsRequest.HIGH_WATERMARK``: delete up to wherever the high watermark is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedIsr:
-    """A change of the ISR that was sent to the controller: what was asked for, and the state until it is answered."""
-
-    state: PendingExpandIsr | PendingShrinkIsr
-    sent: LeaderAndIsr
 
 
 class Surroundings(Protocol):
@@ -182,14 +175,7 @@ class Partition:
     def effective_min_isr(self) -> int:
         """``min.insync.replicas``, or how many replicas there are where that is less."""
         assert self.log is not None
-        minimum = self.log.settings.min_insync_replicas
-        replicas = len(self.progress) + 1
-        return minimum if minimum < replicas else replicas
-
-    def _lacks_min_isr(self, log: Log) -> bool:
-        in_sync = len(self.isr_state.isr)
-        # There are mostly as many as are asked for, and then how many replicas there are does not matter.
-        return in_sync < log.settings.min_insync_replicas and in_sync < self.effective_min_isr
+        return effective_min_isr(self.progress, self.log.settings.min_insync_replicas)
 
     def local_log(self) -> Log:
         if self.log is None:
@@ -249,8 +235,8 @@ class Partition:
         self.traffic.look(log, leading=True)
         self.controller_epoch = state.controller_epoch
         self._assign(state)
-        followers = [each for each in state.replicas if each != self._surroundings.broker_id]
-        self.progress = {each: self.progress.get(each) or Progress(each) for each in followers}
+        followers = [replica for replica in state.replicas if replica != self._surroundings.broker_id]
+        self.progress = {follower: self.progress.get(follower) or Progress(follower) for follower in followers}
         self.isr_state = CommittedIsr(frozenset(state.isr), state.partition_epoch)
         if new_epoch:
             # In an epoch that this broker did not hear of another may have led, and cut the followers' logs. (Apache's
@@ -336,8 +322,15 @@ class Partition:
         unpacking: Unpacking | None = None,
     ) -> tuple[AppendInfo, bool]:
         """Appends, and tells whether the high watermark rose by it. NOT_ENOUGH_REPLICAS means nothing was appended."""
-        log = self.leader_log()
-        if required_acks == -1 and self._lacks_min_isr(log):
+        log = self.log
+        if log is None or self.leader_id != self._surroundings.broker_id:
+            log = self.leader_log()
+        minimum = log.settings.min_insync_replicas
+        if (
+            required_acks == ACKS_ALL
+            and len(self.isr_state.isr) < minimum
+            and lacks_min_isr(self.isr_state, self.progress, minimum)
+        ):
             self._surroundings.too_few_in_sync(self, ErrorCode.NOT_ENOUGH_REPLICAS)
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -363,13 +356,16 @@ class Partition:
             or self.leading_since_epoch != leading_since_epoch
         ):
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if log.high_watermark < required_offset:
-            return False, _NONE
-        if not self._lacks_min_isr(log) or self.effective_min_isr <= len(self.isr_state.maximal_isr):
-            return True, _NONE
-        # Appended while there were enough; the ISR has shrunk since.
-        self._surroundings.too_few_in_sync(self, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        outcome = produce_outcome(
+            required_offset,
+            log.high_watermark,
+            self.isr_state,
+            self.progress,
+            log.settings.min_insync_replicas,
+        )
+        if outcome[1] is not _NONE:
+            self._surroundings.too_few_in_sync(self, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return outcome
 
     # The leader: its followers
 
@@ -432,100 +428,68 @@ class Partition:
         return resting.values()
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:
-        """Raises the high watermark as far as the maximal ISR allows; True when it rose.
-
-        A follower outside of the ISR that is caught up holds it back too: else it would run ahead of a follower that
-        is always a little behind, which could then never join.
-        """
-        log = self.log
-        if log is None or self.leader_id != self._surroundings.broker_id:
+        """Raises the high watermark as far as the maximal ISR allows; True when it rose."""
+        log, surroundings = self.log, self._surroundings
+        if log is None or self.leader_id != surroundings.broker_id:
             return False
-        end_offset = high_watermark = log.log_end_offset
         before = log.high_watermark
-        if self.progress or not self.isr_state.isr:
-            state = self.isr_state
-            maximal_isr = state.isr if type(state) is CommittedIsr else state.maximal_isr
-            for broker_id, progress in self.progress.items():
-                if progress.log_end_offset < high_watermark and (
-                    broker_id in maximal_isr
-                    or (
-                        progress.is_caught_up(end_offset, now_ms, self._surroundings.replica_lag_time_max_ms)
-                        and self._surroundings.is_alive(broker_id)
-                    )
-                ):
-                    high_watermark = progress.log_end_offset
-                    if high_watermark <= before:
-                        return False
-        if high_watermark <= before or self._lacks_min_isr(log):
+        high_watermark = next_high_watermark(
+            before,
+            log.log_end_offset,
+            self.isr_state,
+            self.progress,
+            log.settings.min_insync_replicas,
+            surroundings.is_alive,
+            surroundings.replica_lag_time_max_ms,
+            now_ms,
+        )
+        if high_watermark == before:
             return False
         log.update_high_watermark(high_watermark)
         return True
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset among the live replicas: below it, records are deleted everywhere."""
-        lowest = self.leader_log().log_start_offset
-        for broker_id, progress in self.progress.items():
-            if progress.log_start_offset < lowest and self._surroundings.is_alive(broker_id):
-                lowest = progress.log_start_offset
-        return lowest
+        """Below it, records are deleted on every live replica."""
+        return lowest_log_start(self.leader_log().log_start_offset, self.progress, self._surroundings.is_alive)
 
     # The leader: its ISR
 
     def maybe_expand_isr(self, progress: Progress) -> bool:
-        """Proposes the follower for the ISR when it has all that is committed, and has reached this leader's epoch.
-
-        Without the second condition it could be elected while it lacks records that were committed under the leader
-        before, which this one has above its high watermark.
-        """
-        state = self.isr_state
-        if (
-            progress.broker_id in state.isr
-            or not isinstance(state, CommittedIsr)
-            or self.log is None
-            or self.leader_epoch_start_offset is None
-            or progress.log_end_offset < self.log.high_watermark
-            or progress.log_end_offset < self.leader_epoch_start_offset
-            or not self._surroundings.is_alive(progress.broker_id)
-        ):
+        """Proposes the follower for the ISR when it may join."""
+        if self.log is None or self.leader_epoch_start_offset is None:
             return False
-        new = frozenset((progress.broker_id,))
-        self._propose(PendingExpandIsr(new, state), state.isr | new)
+        pending = expanded_isr(
+            self.isr_state,
+            progress,
+            self.log.high_watermark,
+            self.leader_epoch_start_offset,
+            self._surroundings.is_alive,
+        )
+        if pending is None:
+            return False
+        self._propose(pending, pending.isr | pending.new_in_sync)
         return True
 
     def maybe_shrink_isr(self, now_ms: int) -> bool:
         """Proposes to drop the followers that have not been caught up for ``replica.lag.time.max.ms``."""
-        state = self.isr_state
-        out_of_sync = self.out_of_sync_replicas(now_ms)
-        if not out_of_sync:
+        log, surroundings = self.log, self._surroundings
+        if log is None or not self.is_leader:
             return False
-        assert isinstance(state, CommittedIsr)
+        end_offset, lag_max_ms = log.log_end_offset, surroundings.replica_lag_time_max_ms
+        pending = shrunk_isr(self.isr_state, surroundings.broker_id, self.progress, end_offset, lag_max_ms, now_ms)
+        if pending is None:
+            return False
         logger.info(
             "shrinking the isr of %s from %s: out of sync are %s, log end offset %d, high watermark %d",
             self.topic_partition,
-            sorted(state.isr),
-            [self.progress.get(each, each) for each in sorted(out_of_sync)],
-            self.local_log().log_end_offset,
-            self.local_log().high_watermark,
+            sorted(pending.isr),
+            [self.progress.get(broker_id, broker_id) for broker_id in sorted(pending.out_of_sync)],
+            end_offset,
+            log.high_watermark,
         )
-        self._propose(PendingShrinkIsr(out_of_sync, state), state.isr - out_of_sync)
+        self._propose(pending, pending.isr - pending.out_of_sync)
         return True
-
-    def out_of_sync_replicas(self, now_ms: int) -> frozenset[int]:
-        """Members of the ISR that lag; nobody while a change is in flight, or where this broker does not lead."""
-        if not self.is_leader or not isinstance(self.isr_state, CommittedIsr):
-            return frozenset()
-        assert self.log is not None
-        end_offset = self.log.log_end_offset
-        lag_max_ms = self._surroundings.replica_lag_time_max_ms
-        lagging = set()
-        for broker_id in self.isr_state.isr:
-            if broker_id == self._surroundings.broker_id:
-                continue
-            progress = self.progress.get(broker_id)
-            if progress is None or not progress.is_caught_up(end_offset, now_ms, lag_max_ms):
-                lagging.add(broker_id)
-        return frozenset(lagging)
 
     def _propose(self, state: PendingExpandIsr | PendingShrinkIsr, isr: frozenset[int]) -> None:
         self.isr_state = state
@@ -545,7 +509,17 @@ class Partition:
         if self.isr_state is not proposed.state:
             return False
         if isinstance(outcome, ErrorCode):
-            return self._isr_refused(proposed, outcome)
+            self.isr_state, again = refused_isr(proposed, outcome)
+            if self.isr_state is proposed.state:
+                logger.log(
+                    logging.WARNING if again else logging.INFO,
+                    "the controller refused the isr %s for %s (%s)%s",
+                    proposed.sent.isr,
+                    self.topic_partition,
+                    outcome.name,
+                    "; asking again" if again else "",
+                )
+            return again
         if outcome.leader_epoch != self.leader_epoch or outcome.partition_epoch < self.partition_epoch:
             logger.info("%s: the controller answered with an older state %s", self, outcome)
             return False
@@ -558,18 +532,6 @@ class Partition:
         if self.maybe_increment_high_watermark(now_ms):
             self._surroundings.high_watermark_moved(self)
         return False
-
-    def _isr_refused(self, proposed: ProposedIsr, error: ErrorCode) -> bool:
-        if error in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
-            # Certainly not done: back to what is committed, and a later fetch or check may propose anew.
-            self.isr_state = proposed.state.committed
-            return False
-        if error in _ISR_AWAITS_METADATA:
-            # Done or not, somebody knows better than this broker: it stays pending until the next LeaderAndIsr.
-            logger.info("the controller refused %s for %s: %s", proposed.sent.isr, self.topic_partition, error.name)
-            return False
-        logger.warning("the isr of %s was not altered (%s); asking again", self.topic_partition, error.name)
-        return True
 
     # Reading
 
@@ -632,7 +594,7 @@ class Partition:
                 min_one_batch=min_one_batch,
                 incomplete=incomplete,
                 in_place=in_place,
-            ).records
+            )
         return result
 
     def bound(self, isolation: FetchIsolation) -> int:
@@ -752,32 +714,6 @@ class Partition:
         return end_offset, log.high_watermark > before
 
 
-def append_copied(log: Log, records: Bytes, wall_ms: int) -> None:
-    """Appends what was read of another replica's log; the log may end before it did, and then nothing was appended."""
-    try:
-        log.append_as_follower(records, now_ms=wall_ms)
-    except UnexpectedAppendOffset as error:
-        if not error.first_offset < log.log_end_offset <= error.last_offset:
-            raise
-        if log.log_end_offset == log.log_start_offset:
-            # That log begins within a batch, and so would this one: it begins with the whole batch.
-            log.truncate_fully_and_start_at(error.first_offset, now_ms=wall_ms)
-        else:
-            # The other log wrote this batch over records of its own that it lost with the power, in the same epoch,
-            # so that no epoch tells. Apache's follower stops here until the next election.
-            logger.warning(
-                "truncating %s from %d to %d: the leader's batch of offsets %d to %d is not this log's",
-                log.topic_partition,
-                log.log_end_offset,
-                error.first_offset,
-                error.first_offset,
-                error.last_offset,
-            )
-            log.truncate_to(error.first_offset, now_ms=wall_ms)
-        if log.log_end_offset == error.first_offset:
-            log.append_as_follower(records, now_ms=wall_ms)
-
-
 class FetchIsolation(Enum):
     """Up to where a reader may read: followers to the end, consumers to the high watermark or last stable offset."""
 
@@ -790,14 +726,3 @@ _NONE: Final = ErrorCode.NONE
 _LOG_END: Final = FetchIsolation.LOG_END
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 """An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
-
-_ISR_AWAITS_METADATA: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    }
-)

@@ -15,6 +15,9 @@ from barnabas.model.config import (
     UNLIMITED_RATE,
     Config,
 )
+from barnabas.model.ids import NO_BROKER
+from barnabas.replica.partition import Partition
+from barnabas.runtime import Clock
 
 
 class ReplicationQuota:
@@ -59,7 +62,8 @@ class ReplicationQuotas:
     leave the ISR.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, clock: Clock, config: Config) -> None:
+        self._clock = clock
         number = config.number
         window = number("replication.quota.window.num"), number("replication.quota.window.size.seconds") * 1_000
         self.leader = ReplicationQuota(*window)
@@ -75,3 +79,29 @@ class ReplicationQuotas:
         self.leader.bytes_per_second = config.number(LEADER_THROTTLED_RATE)
         self.follower.bytes_per_second = config.number(FOLLOWER_THROTTLED_RATE)
         self.log_dir_moves.bytes_per_second = config.number(ALTER_LOG_DIRS_RATE)
+
+    def holds_back(self, partition: Partition, replica_id: int) -> bool:
+        """Whether the leader's quota is used up, for a follower that is not in sync."""
+        log = partition.log
+        return (
+            log is not None
+            and replica_id > NO_BROKER
+            and partition.is_among(log.settings.throttled_leaders)
+            and replica_id not in partition.isr_state.isr
+            and self.leader.is_exceeded(self._clock.monotonic_ms())
+        )
+
+    def sent(self, partition: Partition, size: int) -> None:
+        """A follower was sent `size` bytes."""
+        log = partition.log
+        if log is not None and log.settings.throttled_leaders and partition.is_among(log.settings.throttled_leaders):
+            self.leader.record(size, self._clock.monotonic_ms())
+
+    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
+        """Counts what a follower has fetched; True when its quota is used up and it is not in sync."""
+        log = partition.log
+        if log is None or not partition.is_among(log.settings.throttled_followers):
+            return False
+        now_ms = self._clock.monotonic_ms()
+        self.follower.record(fetched_bytes, now_ms)
+        return lag > 0 and self.follower.is_exceeded(now_ms)

@@ -55,7 +55,7 @@ class Traffic:
         """Takes up what was appended since the last look; `log` is what is appended to from now on, and how."""
         before = self._log
         if before is not None:
-            appended = before.appended_bytes - self._bytes
+            appended = before.segments.appended_bytes - self._bytes
             if self._leading:
                 self.bytes_in += appended
                 self.records_in += max(0, before.log_end_offset - self._offset)
@@ -63,7 +63,7 @@ class Traffic:
                 self.replication_bytes_in += appended
         self._log, self._leading = log, leading
         if log is not None:
-            self._bytes, self._offset = log.appended_bytes, log.log_end_offset
+            self._bytes, self._offset = log.segments.appended_bytes, log.log_end_offset
 
     def looked(self) -> Traffic:
         """As it is now."""

@@ -100,7 +100,7 @@ class ClusterWatch:
     def _around_stop_replica(self, original: Any) -> Any:
         def stop_replica(replicas: Any, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Any:
             code = original(replicas, topic_partition, leader_epoch, delete)
-            partition = replicas._partitions.get(topic_partition)
+            partition = replicas.partition(topic_partition)
             self.world.check("C12")
             if (
                 code is ErrorCode.FENCED_LEADER_EPOCH

@@ -226,4 +226,5 @@ def follow_high_watermarks(broker: Broker, history: History) -> None:
             history.high_watermark(broker.broker_id, partition.topic_partition, partition.log.high_watermark)
         moved(partition)
 
-    replicas.high_watermark_moved = noting  # type: ignore[method-assign]
+    replicas.high_watermark_moved = noting
+    replicas.purgatories.high_watermark_moved = noting  # type: ignore[method-assign]

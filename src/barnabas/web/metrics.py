@@ -239,9 +239,9 @@ _PURGATORY: Final = "kafka.server:type=DelayedOperationPurgatory,name="
 
 def _purgatories(broker: Broker) -> Iterator[Reading]:
     replicas = broker.replicas
-    yield ("Produce",), replicas.delayed_produce.delayed
-    yield ("Fetch",), replicas.follower_fetches.delayed + replicas.consumer_fetches.delayed
-    yield ("DeleteRecords",), replicas.delayed_delete_records.delayed
+    yield ("Produce",), replicas.purgatories.produce.delayed
+    yield ("Fetch",), replicas.purgatories.follower_fetch.delayed + replicas.purgatories.consumer_fetch.delayed
+    yield ("DeleteRecords",), replicas.purgatories.delete_records.delayed
     groups = [group for part in broker.groups.owned for group in part.groups.values()]
     yield ("Rebalance",), sum(group.state is GroupState.PREPARING_REBALANCE for group in groups)
     yield ("Heartbeat",), sum(len(group.members) for group in groups)

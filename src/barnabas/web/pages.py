@@ -174,7 +174,7 @@ def _first_offset(broker: Broker, key: TopicPartition, query: Query, start: int,
 
 def _read(log: Log, offset: int, end: int) -> bytes:
     try:
-        return bytes(log.read(offset, READ_BYTES, bound=end).records)
+        return bytes(log.read(offset, READ_BYTES, bound=end))
     except KafkaError as error:
         raise NotSeen(
             503, f"{log.topic_partition} cannot be read at offset {offset}: {error.message or error.code.name}"

@@ -37,10 +37,10 @@ def status(broker: Broker, query: Query) -> dict[str, Any]:
         },
         "connections": len(broker.connections),
         "purgatories": {
-            "produce": broker.replicas.delayed_produce.delayed,
-            "follower_fetch": broker.replicas.follower_fetches.delayed,
-            "consumer_fetch": broker.replicas.consumer_fetches.delayed,
-            "delete_records": broker.replicas.delayed_delete_records.delayed,
+            "produce": broker.replicas.purgatories.produce.delayed,
+            "follower_fetch": broker.replicas.purgatories.follower_fetch.delayed,
+            "consumer_fetch": broker.replicas.purgatories.consumer_fetch.delayed,
+            "delete_records": broker.replicas.purgatories.delete_records.delayed,
         },
         "controller": {"active_controller_id": broker.controller.active_controller_id},
     }

@@ -113,4 +113,4 @@ class Broker:
         partition = self.replicas.partition(PARTITION)
         assert partition is not None
         log = partition.local_log()
-        return bytes(log.read(log.log_start_offset, 1 << 30).records)
+        return bytes(log.read(log.log_start_offset, 1 << 30))

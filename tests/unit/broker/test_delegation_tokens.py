@@ -21,8 +21,9 @@ from barnabas.security.principal import Principal
 from barnabas.security.sasl.scram import Scram, client_tokens
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.zk.client.config import client_of
+from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import USERS, ControllerZNode
+from barnabas.zk.kafka.znodes import ControllerZNode
 from barnabas.zk.server.server import CoordinatorServer
 
 ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "carol"))

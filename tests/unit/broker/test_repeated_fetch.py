@@ -39,7 +39,7 @@ def batch(*values: bytes) -> bytearray:
 
 
 def append(broker: Broker, index: int, records: bytes) -> None:
-    broker.replicas.append_as_leader(TopicPartition(TOPIC, index), bytearray(records), 1)
+    broker.replicas.appending.append_as_leader(TopicPartition(TOPIC, index), bytearray(records), 1)
 
 
 def fetch(version: int, session_id: int, epoch: int, asked: list[FetchRequest.FetchPartition], **fields: Any) -> bytes:
@@ -149,7 +149,7 @@ def state_of(broker: Broker) -> Any:
                 list(partition.resting),
             )
         )
-    return sessions, partitions, broker.replicas.follower_fetches.delayed
+    return sessions, partitions, broker.replicas.purgatories.follower_fetch.delayed
 
 
 async def settle() -> None:
@@ -292,10 +292,10 @@ def test_a_follower_that_hangs_up_leaves_nothing_behind(tmp_path: Path) -> None:
                 append(broker, 0, batch(b"b"))
                 await settle()
         assert session.known_fetches
-        assert broker.replicas.follower_fetches.delayed == 1
+        assert broker.replicas.purgatories.follower_fetch.delayed == 1
         broker.connection.connection_lost(None)
-        assert broker.replicas.follower_fetches.delayed == 0
-        assert not broker.replicas.follower_fetches.watched(PARTITION)
+        assert broker.replicas.purgatories.follower_fetch.delayed == 0
+        assert not broker.replicas.purgatories.follower_fetch.watched(PARTITION)
         append(broker, 0, batch(b"c"))
 
     asyncio.run(main())

@@ -10,7 +10,7 @@ import pytest
 from controller_world import World, world
 
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
-from barnabas.zk.kafka.znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
+from barnabas.zk.kafka.security_znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
 from barnabas.zk.protocol.data import ACL, Permission
 
 Play = Callable[[World], Awaitable[None]]

@@ -62,7 +62,7 @@ def values(log: Log, start: int | None = None, end: int | None = None) -> list[t
     offset = log.log_start_offset if start is None else start
     stop = log.log_end_offset if end is None else end
     while offset < stop:
-        records = memoryview(log.read(offset, 300, bound=stop).records)
+        records = memoryview(log.read(offset, 300, bound=stop))
         before = offset
         position = 0
         while position + 12 <= len(records):

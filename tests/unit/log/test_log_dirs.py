@@ -201,7 +201,7 @@ def moved(tmp_path: Path) -> tuple[LogDirs, Log, Log]:
     log.update_high_watermark(2)
     log.maybe_assign_epoch_start_offset(4, 2)
     future = dirs.create_future(A, str(tmp_path / "2"))
-    future.append_as_follower(log.read(0, 1000).records, now_ms=NOW)
+    future.append_as_follower(log.read(0, 1000), now_ms=NOW)
     return dirs, log, future
 
 

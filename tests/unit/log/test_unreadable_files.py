@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from log_worlds import NOW, append, idempotent, marker, values
 
+from barnabas.log.batches import StoredBatch
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.log.producer_state import ProducerState
@@ -108,7 +109,7 @@ def test_a_snapshot_in_which_two_transactions_are_one_is_read_from_the_log_inste
     log_dir = str(tmp_path / "a-0")
     false = ProducerState(real_runtime().disk, log_dir, A, producer_id_expiration_ms=NOW)
     for producer_id in (7, 8):
-        false.append_data(producer_id, 0, 0, 0, 0, 0, NOW, is_transactional=True)
+        false.append_data(StoredBatch(0, 61, 0, 0, 0, 2, 0, TRANSACTIONAL, NOW, NOW, producer_id, 0, 0, 1))
     false.map_end_offset = 1
     for snapshot in (tmp_path / "a-0").glob("*.snapshot"):
         snapshot.unlink()

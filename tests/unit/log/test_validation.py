@@ -37,10 +37,10 @@ def bomb(codec: Codec, size: int) -> bytearray:
 
 def verdict(case: cases.Case, given: LogSettings) -> Any:
     try:
-        valid = validated(PARTITION, given, bytearray(case.records), cases.NOW)
+        view, *found = validated(PARTITION, given, bytearray(case.records), cases.NOW)
     except KafkaError as error:
         return error.code, error.message, getattr(error, "record_errors", None)
-    return bytes(valid.view), valid[1:]
+    return bytes(view), found
 
 
 @pytest.mark.parametrize("config", [{"message.timestamp.type": "LogAppendTime"}, {}])
@@ -70,7 +70,7 @@ def test_a_headers_max_timestamp_is_not_believed(codec: Codec, tmp_path: Path) -
     log = open_log(tmp_path)
     said = bytearray(cases.batch(cases.THREE, 3, codec, max_timestamp=NOW + 10**12))
     assert log.append_as_leader(said, 0, now_ms=NOW).max_timestamp == NOW + 5
-    kept = parse_header(log.read(0, 10_000).records)
+    kept = parse_header(log.read(0, 10_000))
     assert kept.max_timestamp == NOW + 5
     found = log.fetch_offset_by_timestamp(NOW + 6)
     assert found is None
@@ -116,7 +116,7 @@ def test_a_batch_that_unpacks_to_much_gives_way_to_others(codec: Codec) -> None:
         return turns
 
     assert asyncio.run(judged_beside()) >= 3
-    assert validated(PARTITION, given, large, NOW, unpacking=unpacking).header[12] == 1
+    assert validated(PARTITION, given, large, NOW, unpacking=unpacking)[1].record_count == 1
     with pytest.raises(TakesLong):  # what was judged was that batch
         validated(PARTITION, given, large, NOW, unpacking=unpacking)
 
@@ -146,7 +146,7 @@ def test_frames_of_nothing_are_counted_as_well() -> None:
 
 def test_a_batch_that_is_compressed_anew_may_unpack_to_some_times_what_a_topic_takes() -> None:
     given = settings(compression_type="gzip", max_message_bytes="100000")
-    assert validated(PARTITION, given, bomb(Codec.ZSTD, 3_000_000), NOW).size < 100_000
+    assert validated(PARTITION, given, bomb(Codec.ZSTD, 3_000_000), NOW)[1].size < 100_000
     unpacking = Unpacking()
     unpacking.at_once = 1 << 40
     with pytest.raises(KafkaError) as refused:
@@ -168,7 +168,7 @@ def test_old_messages_may_unpack_to_what_a_topic_takes(magic: int) -> None:
     for count, fits in ((500, True), (1_100, False)):
         wrapper = bytearray(cases.wrapper(message * count, Codec.GZIP, magic))
         if fits:
-            assert validated(PARTITION, settings(), wrapper, NOW).header[12] == count
+            assert validated(PARTITION, settings(), wrapper, NOW)[1].record_count == count
         else:
             with pytest.raises(KafkaError) as refused:
                 validated(PARTITION, settings(), wrapper, NOW)

@@ -74,7 +74,7 @@ class Broker:
         return self.log.log_dir.path
 
     def append(self, *values: bytes) -> int:
-        info = self.replicas.append_as_leader(TOPIC_PARTITION, batch(*values), 1)[1]
+        info = self.replicas.appending.append_as_leader(TOPIC_PARTITION, batch(*values), 1)[1]
         return info.first_offset
 
     def alter(self, path: str) -> ErrorCode:
@@ -85,7 +85,7 @@ class Broker:
         return ErrorCode.NONE
 
     def content(self) -> bytes:
-        return bytes(self.log.read(self.log.log_start_offset, 1 << 24).records)
+        return bytes(self.log.read(self.log.log_start_offset, 1 << 24))
 
     async def stop(self, *, clean: bool = True) -> None:
         await self.replicas.shutdown(checkpoint=clean)

@@ -11,7 +11,8 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.delayed_fetch import FetchedPartition, FetchParams, TopicIdPartition
-from barnabas.replica.partition import FetchIsolation, Partition, ProposedIsr
+from barnabas.replica.leading import ProposedIsr
+from barnabas.replica.partition import FetchIsolation, Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime.real import RealDisk
@@ -37,9 +38,9 @@ async def fetch_one(
     key: TopicIdPartition = KEY,
 ) -> FetchResponse.PartitionData:
     """What a fetch of one partition is answered, after waiting where it waits."""
-    fetch = await replicas.fetch(params, [FetchedPartition(key, asked)])
+    fetch = await replicas.fetching.fetch(params, [FetchedPartition(key, asked)])
     await fetch.over()
-    (partition,) = replicas.fetch_answers(fetch)
+    (partition,) = replicas.fetching.fetch_answers(fetch)
     return partition.answer()
 
 
@@ -156,7 +157,7 @@ class Node:
 
     def content(self) -> list[tuple[int, int, int]]:
         """(base offset, leader epoch, CRC) of each batch."""
-        data = self.log.read(self.log.log_start_offset, 1 << 24).records
+        data = self.log.read(self.log.log_start_offset, 1 << 24)
         return [(header.base_offset, header.partition_leader_epoch, header.crc) for header, _, _ in batches(data)]
 
 

@@ -33,12 +33,12 @@ def begin(peer: Peer, sequence: int, producer_id: int = PRODUCER) -> None:
         base_sequence=sequence,
         is_transactional=True,
     )
-    assert peer.replicas.append(TOPIC_PARTITION, bytearray(data), 1).error is ErrorCode.NONE
+    assert peer.replicas.appending.append(TOPIC_PARTITION, bytearray(data), 1).error is ErrorCode.NONE
 
 
 def end(peer: Peer, kind: ControlType, producer_id: int = PRODUCER) -> None:
     data = control_batch(kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=0)
-    appended = peer.replicas.append(TOPIC_PARTITION, bytearray(data), 1, origin=AppendOrigin.COORDINATOR)
+    appended = peer.replicas.appending.append(TOPIC_PARTITION, bytearray(data), 1, origin=AppendOrigin.COORDINATOR)
     assert appended.error is ErrorCode.NONE
 
 
@@ -57,7 +57,7 @@ def test_kafka_5376_a_long_poll_that_an_abort_ends_names_the_aborted_transaction
         one.leads(1, 0, (1,), (1,))
         begin(one, 0)
         waiting = asyncio.get_running_loop().create_task(committed(one, 0, max_wait_ms=60_000))
-        await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.consumer_fetch.delayed == 1)
         begin(one, 1)
         await asyncio.sleep(0)
         assert not waiting.done(), "the transaction is open"
@@ -97,7 +97,7 @@ def test_a_marker_counts_when_it_is_replicated(tmp_path: Path) -> None:
         await until(lambda: one.partition.leader_log().high_watermark == 1)
         two.unreachable = one.unreachable = True
         waiting = asyncio.get_running_loop().create_task(committed(one, 0, max_wait_ms=60_000))
-        await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.consumer_fetch.delayed == 1)
         end(one, ControlType.COMMIT)
         await asyncio.sleep(0.05)
         assert not waiting.done()

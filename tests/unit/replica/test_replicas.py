@@ -160,9 +160,9 @@ class Peer:
                 request.max_bytes,
                 FetchIsolation.LOG_END,
             )
-            fetch = await self.replicas.fetch(params, context.fetches, context.follower_session)
+            fetch = await self.replicas.fetching.fetch(params, context.fetches, context.follower_session)
             await fetch.over()
-            return context.response(self.replicas.fetch_answers(fetch))
+            return context.response(self.replicas.fetching.fetch_answers(fetch))
         assert isinstance(request, ListOffsetsRequest)
         asked = request.topics[0].partitions[0]
         _, offset, epoch = self.partition.offset_for_timestamp(
@@ -186,7 +186,7 @@ class Peer:
         return leader_and_isr(self, leader, epoch, isr, replicas)
 
     def append(self, *values: bytes, acks: int = -1) -> Any:
-        return self.replicas.append_records([(TOPIC_PARTITION, batch(*values))], acks, 5_000)
+        return self.replicas.appending.append_records([(TOPIC_PARTITION, batch(*values))], acks, 5_000)
 
     async def close(self) -> None:
         await self.replicas.shutdown(checkpoint=False)
@@ -275,13 +275,13 @@ def test_acks_all_is_answered_when_the_follower_has_the_records(tmp_path: Path) 
     async def story(one: Peer, two: Peer) -> None:
         assert one.leads(1, 0, (1, 2)) is ErrorCode.NONE
         assert two.leads(1, 0, (1, 2)) is ErrorCode.NONE
-        await until(lambda: one.replicas.follower_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.follower_fetch.delayed == 1)
         (result,) = await one.append(b"x", b"y")
         assert result.error is ErrorCode.NONE
         assert result.base_offset == 0
         assert one.partition.local_log().high_watermark == 2
         assert two.end == 2
-        await until(lambda: one.replicas.follower_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.follower_fetch.delayed == 1)
         assert len(one.requests) == 2, "one long poll that the append answered, one that commits and waits"
 
     play(tmp_path, story)
@@ -310,7 +310,7 @@ def test_a_partition_that_a_follower_has_all_of_rests_until_it_moves(tmp_path: P
         # The next two fetches find nothing and tell nothing: one of them takes up the high watermark, then it rests.
         await until(lambda: 2 in one.partition.resting)
         last = one.requests[-1]
-        await until(lambda: one.requests[-1] is not last and one.replicas.follower_fetches.delayed == 1)
+        await until(lambda: one.requests[-1] is not last and one.replicas.purgatories.follower_fetch.delayed == 1)
         assert one.requests[-1].topics == [], "a fetch of nothing new names nothing"
         rested_ms = one.partition.progress[2].last_caught_up_ms
         (result,) = await one.append(b"y")
@@ -412,7 +412,7 @@ def test_a_leader_that_lets_a_follower_rest_hears_of_its_new_registration(tmp_pa
 def test_acks_all_times_out_while_the_follower_is_away(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
-        (result,) = await one.replicas.append_records([(TOPIC_PARTITION, batch(b"x"))], -1, 20)
+        (result,) = await one.replicas.appending.append_records([(TOPIC_PARTITION, batch(b"x"))], -1, 20)
         assert result.error is ErrorCode.REQUEST_TIMED_OUT
         assert one.end == 1, "it may still be committed"
 
@@ -423,7 +423,7 @@ def test_a_leader_that_is_deposed_answers_what_waits(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
         waiting = asyncio.get_running_loop().create_task(one.append(b"x"))
-        await until(lambda: one.replicas.delayed_produce.delayed == 1)
+        await until(lambda: one.replicas.purgatories.produce.delayed == 1)
         one.leads(2, 1, (2,))
         (result,) = await waiting
         assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -514,7 +514,7 @@ def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> No
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
         two.leads(1, 0, (1, 2))
-        await until(lambda: one.replicas.follower_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.follower_fetch.delayed == 1)
         await one.append(b"both")
         one.unreachable = True
         await one.append(b"only", b"one", acks=1)
@@ -523,7 +523,7 @@ def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> No
         one.unreachable = False
         one.leads(2, 1, (2,))
         await until(lambda: two.partition.isr_state.isr == {1, 2})
-        contents = [bytes(each.partition.local_log().read(0, 1 << 20).records) for each in (one, two)]
+        contents = [bytes(each.partition.local_log().read(0, 1 << 20)) for each in (one, two)]
         assert contents[0] == contents[1]
         assert one.end == 2
 
@@ -550,7 +550,7 @@ def test_a_follower_cuts_what_it_wrote_in_a_later_epoch_than_its_leader_goes_on_
         two.leads(1, 4, (1,))
         await until(lambda: one.partition.isr_state.isr == {1, 2})
         logs = [each.partition.local_log() for each in (one, two)]
-        assert logs[0].read(0, 1 << 20).records == logs[1].read(0, 1 << 20).records
+        assert logs[0].read(0, 1 << 20) == logs[1].read(0, 1 << 20)
         assert [each.start_offset for each in logs[1].leader_epochs.entries] == [0, 1, 3, 4]
 
     play(tmp_path, story, kind)
@@ -631,7 +631,7 @@ def test_stop_replica_is_fenced_by_leader_epoch_and_deletes_the_log(tmp_path: Pa
         assert stop(one, 3, False) is ErrorCode.NONE
         assert one.log_dirs.get(TOPIC_PARTITION) is not None
         waiting = asyncio.get_running_loop().create_task(fetch(one, 0, max_wait_ms=60_000))
-        await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.consumer_fetch.delayed == 1)
         assert stop(one, -2, True) is ErrorCode.NONE
         assert one.log_dirs.get(TOPIC_PARTITION) is None
         assert TOPIC_PARTITION not in one.log_dirs.read_high_watermarks(directory), "the next of that name has its own"
@@ -654,9 +654,9 @@ def test_a_consumers_long_poll_is_answered_when_the_high_watermark_moves(tmp_pat
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
         waiting = asyncio.get_running_loop().create_task(fetch(one, 0, max_wait_ms=60_000))
-        await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+        await until(lambda: one.replicas.purgatories.consumer_fetch.delayed == 1)
         await one.append(b"x", acks=1)
-        assert one.replicas.consumer_fetches.delayed == 1, "the end has moved, the high watermark has not"
+        assert one.replicas.purgatories.consumer_fetch.delayed == 1, "the end has moved, the high watermark has not"
         two.leads(1, 0, (1, 2))
         data = await waiting
         assert data.high_watermark == 1
@@ -670,7 +670,7 @@ def test_a_long_poll_waits_for_as_many_bytes_as_it_asked_for(tmp_path: Path) -> 
         one.leads(1, 0, (1,), (1,))
         waiting = asyncio.get_running_loop().create_task(fetch(one, 0, max_wait_ms=60_000, min_bytes=250))
         for appended in range(3):
-            await until(lambda: one.replicas.consumer_fetches.delayed == 1)
+            await until(lambda: one.replicas.purgatories.consumer_fetch.delayed == 1)
             assert not waiting.done(), appended
             await one.append(b"x" * 20, acks=1)
         data = await waiting

@@ -72,7 +72,7 @@ def test_a_leader_sends_no_faster_than_its_quota(tmp_path: Path, throttled: str)
         assert await fetched(broker, 0) > 0, "nothing was sent before"
         assert await fetched(broker, 1) == 0
         waiting = asyncio.get_running_loop().create_task(fetched(broker, 1, max_wait_ms=20))
-        while not broker.replicas.follower_fetches.delayed:  # noqa: ASYNC110
+        while not broker.replicas.purgatories.follower_fetch.delayed:  # noqa: ASYNC110
             await asyncio.sleep(0)
         broker.append(b"z")
         assert not waiting.done(), "an append does not wake a fetch that would get nothing"
@@ -94,8 +94,8 @@ def test_only_the_replicas_that_are_named_are_throttled(tmp_path: Path) -> None:
 def test_a_follower_in_sync_is_not_throttled(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
         assert await fetched(broker, 0) > 0
-        assert broker.replicas.held_back(FetchParams(2, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
-        assert not broker.replicas.held_back(FetchParams(1, -1, 0, 1, 1, FetchIsolation.LOG_END), broker.partition)
+        assert broker.replicas.quotas.holds_back(broker.partition, 2)
+        assert not broker.replicas.quotas.holds_back(broker.partition, 1)
 
     play(tmp_path, story, "*")
 
@@ -104,11 +104,11 @@ def test_a_follower_stops_fetching_when_its_quota_is_used_up(tmp_path: Path) -> 
     async def whole() -> None:
         broker = Broker(tmp_path, topic={"follower.replication.throttled.replicas": "0:1"})
         await broker.startup()
-        follower = broker.replicas
-        follower.quotas.follower.bytes_per_second = 100
-        assert not follower.is_held_back(broker.partition, 100, lag=5)
-        assert follower.is_held_back(broker.partition, 1, lag=5)
-        assert not follower.is_held_back(broker.partition, 100, lag=0), "it is caught up"
+        quotas = broker.replicas.quotas
+        quotas.follower.bytes_per_second = 100
+        assert not quotas.is_held_back(broker.partition, 100, lag=5)
+        assert quotas.is_held_back(broker.partition, 1, lag=5)
+        assert not quotas.is_held_back(broker.partition, 100, lag=0), "it is caught up"
         await broker.stop()
 
     asyncio.run(whole())

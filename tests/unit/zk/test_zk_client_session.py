@@ -9,7 +9,7 @@ from barnabas.zk.client.connect_string import parse_connect
 from barnabas.zk.client.session import SET_WATCHES_BYTES_MAX, ClientSession
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.requests import default_acls
-from barnabas.zk.kafka.znodes import ZNodeError
+from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.protocol.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, WatcherType
 from barnabas.zk.protocol.ops import Exists, GetChildren, GetData
 from barnabas.zk.protocol.session_ops import AddWatch, RemoveWatches, SetWatches

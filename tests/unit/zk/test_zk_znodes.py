@@ -10,14 +10,13 @@ import pytest
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.zk.kafka.config_znodes import ConfigEntityChangeNotificationSequenceZNode, ConfigEntityZNode
+from barnabas.zk.kafka.security_znodes import AclChangeZNode, AclEntry, ResourcePattern, ResourceZNode
+from barnabas.zk.kafka.znode_json import ZNodeError, desanitize, sanitize, sequence_number
 from barnabas.zk.kafka.znodes import (
     PERSISTENT_ZK_PATHS,
-    AclChangeZNode,
-    AclEntry,
     BrokerIdZNode,
     ClusterIdZNode,
-    ConfigEntityChangeNotificationSequenceZNode,
-    ConfigEntityZNode,
     ControllerEpochZNode,
     ControllerZNode,
     Features,
@@ -30,14 +29,8 @@ from barnabas.zk.kafka.znodes import (
     ProducerIdsBlock,
     ReassignPartitionsZNode,
     ReplicaAssignment,
-    ResourcePattern,
-    ResourceZNode,
     TopicPartitionStateZNode,
     TopicZNode,
-    ZNodeError,
-    desanitize,
-    sanitize,
-    sequence_number,
 )
 
 T1_0 = TopicPartition("t1", 0)

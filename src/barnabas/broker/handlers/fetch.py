@@ -95,14 +95,14 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         context.listener,
         version >= _FIRST_VERSION_OF_ZSTD and context.connection.sends_files,
     )
-    reading = await replicas.fetch(params, interesting, session.follower_session, turn=context.turn)
+    reading = await replicas.fetching.fetch(params, interesting, session.follower_session, turn=context.turn)
     if version < _FIRST_VERSION_OF_ZSTD and not from_follower:
         await reading.over()
         throttled = _throttled(broker, session, [*reading.fetched, *erroneous], context)
         if throttled is not None:
             return throttled
         left = max_bytes
-        for each in replicas.fetch_answers(reading):
+        for each in replicas.fetching.fetch_answers(reading):
             each.data = await _as_old_clients_understand(broker, each, context, max_bytes, left)
             left -= len(each.data.records or b"")
             if context.due():
@@ -124,7 +124,7 @@ def answered(
         throttled = _throttled(broker, session, [*reading.fetched, *erroneous], context)
         if throttled is not None:
             return throttled
-    return _response(broker, session, broker.replicas.fetch_answers(reading), erroneous, context)
+    return _response(broker, session, broker.replicas.fetching.fetch_answers(reading), erroneous, context)
 
 
 def _throttled(

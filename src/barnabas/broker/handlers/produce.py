@@ -87,16 +87,16 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
                 continue
             assert isinstance(records, _BUFFERS)
             try:
-                result = replicas.append(
+                result = replicas.appending.append(
                     partition, records, acks, internal_topics_allowed=internal_allowed, unpacking=unpacking
                 )
             except TakesLong:
-                result = await replicas.append_unpacked(
+                result = await replicas.appending.append_unpacked(
                     partition, records, acks, unpacking, internal_topics_allowed=internal_allowed
                 )
             appended.append(result)
     if acks == ACKS_ALL:
-        waiting = replicas.replicating(appended, request.timeout_ms, just_now=len(appended) == 1)
+        waiting = replicas.appending.replicating(appended, request.timeout_ms, just_now=len(appended) == 1)
         if waiting is not None:
             context.settle()
             if len(appended) <= SLICE:

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.zk.kafka.znodes import DelegationTokenInfoZNode, Reading, ZNodeError, desanitize, sanitize, shown
+from barnabas.zk.kafka.security_znodes import DelegationTokenInfoZNode
+from barnabas.zk.kafka.znode_json import Reading, ZNodeError, desanitize, sanitize, shown
 
 _VERSION: Final = 3
 

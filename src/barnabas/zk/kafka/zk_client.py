@@ -17,22 +17,25 @@ from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
+from barnabas.zk.kafka.config_znodes import (
+    TOPICS,
+    ConfigEntityChangeNotificationSequenceZNode,
+    ConfigEntityChangeNotificationZNode,
+    ConfigEntityTypeZNode,
+    ConfigEntityZNode,
+)
 from barnabas.zk.kafka.requests import ControllerMoved, Write
 from barnabas.zk.kafka.zk_security import KafkaZkSecurity
+from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
     INITIAL_CONTROLLER_EPOCH,
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
     MATCH_ANY_VERSION,
     PERSISTENT_ZK_PATHS,
-    TOPICS,
     BrokerIdsZNode,
     BrokerIdZNode,
     BrokerSequenceIdZNode,
     ClusterIdZNode,
-    ConfigEntityChangeNotificationSequenceZNode,
-    ConfigEntityChangeNotificationZNode,
-    ConfigEntityTypeZNode,
-    ConfigEntityZNode,
     ConsumerOffsetZNode,
     ControllerEpochZNode,
     ControllerRegistration,
@@ -55,7 +58,6 @@ from barnabas.zk.kafka.znodes import (
     TopicPartitionZNode,
     TopicsZNode,
     TopicZNode,
-    ZNodeError,
 )
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError

@@ -8,8 +8,7 @@ from typing import Final
 
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.requests import KafkaRequests
-from barnabas.zk.kafka.znodes import (
-    UNKNOWN_VERSION,
+from barnabas.zk.kafka.security_znodes import (
     AclChangeZNode,
     AclEntry,
     DelegationTokenChangeNotificationSequenceZNode,
@@ -19,6 +18,7 @@ from barnabas.zk.kafka.znodes import (
     ResourcePattern,
     ResourceZNode,
 )
+from barnabas.zk.kafka.znodes import UNKNOWN_VERSION
 from barnabas.zk.protocol.data import ACLs
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.protocol.ops import Delete, GetACL, SetACL, SetData

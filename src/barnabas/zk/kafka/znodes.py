@@ -7,15 +7,22 @@ nothing. A version number read from ZooKeeper comes in beside the bytes, never f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.zk.kafka.config_znodes import (
+    BROKERS,
+    CONFIG_TYPES,
+    USERS,
+    ConfigEntityChangeNotificationZNode,
+    ConfigEntityTypeZNode,
+)
+from barnabas.zk.kafka.security_znodes import DelegationTokensZNode
+from barnabas.zk.kafka.znode_json import Reading, ZNodeError, int32, json_bytes, shown
 
 MATCH_ANY_VERSION: Final = -1
 """``ZkVersion.MatchAnyVersion``: a set or delete with this version is unconditional."""
@@ -24,19 +31,6 @@ UNKNOWN_VERSION: Final = -2
 
 INITIAL_CONTROLLER_EPOCH: Final = 0
 INITIAL_CONTROLLER_EPOCH_ZK_VERSION: Final = 0
-
-TOPICS: Final = "topics"
-CLIENTS: Final = "clients"
-USERS: Final = "users"
-BROKERS: Final = "brokers"
-IPS: Final = "ips"
-CONFIG_TYPES: Final = (TOPICS, CLIENTS, USERS, BROKERS, IPS)
-DEFAULT_ENTITY: Final = "<default>"
-"""The name of an entity that stands for all others of its type; never percent-encoded."""
-
-
-class ZNodeError(ValueError):
-    """The bytes in a znode are not what Kafka puts there; the text names the znode and shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,73 +105,8 @@ class ProducerIdsBlock:
         return self.first_producer_id + self.size - 1
 
 
-def sanitize(name: str) -> str:
-    """`name` as it stands in a path or entity name, percent-encoded (Kafka's ``Sanitizer``)."""
-    return quote(name, safe="").replace("~", "%7E")
-
-
-def desanitize(name: str) -> str:
-    return unquote(name)
-
-
-SHOWN_BYTES_MAX: Final = 200
-
-
-def shown(data: bytes | None) -> str:
-    """The bytes of a znode for people to read, as far as a line of a log has room."""
-    if data is None or len(data) <= SHOWN_BYTES_MAX:
-        return repr(data)
-    return f"{data[:SHOWN_BYTES_MAX]!r}.. ({len(data)} bytes)"
-
-
-def int32(value: Any, least: int = -(1 << 31)) -> int:
-    """A number of a znode's JSON, where Kafka has an int. Raises ``ValueError`` for one that none of its ints can be.
-
-    It would go into requests to every broker, which hold no larger one.
-    """
-    number = int(value)
-    if not least <= number < 1 << 31:
-        raise ValueError(f"{number} is no int from {least} on")
-    return number
-
-
 def _replicas(values: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(int32, values))
-
-
-def _bytes(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def parsed_json(path: str, data: bytes | None) -> dict[str, Any]:
-    """The JSON object in the znode at `path`. Raises `ZNodeError`."""
-    try:
-        value = json.loads(data or b"")
-    except (ValueError, RecursionError) as error:
-        raise ZNodeError(f"{path} does not hold JSON ({error}): {shown(data)}") from None
-    if not isinstance(value, dict):
-        raise ZNodeError(f"{path} does not hold a JSON object: {shown(data)}")
-    return value
-
-
-_BAD_FIELD: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-
-
-class Reading:
-    """Reads fields of a parsed znode and names it when one is missing or of another type."""
-
-    __slots__ = ("_data", "_path")
-
-    def __init__(self, path: str, data: bytes | None) -> None:
-        self._path = path
-        self._data = data
-
-    def __enter__(self) -> dict[str, Any]:
-        return parsed_json(self._path, self._data)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, _BAD_FIELD) and not isinstance(error, ZNodeError):
-            raise ZNodeError(f"{self._path} holds something else than Kafka writes ({error!r}): {shown(self._data)}")
 
 
 class ControllerZNode:
@@ -187,7 +116,7 @@ class ControllerZNode:
 
     @staticmethod
     def encode(broker_id: int, timestamp_ms: int, kraft_controller_epoch: int = -1) -> bytes:
-        return _bytes(
+        return json_bytes(
             {
                 "version": 2,
                 "brokerid": broker_id,
@@ -252,7 +181,7 @@ class BrokerIdZNode:
             fields["rack"] = broker.rack
         if version >= 5:
             fields["features"] = {}
-        return _bytes(fields)
+        return json_bytes(fields)
 
     @staticmethod
     def decode(broker_id: int, data: bytes | None, epoch: int = -1) -> BrokerInfo:
@@ -321,7 +250,7 @@ class TopicZNode:
         }
         if topic_id is not None:
             fields["topic_id"] = str(topic_id)
-        return _bytes(fields)
+        return json_bytes(fields)
 
     @staticmethod
     def decode(topic: str, data: bytes | None) -> TopicIdReplicaAssignment:
@@ -376,7 +305,7 @@ class TopicPartitionStateZNode:
         }
         if leader_and_isr.leader_recovery_state is not LeaderRecoveryState.RECOVERED:
             fields["leader_recovery_state"] = int(leader_and_isr.leader_recovery_state)
-        return _bytes(fields)
+        return json_bytes(fields)
 
     @staticmethod
     def decode(topic_partition: TopicPartition, data: bytes | None, zk_version: int) -> LeaderIsrAndControllerEpoch:
@@ -391,69 +320,6 @@ class TopicPartitionStateZNode:
                 ),
                 int32(fields["controller_epoch"]),
             )
-
-
-class ConfigZNode:
-    path: Final = "/config"
-
-
-class ConfigEntityTypeZNode:
-    @staticmethod
-    def path(entity_type: str) -> str:
-        return f"{ConfigZNode.path}/{entity_type}"
-
-
-class ConfigEntityZNode:
-    """What was set for one topic, broker, user, client or address. `entity_name` is sanitized already."""
-
-    @staticmethod
-    def path(entity_type: str, entity_name: str) -> str:
-        return f"{ConfigEntityTypeZNode.path(entity_type)}/{entity_name}"
-
-    @staticmethod
-    def encode(config: Mapping[str, str]) -> bytes:
-        return _bytes({"version": 1, "config": dict(config)})
-
-    @staticmethod
-    def decode(data: bytes | None) -> dict[str, str]:
-        """Empty for a znode that holds nothing, or no JSON, as in Kafka."""
-        try:
-            value = json.loads(data or b"")
-        except (ValueError, RecursionError):
-            return {}
-        config = value.get("config") if isinstance(value, dict) else None
-        if not isinstance(config, dict):
-            return {}
-        return {key: str(item) for key, item in config.items() if isinstance(item, str | int | float)}
-
-
-class ConfigEntityChangeNotificationZNode:
-    path: Final = "/config/changes"
-
-
-class ConfigEntityChangeNotificationSequenceZNode:
-    """Tells every broker that one entity's configuration changed."""
-
-    sequence_number_prefix: Final = "config_change_"
-    create_path: Final = f"{ConfigEntityChangeNotificationZNode.path}/{sequence_number_prefix}"
-
-    @staticmethod
-    def encode(sanitized_entity_path: str) -> bytes:
-        return _bytes({"version": 2, "entity_path": sanitized_entity_path})
-
-    @staticmethod
-    def decode(data: bytes | None) -> str:
-        """The entity's path below ``/config``. Version 1 named type and entity apart."""
-        with Reading(ConfigEntityChangeNotificationZNode.path, data) as fields:
-            if int(fields["version"]) == 1:
-                return f"{fields['entity_type']}/{fields['entity_name']}"
-            return str(fields["entity_path"])
-
-
-def sequence_number(name: str, prefix: str) -> int | None:
-    """The number that ZooKeeper gave a sequential znode; None when `name` does not begin with `prefix`."""
-    digits = name.rpartition("/")[2].removeprefix(prefix)
-    return int(digits) if digits != name.rpartition("/")[2] and digits.isascii() and digits.isdigit() else None
 
 
 class IsrChangeNotificationZNode:
@@ -472,7 +338,7 @@ class IsrChangeNotificationSequenceZNode:
 
     @staticmethod
     def encode(partitions: Iterable[TopicPartition]) -> bytes:
-        return _bytes(
+        return json_bytes(
             {
                 "version": 1,
                 "partitions": [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)],
@@ -505,7 +371,7 @@ class LogDirEventNotificationSequenceZNode:
 
     @staticmethod
     def encode(broker_id: int) -> bytes:
-        return _bytes({"version": 1, "broker": broker_id, "event": 1})
+        return json_bytes({"version": 1, "broker": broker_id, "event": 1})
 
     @staticmethod
     def decode(data: bytes | None) -> int:
@@ -532,7 +398,7 @@ class ReassignPartitionsZNode:
 
     @staticmethod
     def encode(reassignment: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
-        return _bytes(
+        return json_bytes(
             {
                 "version": 1,
                 "partitions": [
@@ -596,7 +462,7 @@ class ClusterIdZNode:
 
     @staticmethod
     def encode(cluster_id: str) -> bytes:
-        return _bytes({"version": "1", "id": cluster_id})
+        return json_bytes({"version": "1", "id": cluster_id})
 
     @staticmethod
     def decode(data: bytes | None) -> str:
@@ -611,7 +477,7 @@ class ProducerIdBlockZNode:
 
     @staticmethod
     def encode(block: ProducerIdsBlock) -> bytes:
-        return _bytes(
+        return json_bytes(
             {
                 "version": 1,
                 "broker": block.assigned_broker_id,
@@ -650,7 +516,7 @@ class FeatureZNode:
             levels[name] = {"max_version_level": level}
             if features.version == 1:
                 levels[name]["min_version_level"] = level
-        return _bytes({"features": levels, "version": features.version, "status": int(features.enabled)})
+        return json_bytes({"features": levels, "version": features.version, "status": int(features.enabled)})
 
     @staticmethod
     def decode(data: bytes | None) -> Features:
@@ -669,132 +535,6 @@ class MigrationZNode:
     """Exists only in a cluster that was migrated to KRaft, or whose migration was begun."""
 
     path: Final = "/migration"
-
-
-class DelegationTokenChangeNotificationZNode:
-    path: Final = "/delegation_token/token_changes"
-
-
-class DelegationTokenChangeNotificationSequenceZNode:
-    """Tells every broker that a delegation token changed; holds the token's id as plain text."""
-
-    sequence_number_prefix: Final = "token_change_"
-    create_path: Final = f"{DelegationTokenChangeNotificationZNode.path}/{sequence_number_prefix}"
-
-
-class DelegationTokensZNode:
-    path: Final = "/delegation_token/tokens"
-
-
-class DelegationTokenInfoZNode:
-    @staticmethod
-    def path(token_id: str) -> str:
-        return f"{DelegationTokensZNode.path}/{token_id}"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class AclEntry:
-    """One permission of one principal on a resource, in the words of the JSON."""
-
-    principal: str
-    permission_type: str
-    host: str
-    operation: str
-
-
-class ResourceZNode:
-    """The ACLs of one resource. Literal patterns and prefixed ones live under different roots."""
-
-    literal_root: Final = "/kafka-acl"
-    extended_root: Final = "/kafka-acl-extended"
-
-    @staticmethod
-    def type_path(resource_type: str, pattern_type: str = "LITERAL") -> str:
-        if pattern_type == "LITERAL":
-            return f"{ResourceZNode.literal_root}/{resource_type}"
-        return f"{ResourceZNode.extended_root}/{pattern_type.lower()}/{resource_type}"
-
-    @staticmethod
-    def path(resource_type: str, name: str, pattern_type: str = "LITERAL") -> str:
-        return f"{ResourceZNode.type_path(resource_type, pattern_type)}/{name}"
-
-    @staticmethod
-    def encode(acls: Iterable[AclEntry]) -> bytes:
-        return _bytes(
-            {
-                "version": 1,
-                "acls": [
-                    {
-                        "principal": acl.principal,
-                        "permissionType": acl.permission_type,
-                        "host": acl.host,
-                        "operation": acl.operation,
-                    }
-                    for acl in sorted(acls)
-                ],
-            }
-        )
-
-    @staticmethod
-    def decode(path: str, data: bytes | None) -> list[AclEntry]:
-        if not data:
-            return []
-        with Reading(path, data) as fields:
-            return [
-                AclEntry(
-                    str(entry["principal"]), str(entry["permissionType"]), str(entry["host"]), str(entry["operation"])
-                )
-                for entry in fields["acls"]
-            ]
-
-
-@dataclass(frozen=True, slots=True)
-class ResourcePattern:
-    """`resource_type` in capitals, as the change notifications have it."""
-
-    resource_type: str
-    name: str
-    pattern_type: str = "LITERAL"
-
-
-class AclChangeZNode:
-    """Tells every broker's authorizer that a resource's ACLs changed: plain text for literals, else JSON."""
-
-    literal_path: Final = "/kafka-acl-changes"
-    extended_path: Final = "/kafka-acl-extended-changes"
-    sequence_number_prefix: Final = "acl_changes_"
-
-    @staticmethod
-    def create_path(resource: ResourcePattern) -> str:
-        root = AclChangeZNode.literal_path if resource.pattern_type == "LITERAL" else AclChangeZNode.extended_path
-        return f"{root}/{AclChangeZNode.sequence_number_prefix}"
-
-    @staticmethod
-    def encode(resource: ResourcePattern) -> bytes:
-        if resource.pattern_type == "LITERAL":
-            return f"{resource.resource_type}:{resource.name}".encode()
-        return _bytes(
-            {
-                "version": 1,
-                "resourceType": resource.resource_type,
-                "name": resource.name,
-                "patternType": resource.pattern_type,
-            }
-        )
-
-    @staticmethod
-    def decode_literal(data: bytes | None) -> ResourcePattern:
-        resource_type, colon, name = (data or b"").decode("utf-8", "replace").partition(":")
-        if not colon:
-            raise ZNodeError(f"{AclChangeZNode.literal_path} holds no TYPE:NAME: {shown(data)}")
-        return ResourcePattern(resource_type, name)
-
-    @staticmethod
-    def decode_extended(data: bytes | None) -> ResourcePattern:
-        with Reading(AclChangeZNode.extended_path, data) as fields:
-            if int(fields["version"]) > 1:
-                raise ZNodeError(f"{AclChangeZNode.extended_path} has a version above 1: {shown(data)}")
-            return ResourcePattern(str(fields["resourceType"]), str(fields["name"]), str(fields["patternType"]))
 
 
 PERSISTENT_ZK_PATHS: Final = (

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
 from barnabas.zk.inspection.check.finding import Finding, listed
+from barnabas.zk.kafka.config_znodes import IPS, ConfigEntityTypeZNode
+from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
-    IPS,
     PERSISTENT_ZK_PATHS,
     BrokerIdsZNode,
     BrokerIdZNode,
     ClusterIdZNode,
-    ConfigEntityTypeZNode,
     ControllerEpochZNode,
     ControllerZNode,
     FeatureZNode,
     TopicsZNode,
-    ZNodeError,
 )
 
 

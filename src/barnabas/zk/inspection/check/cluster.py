@@ -10,6 +10,7 @@ from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition
 from barnabas.zk.inspection.check.finding import Finding
 from barnabas.zk.inspection.image import ReadZNode, TreeImage
+from barnabas.zk.kafka.znode_json import ZNodeError, parsed_json
 from barnabas.zk.kafka.znodes import (
     BrokerIdsZNode,
     BrokerIdZNode,
@@ -22,8 +23,6 @@ from barnabas.zk.kafka.znodes import (
     TopicPartitionStateZNode,
     TopicsZNode,
     TopicZNode,
-    ZNodeError,
-    parsed_json,
 )
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.paths import joined

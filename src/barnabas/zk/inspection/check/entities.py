@@ -8,7 +8,7 @@ from typing import Final
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
 from barnabas.zk.inspection.check.finding import HOUR_MS, Finding, counted, duration, listed
 from barnabas.zk.inspection.image import ReadZNode
-from barnabas.zk.kafka.znodes import (
+from barnabas.zk.kafka.config_znodes import (
     BROKERS,
     CLIENTS,
     CONFIG_TYPES,
@@ -18,15 +18,10 @@ from barnabas.zk.kafka.znodes import (
     USERS,
     ConfigEntityTypeZNode,
     ConfigZNode,
-    DelegationTokensZNode,
-    DeleteTopicsTopicZNode,
-    ResourceZNode,
-    TopicZNode,
-    ZNodeError,
-    desanitize,
-    parsed_json,
-    sanitize,
 )
+from barnabas.zk.kafka.security_znodes import DelegationTokensZNode, ResourceZNode
+from barnabas.zk.kafka.znode_json import ZNodeError, desanitize, parsed_json, sanitize
+from barnabas.zk.kafka.znodes import DeleteTopicsTopicZNode, TopicZNode
 
 TOKEN_KEPT_MS: Final = 48 * HOUR_MS
 """A controller with tokens removes those that expired every hour; twice a day's silence is too long."""

@@ -8,20 +8,23 @@ from typing import Final
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
 from barnabas.zk.inspection.check.finding import MINUTE_MS, Finding, agreed, counted, duration, listed
 from barnabas.zk.inspection.image import ReadZNode, creations_of
-from barnabas.zk.kafka.znodes import (
-    AclChangeZNode,
+from barnabas.zk.kafka.config_znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
-    ControllerZNode,
+)
+from barnabas.zk.kafka.security_znodes import (
+    AclChangeZNode,
     DelegationTokenChangeNotificationSequenceZNode,
     DelegationTokenChangeNotificationZNode,
+)
+from barnabas.zk.kafka.znode_json import ZNodeError, sequence_number
+from barnabas.zk.kafka.znodes import (
+    ControllerZNode,
     IsrChangeNotificationSequenceZNode,
     IsrChangeNotificationZNode,
     LogDirEventNotificationSequenceZNode,
     LogDirEventNotificationZNode,
     MigrationZNode,
-    ZNodeError,
-    sequence_number,
 )
 
 NOTIFICATION_KEPT_MS: Final = 15 * MINUTE_MS

@@ -10,10 +10,10 @@ from typing import Final
 from barnabas.model.ids import NO_BROKER
 from barnabas.zk.inspection.check.cluster import ClusterRecord, TopicRecord, unreadable_finding
 from barnabas.zk.inspection.check.finding import HOUR_MS, MINUTE_MS, Finding, agreed, counted, duration, listed
+from barnabas.zk.kafka.config_znodes import TOPICS, ConfigEntityZNode
+from barnabas.zk.kafka.znode_json import ZNodeError, parsed_json
 from barnabas.zk.kafka.znodes import (
-    TOPICS,
     BrokerIdZNode,
-    ConfigEntityZNode,
     DeleteTopicsTopicZNode,
     LeaderIsrAndControllerEpoch,
     PreferredReplicaElectionZNode,
@@ -21,8 +21,6 @@ from barnabas.zk.kafka.znodes import (
     ReplicaAssignment,
     TopicPartitionsZNode,
     TopicZNode,
-    ZNodeError,
-    parsed_json,
 )
 
 REASSIGNMENT_LONG_MS: Final = 24 * HOUR_MS

@@ -1,0 +1,192 @@
+"""Producers' records on their way into the logs that this broker leads (``ReplicaManager.appendRecords``).
+
+The error of a partition concerns it alone. With acks=all a request is answered when the high watermark has passed what
+it appended, or no longer can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from barnabas.log.log import AppendInfo, AppendOrigin
+from barnabas.log.refusals import InvalidRecords
+from barnabas.log.validation import TakesLong, Unpacking
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import INTERNAL_TOPICS
+from barnabas.model.sentinels import ACKS_ALL
+from barnabas.replica.delayed_produce import Appended, DelayedProduce
+from barnabas.replica.hosted_partitions import HostedPartitions
+from barnabas.replica.partition import Partition
+from barnabas.replica.purgatories import Purgatories
+from barnabas.runtime import Clock
+
+_EXPECTED: Final = frozenset(
+    (
+        *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
+        *(ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE),
+    )
+)
+"""What ``ReplicaManager`` does not count as failed: it is answered, and nothing is wrong with the broker."""
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Refusals that do not tell where the log starts; all others do."""
+
+
+class Appending:
+    def __init__(self, clock: Clock, hosted: HostedPartitions, purgatories: Purgatories) -> None:
+        self._clock = clock
+        self._hosted = hosted
+        self._purgatories = purgatories
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
+        unpacking: Unpacking | None = None,
+    ) -> Appended:
+        """Appends to the partition that this broker leads, and wakes who waits for it.
+
+        The error is in what it returns. With acks=all, `replicated` comes next. Raises `TakesLong` only.
+        """
+        result = Appended(topic_partition)
+        try:
+            partition, info = self.append_as_leader(
+                topic_partition, records, required_acks, origin, internal_topics_allowed, unpacking
+            )
+        except KafkaError as error:
+            refusing = self._hosted.online.get(topic_partition)
+            traffic = self._hosted.former_traffic if refusing is None else refusing.traffic
+            # Kafka counts neither what is for no partition of the cluster nor, as failures, what is a client's fault.
+            traffic.produces += error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            traffic.failed_produces += error.code not in _EXPECTED
+            if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                traffic.bytes_rejected += len(records)
+            if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
+                result.log_start_offset = refusing.log.log_start_offset
+            if not isinstance(error, InvalidRecords):
+                # Kafka's leader says in words what is wrong with single records, and else nothing but the code.
+                return result.failed(error.code)
+            result.record_errors = error.record_errors
+            return result.failed(error.code, error.message)
+        log = partition.log
+        # There are enough in sync, or the append had failed: what is below the high watermark is replicated.
+        pending = required_acks == ACKS_ALL and (log is None or log.high_watermark <= info.last_offset)
+        return result.at(partition, info, pending=pending)
+
+    async def append_unpacked(
+        self,
+        topic_partition: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        unpacking: Unpacking,
+        *,
+        internal_topics_allowed: bool = False,
+    ) -> Appended:
+        """As `append`, for a batch that `TakesLong`: gives way to others while it is unpacked."""
+        while True:
+            log = self._hosted.online[topic_partition].log
+            assert log is not None, "its settings said so"
+            try:
+                await unpacking.judge(topic_partition, log.settings, records, self._clock.now_ms())
+            except KafkaError as error:
+                return Appended(topic_partition).failed(error.code, error.message)
+            try:
+                return self.append(
+                    topic_partition,
+                    records,
+                    required_acks,
+                    internal_topics_allowed=internal_topics_allowed,
+                    unpacking=unpacking,
+                )
+            except TakesLong:
+                continue
+
+    def append_as_leader(
+        self,
+        topic_partition: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
+        unpacking: Unpacking | None = None,
+    ) -> tuple[Partition, AppendInfo]:
+        """As `append`, for one that raises: after any `KafkaError` nothing was appended."""
+        partition = self._hosted.online.get(topic_partition)
+        if partition is None:
+            code = self._hosted.find(topic_partition)
+            assert isinstance(code, ErrorCode)
+            raise KafkaError(code)
+        if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}"
+            )
+        clock = self._clock
+        # Only followers are judged by the monotonic clock.
+        now_ms = clock.monotonic_ms() if partition.progress else 0
+        info, high_watermark_raised = partition.append_as_leader(
+            records, required_acks, now_ms=now_ms, wall_ms=clock.now_ms(), origin=origin, unpacking=unpacking
+        )
+        purgatories = self._purgatories
+        if high_watermark_raised:
+            purgatories.high_watermark_moved(partition)
+        if not info.duplicate and (partition.resting or purgatories.follower_fetch.delayed):
+            purgatories.appended(partition, info)
+        return partition, info
+
+    def replicating(
+        self, results: Sequence[Appended], timeout_ms: int, *, just_now: bool = False
+    ) -> DelayedProduce | None:
+        """What waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all); None where all
+        are. `just_now`: nothing can have happened since they were appended."""
+        pending = [appended for appended in results if appended.pending]
+        if not pending:
+            return None
+        operation = DelayedProduce(pending, self._hosted.find)
+        keys = operation.keys
+        if not just_now and operation.try_complete(None):
+            return None
+        self._purgatories.produce.watch(operation, keys, timeout_ms)
+        return operation
+
+    async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:
+        """Returns when every result is final (acks=all)."""
+        operation = self.replicating(results, timeout_ms)
+        if operation is not None:
+            await operation.over()
+
+    async def append_records(
+        self,
+        entries: Sequence[tuple[TopicPartition, bytearray | memoryview]],
+        required_acks: int,
+        timeout_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = False,
+    ) -> list[Appended]:
+        """Appends to several partitions and waits for the acknowledgements asked for."""
+        if required_acks not in (ACKS_ALL, 0, 1):
+            return [Appended(partition).failed(ErrorCode.INVALID_REQUIRED_ACKS) for partition, _ in entries]
+        results = [
+            self.append(
+                partition, records, required_acks, origin=origin, internal_topics_allowed=internal_topics_allowed
+            )
+            for partition, records in entries
+        ]
+        if required_acks == ACKS_ALL:
+            await self.replicated(results, timeout_ms)
+        return results

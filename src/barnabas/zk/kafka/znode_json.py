@@ -1,0 +1,83 @@
+"""What Kafka writes into its znodes: JSON, numbers, percent-encoded names; and what is said of anything else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+
+class ZNodeError(ValueError):
+    """The bytes in a znode are not what Kafka puts there; the text names the znode and shows them."""
+
+
+SHOWN_BYTES_MAX: Final = 200
+
+
+def shown(data: bytes | None) -> str:
+    """The bytes of a znode for people to read, as far as a line of a log has room."""
+    if data is None or len(data) <= SHOWN_BYTES_MAX:
+        return repr(data)
+    return f"{data[:SHOWN_BYTES_MAX]!r}.. ({len(data)} bytes)"
+
+
+def int32(value: Any, least: int = -(1 << 31)) -> int:
+    """A number of a znode's JSON, where Kafka has an int. Raises ``ValueError`` for one that none of its ints can be.
+
+    It would go into requests to every broker, which hold no larger one.
+    """
+    number = int(value)
+    if not least <= number < 1 << 31:
+        raise ValueError(f"{number} is no int from {least} on")
+    return number
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parsed_json(path: str, data: bytes | None) -> dict[str, Any]:
+    """The JSON object in the znode at `path`. Raises `ZNodeError`."""
+    try:
+        value = json.loads(data or b"")
+    except (ValueError, RecursionError) as error:
+        raise ZNodeError(f"{path} does not hold JSON ({error}): {shown(data)}") from None
+    if not isinstance(value, dict):
+        raise ZNodeError(f"{path} does not hold a JSON object: {shown(data)}")
+    return value
+
+
+_BAD_FIELD: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+class Reading:
+    """Reads fields of a parsed znode and names it when one is missing or of another type."""
+
+    __slots__ = ("_data", "_path")
+
+    def __init__(self, path: str, data: bytes | None) -> None:
+        self._path = path
+        self._data = data
+
+    def __enter__(self) -> dict[str, Any]:
+        return parsed_json(self._path, self._data)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, _BAD_FIELD) and not isinstance(error, ZNodeError):
+            raise ZNodeError(f"{self._path} holds something else than Kafka writes ({error!r}): {shown(self._data)}")
+
+
+def sequence_number(name: str, prefix: str) -> int | None:
+    """The number that ZooKeeper gave a sequential znode; None when `name` does not begin with `prefix`."""
+    digits = name.rpartition("/")[2].removeprefix(prefix)
+    return int(digits) if digits != name.rpartition("/")[2] and digits.isascii() and digits.isdigit() else None
+
+
+def sanitize(name: str) -> str:
+    """`name` as it stands in a path or entity name, percent-encoded (Kafka's ``Sanitizer``)."""
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def desanitize(name: str) -> str:
+    return unquote(name)
