@@ -313,7 +313,7 @@ PROTECTIONS: Final = (
         "", "",
         replace(
             "broker.handlers.produce:handle",
-            "authorized(context, Operation.WRITE, ResourceType.TOPIC, name)",
+            "authorized(context, _WRITE, _TOPIC, name)",
             "True",
         ),
     ),
