@@ -8,16 +8,15 @@ from typing import Final
 from barnabas.web.exposition import exposed_name
 from barnabas.web.group_lag import GroupLag
 from barnabas.web.loop_lag import LoopLag
-from barnabas.web.metrics import (
-    METRICS,
+from barnabas.web.metrics import METRICS, Metric
+from barnabas.web.not_exported import NOT_EXPORTED
+from barnabas.web.partition_metrics import (
     PARTITION_METRICS,
     PARTITION_TOTALS,
     TOPIC_METRICS,
-    Metric,
     PartitionTotal,
     TopicMetric,
 )
-from barnabas.web.not_exported import NOT_EXPORTED
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
 _HEAD: Final = """\

@@ -15,7 +15,8 @@ import pytest
 from cluster import BARNABAS, Cluster, barnabas, running, until
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.web.metrics import METRICS, PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
+from barnabas.web.metrics import METRICS
+from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 
 
 class Admin:

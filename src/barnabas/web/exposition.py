@@ -17,17 +17,14 @@ from prometheus_client.exposition import generate_latest
 from barnabas.broker.server import Broker
 from barnabas.replica.traffic import Traffic
 from barnabas.runtime import Histogram
-from barnabas.web.metrics import (
+from barnabas.web.metrics import Kind, Metric, Reading, Total
+from barnabas.web.partition_metrics import (
     PARTITION_METRICS,
     PARTITION_TOTALS,
     TOPIC_METRICS,
-    Kind,
-    Metric,
     PartitionTotal,
     PartitionValues,
-    Reading,
     TopicMetric,
-    Total,
     partition_values,
 )
 

@@ -12,7 +12,8 @@ from prometheus_client.exposition import generate_latest
 from barnabas.web.exposition import LEFT_OUT, exposed_name, process_registry
 from barnabas.web.group_lag import GroupLag
 from barnabas.web.loop_lag import LoopLag
-from barnabas.web.metrics import METRICS, PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS, Kind
+from barnabas.web.metrics import METRICS, Kind
+from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 
 HOME = Path(__file__).parents[3] / "docs" / "monitoring"
 DASHBOARD = json.loads((HOME / "grafana.json").read_text())

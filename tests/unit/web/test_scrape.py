@@ -17,7 +17,7 @@ from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.web.exposition import PARTITIONS_AT_ONCE, SERIES_KEY, exposed
-from barnabas.web.metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
+from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 TOPICS, PARTITIONS = 12, 25

@@ -1,0 +1,181 @@
+"""The metrics of topics and partitions, of which there may be ten thousand: all that is read of one is read together.
+
+`barnabas.web.exposition` goes over the partitions once, and makes of what it read a column for each name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from barnabas.broker.server import Broker
+from barnabas.log.log import Log
+from barnabas.replica.partition import Partition
+from barnabas.replica.traffic import Traffic
+from barnabas.web.metrics import Kind, name_of
+
+
+class TopicMetric(NamedTuple):
+    """One name of `Traffic`: for each topic and, without a label, for all together; or for all together alone."""
+
+    name: str
+    mbean: str
+    help: str
+    count: Callable[[Traffic], int]
+    by_topic: bool = True
+    kind: Kind = Kind.COUNTER
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("topic",) if self.by_topic else ()
+
+
+class PartitionMetric(NamedTuple):
+    """One name with a value for each partition, in its place in `PartitionValues`."""
+
+    name: str
+    mbean: str
+    help: str
+
+
+class PartitionValues(NamedTuple):
+    """What is read of one partition, all together; what only a leader knows is 0 on others."""
+
+    under_replicated: bool
+    under_min_isr: bool
+    at_min_isr: bool
+    in_sync: int
+    replicas: int
+    last_stable_offset_lag: int
+    log_start_offset: int
+    log_end_offset: int
+    segments: int
+    size: int
+    lag: int | None
+    """Of a follower that is being copied to."""
+    leads: bool
+    reassigning: bool
+
+
+class PartitionTotal(NamedTuple):
+    """One name with one value, of all partitions."""
+
+    name: str
+    mbean: str
+    help: str
+    read: Callable[[Sequence[PartitionValues]], int]
+
+    kind: Kind = Kind.GAUGE
+    labels: tuple[str, ...] = ()
+
+
+_TOPICS: Final = "kafka.server:type=BrokerTopicMetrics,name="
+
+TOPIC_METRICS: Final = (
+    *(
+        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, attrgetter(count))
+        for name, count, help_ in (
+            ("MessagesInPerSec", "records_in", "Records that were appended by producers; all topics have no label."),
+            ("BytesInPerSec", "bytes_in", "Bytes that were appended by producers."),
+            ("BytesOutPerSec", "bytes_out", "Bytes that consumers were sent."),
+            ("BytesRejectedPerSec", "bytes_rejected", "Bytes of batches that were too large."),
+            ("TotalProduceRequestsPerSec", "produces", "Appends to partitions that producers asked for."),
+            ("FailedProduceRequestsPerSec", "failed_produces", "Those that failed by no fault of the client's."),
+            ("TotalFetchRequestsPerSec", "fetches", "Reads of partitions that were answered."),
+            ("FailedFetchRequestsPerSec", "failed_fetches", "Those that failed by no fault of the client's."),
+        )
+    ),
+    *(
+        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, attrgetter(count), by_topic=False)
+        for name, count, help_ in (
+            ("ReplicationBytesInPerSec", "replication_bytes_in", "Bytes that were copied from leaders."),
+            ("ReplicationBytesOutPerSec", "replication_bytes_out", "Bytes that followers were sent."),
+        )
+    ),
+)
+"""They are read off `Traffic`, which is added up once for all of them."""
+
+_REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
+_PARTITION: Final = "kafka.cluster:type=Partition,name="
+_LOG: Final = "kafka.log:type=Log,name="
+
+PARTITION_METRICS: Final = tuple(
+    PartitionMetric(name_of(mbean), mbean, help_)
+    for mbean, help_ in (
+        (f"{_PARTITION}UnderReplicated", "1 where the ISR has less members than there are replicas (leader)."),
+        (f"{_PARTITION}UnderMinIsr", "1 where the ISR is below min.insync.replicas (leader)."),
+        (f"{_PARTITION}AtMinIsr", "1 where it has just as many (leader)."),
+        (f"{_PARTITION}InSyncReplicasCount", "Members of the ISR (leader)."),
+        (f"{_PARTITION}ReplicasCount", "Replicas (leader)."),
+        (f"{_PARTITION}LastStableOffsetLag", "Records above the last stable offset and below the high watermark."),
+        (f"{_LOG}LogStartOffset", "Where the log starts."),
+        (f"{_LOG}LogEndOffset", "Where the log ends."),
+        (f"{_LOG}NumLogSegments", "Segments."),
+        (f"{_LOG}Size", "Bytes of all segments."),
+        ("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", "Records that this follower lacks."),
+    )
+)
+"""Their labels are ``topic`` and ``partition``."""
+
+
+PARTITION_TOTALS: Final = tuple(
+    PartitionTotal(name_of(mbean), mbean, help_, read)
+    for mbean, help_, read in (
+        (
+            f"{_REPLICAS}LeaderCount",
+            "Partitions that this broker leads.",
+            lambda rows: sum([row.leads for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}UnderReplicatedPartitions",
+            "Led partitions whose ISR has less members than there are replicas.",
+            lambda rows: sum([row.under_replicated and not row.reassigning for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}UnderMinIsrPartitionCount",
+            "Led partitions that take no produce with acks=all: the ISR is below min.insync.replicas.",
+            lambda rows: sum([row.under_min_isr for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}AtMinIsrPartitionCount",
+            "Led partitions that lose acks=all with the next member of the ISR.",
+            lambda rows: sum([row.at_min_isr for row in rows]),
+        ),
+        (
+            f"{_REPLICAS}ReassigningPartitions",
+            "Led partitions that are being moved.",
+            lambda rows: sum([row.leads and row.reassigning for row in rows]),
+        ),
+        (
+            "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
+            "By how many records the farthest of this broker's followers is behind.",
+            lambda rows: max([row.lag or 0 for row in rows], default=0),
+        ),
+    )
+)
+
+
+def partition_values(broker: Broker, partition: Partition, log: Log) -> PartitionValues:
+    """In one piece: there may be ten thousand partitions, and a call for each value costs more than the values."""
+    leads = partition.is_leader
+    fetching = None if leads else broker.replicas.fetchers.state(partition.topic_partition)
+    in_sync = len(partition.isr_state.isr) if leads else 0
+    replicas = len(partition.assigned_replicas) if leads else 0
+    minimum = partition.effective_min_isr if leads else 0
+    segments = log.segments
+    return PartitionValues(
+        in_sync < replicas,
+        in_sync < minimum,
+        leads and in_sync == minimum,
+        in_sync,
+        replicas,
+        log.high_watermark - log.last_stable_offset,
+        log.log_start_offset,
+        log.log_end_offset,
+        len(segments),
+        segments.size,
+        None if fetching is None else fetching.lag,
+        leads,
+        partition.is_reassigning,
+    )
