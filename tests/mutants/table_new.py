@@ -456,7 +456,7 @@ _COORDINATOR: Final = (
         "exactly-once is broken: an offset is told that an open transaction is about to replace",
         remove(
             "coordinator.group_offsets:GroupOffsets.is_unstable",
-            "any(key in each for each in self.pending_transactional.values())",
+            "any(key in offsets for offsets in self.pending_transactional.values())",
         ),
     ),
     _new(
@@ -533,7 +533,7 @@ _BROKER: Final = (
         "N52",
         "replica",
         "acks=all that timed out is answered as done",
-        remove("replica.delayed_produce:DelayedProduce.on_expiration", "each.failed(ErrorCode.REQUEST_TIMED_OUT)"),
+        remove("replica.delayed_produce:DelayedProduce.on_expiration", "result.failed(ErrorCode.REQUEST_TIMED_OUT)"),
     ),
     _new(
         "N53",

@@ -81,7 +81,7 @@ class GroupOffsets:
 
     def is_unstable(self, key: TopicPartition) -> bool:
         """Whether another offset than the known one is about to count."""
-        return key in self.pending or any(key in each for each in self.pending_transactional.values())
+        return key in self.pending or any(key in offsets for offsets in self.pending_transactional.values())
 
     def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
         """Forgets committed offsets; the tombstones of those there were."""

@@ -163,26 +163,26 @@ class Group:
         self.current_state_timestamp_ms = stored.current_state_timestamp_ms
         self.members = {}
         self.static_members = {}
-        for each in stored.members:
+        for stored_member in stored.members:
             member = Member(
-                each.member_id,
+                stored_member.member_id,
                 Join(
-                    each.member_id,
-                    each.member_id,
+                    stored_member.member_id,
+                    stored_member.member_id,
                     stored.protocol_type,
-                    ((stored.protocol_name or "", each.subscription),),
-                    each.session_timeout_ms,
-                    each.rebalance_timeout_ms,
-                    each.client_id,
-                    each.client_host,
-                    each.group_instance_id,
+                    ((stored.protocol_name or "", stored_member.subscription),),
+                    stored_member.session_timeout_ms,
+                    stored_member.rebalance_timeout_ms,
+                    stored_member.client_id,
+                    stored_member.client_host,
+                    stored_member.group_instance_id,
                 ),
             )
-            member.assignment = each.assignment
-            member.session_deadline_ms = now.ms + each.session_timeout_ms
-            self.members[each.member_id] = member
-            if each.group_instance_id is not None:
-                self.static_members[each.group_instance_id] = each.member_id
+            member.assignment = stored_member.assignment
+            member.session_deadline_ms = now.ms + stored_member.session_timeout_ms
+            self.members[stored_member.member_id] = member
+            if stored_member.group_instance_id is not None:
+                self.static_members[stored_member.group_instance_id] = stored_member.member_id
         self.subscribed_topics = self._computed_subscribed_topics()
 
     def forget_members(self, now: Now) -> None:
@@ -235,7 +235,7 @@ class Group:
             member.sync_ticket = ticket
             self._synced(member.member_id)
             if member.member_id == self.leader:
-                assignment = {each: sync.assignments.get(each, b"") for each in self.members}
+                assignment = {known_id: sync.assignments.get(known_id, b"") for known_id in self.members}
                 self._write(Purpose.ASSIGNMENT, assignment)
         else:
             assert self.state is STABLE
@@ -312,7 +312,9 @@ class Group:
         """Time passed: whoever is late is removed, and a rebalance that has lasted long enough is completed."""
         if self.state is DEAD:
             return self._take()
-        for member_id in [each for each, deadline_ms in self.pending_members.items() if deadline_ms <= now.ms]:
+        for member_id in [
+            pending_id for pending_id, deadline_ms in self.pending_members.items() if deadline_ms <= now.ms
+        ]:
             self._remove(member_id)
             self._maybe_complete_join(now)
         for member in list(self.members.values()):
@@ -392,7 +394,7 @@ class Group:
             return True
         if self.state is PREPARING:
             member = self.members.get(member_id)
-            waiting = sum(each.awaits_join for each in self.members.values())
+            waiting = sum(known.awaits_join for known in self.members.values())
             return (member is not None and member.awaits_join) or waiting < self.limits.max_size
         return member_id in self.members or len(self.members) < self.limits.max_size
 
@@ -529,7 +531,7 @@ class Group:
         self._update(member, join, ticket)
         if self.state is STABLE:
             if self.protocol_name == self._selected_protocol():
-                assignment = {each.member_id: each.assignment for each in self.members.values()}
+                assignment = {known.member_id: known.assignment for known in self.members.values()}
                 self._write(Purpose.STATIC_MEMBER, assignment, replaced)
             else:
                 self._maybe_prepare_rebalance(now)
@@ -545,7 +547,7 @@ class Group:
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         member.member_id = new_member_id
         # In its predecessor's place, so that the order in which assignors see members stays.
-        self.members = {each.member_id: each for each in self.members.values()}
+        self.members = {known.member_id: known for known in self.members.values()}
         if old_member_id in self._pending_sync:
             del self._pending_sync[old_member_id]
             self._pending_sync[new_member_id] = None

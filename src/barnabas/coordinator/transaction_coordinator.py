@@ -283,7 +283,10 @@ class TransactionCoordinator:
         if error_of_all is not ErrorCode.NONE:
             return dict.fromkeys(partitions, error_of_all)
         added = transaction.metadata.partitions
-        return {each: ErrorCode.NONE if each in added else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+        return {
+            partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
 
     async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """Commits or aborts. Returns when the outcome is certain; the markers follow. Raises `KafkaError`."""
@@ -318,7 +321,7 @@ class TransactionCoordinator:
             TransactionListing(transactional_id, metadata.producer_id, metadata.state.title)
             for partition in self._partitions.values()
             for transactional_id, metadata in (
-                (each.transactional_id, each.metadata) for each in partition.transactions.values()
+                (transaction.transactional_id, transaction.metadata) for transaction in partition.transactions.values()
             )
             if (not producer_ids or metadata.producer_id in of_producers)
             and (not states or metadata.state in known)
@@ -455,7 +458,7 @@ class TransactionCoordinator:
                 self._tasks.begin(self._forget(partition, expired), "transactional ids expire")
 
     async def _forget(self, partition: TransactionPartition, expired: Sequence[Transaction]) -> None:
-        tombstones = [transaction_record(each.transactional_id, None) for each in expired]
+        tombstones = [transaction_record(transaction.transactional_id, None) for transaction in expired]
         try:
             await self._append(partition, tombstones, self._config.number("request.timeout.ms"))
         except KafkaError as error:

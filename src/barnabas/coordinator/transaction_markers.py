@@ -185,14 +185,17 @@ class TransactionMarkers:
             logger.info("broker %d did not take %d transaction markers: %s", broker_id, len(entries), error)
             return entries
         errors = {
-            (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(each.error_code)
+            (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): ErrorCode(partition.error_code)
             for marker in response.markers
             for topic in marker.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         again = []
         for ended, partitions in entries:
-            later = self._take(ended, {each: errors.get((ended.producer_id, each)) for each in partitions})
+            later = self._take(
+                ended,
+                {topic_partition: errors.get((ended.producer_id, topic_partition)) for topic_partition in partitions},
+            )
             if later:
                 again.append((ended, later))
             else:

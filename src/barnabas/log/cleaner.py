@@ -79,21 +79,23 @@ def log_to_clean(log: Log, now_ms: int) -> LogToClean:
         first_dirty = log.log_start_offset
     settings = log.settings
     rolled = rolled_segments(log)
-    dirty = [(each, end) for each, end in rolled if end > first_dirty]
+    dirty = [(segment, end) for segment, end in rolled if end > first_dirty]
     bound = min(log.last_stable_offset, log.active_segment.base_offset)
     if settings.min_compaction_lag_ms > 0:
         young_from_ms = now_ms - settings.min_compaction_lag_ms
-        bound = min([bound, *(each.base_offset for each, _ in dirty if each.largest_timestamp > young_from_ms)])
+        bound = min(
+            [bound, *(segment.base_offset for segment, _ in dirty if segment.largest_timestamp > young_from_ms)]
+        )
     # A segment counts only where all of it is below the bound.
-    cleanable = [(each, end) for each, end in dirty if end <= bound]
+    cleanable = [(segment, end) for segment, end in dirty if end <= bound]
     first_uncleanable = cleanable[-1][1] if cleanable else first_dirty
-    oldest_ms = min((timestamp for each, _ in dirty if (timestamp := _first_timestamp(each)) > 0), default=now_ms)
+    oldest_ms = min((timestamp for segment, _ in dirty if (timestamp := _first_timestamp(segment)) > 0), default=now_ms)
     return LogToClean(
         log,
         first_dirty,
         first_uncleanable,
-        sum(each.size for each, end in rolled if end <= first_dirty),
-        sum(each.size for each, _ in cleanable),
+        sum(segment.size for segment, end in rolled if end <= first_dirty),
+        sum(segment.size for segment, _ in cleanable),
         max(0, now_ms - settings.max_compaction_lag_ms - oldest_ms),
     )
 
@@ -101,7 +103,7 @@ def log_to_clean(log: Log, now_ms: int) -> LogToClean:
 def rolled_segments(log: Log) -> list[tuple[Segment, int]]:
     """All but the active segment, each with the offset at which the next one begins."""
     segments = log.segments
-    return [(each, following.base_offset) for each, following in pairwise(segments)]
+    return [(segment, following.base_offset) for segment, following in pairwise(segments)]
 
 
 def _first_timestamp(segment: Segment) -> int:
@@ -154,7 +156,7 @@ class LogCleaner:
                 due.append(candidate)
         if not due:
             return False
-        filthiest = max(due, key=lambda each: each.dirty_ratio)
+        filthiest = max(due, key=lambda cleanable: cleanable.dirty_ratio)
         partition = filthiest.log.topic_partition
         try:
             await self._clean(filthiest)
@@ -192,7 +194,7 @@ class LogCleaner:
                 f"the map of keys has no room for one batch at offset {cleanable.first_dirty_offset}: "
                 "log.cleaner.dedupe.buffer.size is too small"
             )
-        before = [each for each, _ in rolled_segments(log) if each.base_offset < end_offset]
+        before = [segment for segment, _ in rolled_segments(log) if segment.base_offset < end_offset]
         horizon_ms = self._old_tombstone_horizon_ms(log, cleanable.first_dirty_offset)
         aborted = log.aborted_transactions(log.log_start_offset, end_offset)
         compaction = Compaction(
@@ -251,7 +253,7 @@ class LogCleaner:
 
     def _old_tombstone_horizon_ms(self, log: Log, first_dirty_offset: int) -> int:
         """Tombstones of magic 0 and 1 in segments older than that may go."""
-        clean = [each for each, end in rolled_segments(log) if end <= first_dirty_offset]
+        clean = [segment for segment, end in rolled_segments(log) if end <= first_dirty_offset]
         return clean[-1].largest_timestamp - log.settings.delete_retention_ms if clean else 0
 
     @staticmethod

@@ -89,7 +89,7 @@ class CleanedTransactions:
     """Transactions along the way of the cleaner (``CleanedTransactionMetadata``). Batches are shown in their order."""
 
     def __init__(self, aborted: Sequence[AbortedTxn]) -> None:
-        self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._coming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._ongoing_aborted: dict[int, tuple[AbortedTxn, bool]] = {}
         """By producer: the transaction, and whether a batch of it is still in the log."""
         self._ongoing_committed: dict[int, None] = {}

@@ -166,7 +166,9 @@ class LogDirs:
             raise self._none_can("used", " Point log.dirs at a directory that this user may write.")
 
     def _none_can(self, be: str, advice: str = "") -> ConfigError:
-        failures = "; ".join(str(each.failure.cause) for each in self._dirs.values() if each.failure is not None)
+        failures = "; ".join(
+            str(log_dir.failure.cause) for log_dir in self._dirs.values() if log_dir.failure is not None
+        )
         return ConfigError(f"None of the log directories {', '.join(self._dirs)} can be {be} ({failures}).{advice}")
 
     def meta_properties(self) -> dict[str, MetaProperties]:

@@ -57,7 +57,8 @@ def unfit(
 ) -> InvalidRecords:
     """The records of `found.errors`; `is_partial`: they were compressed, and Kafka passes over their fields."""
     told = [
-        (each.number, _reason(topic_partition, settings, each, now_ms, is_partial=is_partial)) for each in found.errors
+        (error.number, _reason(topic_partition, settings, error, now_ms, is_partial=is_partial))
+        for error in found.errors
     ]
     if found.timestamp_errors:
         message = "One or more records have been rejected due to invalid timestamp"

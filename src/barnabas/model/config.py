@@ -143,8 +143,8 @@ def _rate(name: str, doc: str) -> Definition:
 
 
 DYNAMIC_ONLY: Final = {
-    each.name: each
-    for each in (
+    definition.name: definition
+    for definition in (
         _rate(LEADER_THROTTLED_RATE, "What leaders send to the followers in leader.replication.throttled.replicas"),
         _rate(FOLLOWER_THROTTLED_RATE, "What the followers in follower.replication.throttled.replicas fetch"),
         _rate(ALTER_LOG_DIRS_RATE, "What is copied from one log directory to another"),

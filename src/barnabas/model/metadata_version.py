@@ -197,9 +197,9 @@ def _newest(version: MetadataVersion, since: _Since) -> int:
     return max(sent for first, sent in since if version >= first)
 
 
-_BY_TEXT: Final = {each.text: each for each in MetadataVersion} | {
-    each.text.partition("-")[0]: each
-    for each in MetadataVersion  # the latest of a release comes last
+_BY_TEXT: Final = {version.text: version for version in MetadataVersion} | {
+    version.text.partition("-")[0]: version
+    for version in MetadataVersion  # the latest of a release comes last
 }
 
 
@@ -207,7 +207,7 @@ def metadata_version(text: str) -> MetadataVersion:
     """``2.6-IV0``, ``2.6`` (the latest of that release) or ``2.6.1``. Raises `ConfigError` saying what is allowed."""
     found = _BY_TEXT.get(text) or _BY_TEXT.get(".".join(text.split(".")[:2]))
     if found is None:
-        allowed = ", ".join(each.text for each in MetadataVersion)
+        allowed = ", ".join(version.text for version in MetadataVersion)
         raise ConfigError(f"Invalid value {text!r} for configuration {KEY}: it takes one of {allowed}.")
     return found
 

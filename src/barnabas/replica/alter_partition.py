@@ -52,11 +52,11 @@ def form_of(request: AlterPartitionRequest, version: int) -> AlterPartitionReque
     """`request` with its content in the fields of `version`. It may have been sent in another version before, to
     another controller."""
     for topic in request.topics:
-        for each in topic.partitions:
-            isr = each.new_isr or [member.broker_id for member in each.new_isr_with_epochs]
+        for partition in topic.partitions:
+            isr = partition.new_isr or [member.broker_id for member in partition.new_isr_with_epochs]
             plain = version <= LAST_WITH_PLAIN_ISR
-            each.new_isr = isr if plain else []
-            each.new_isr_with_epochs = [] if plain else [AlterPartitionRequest.BrokerState(id_, -1) for id_ in isr]
+            partition.new_isr = isr if plain else []
+            partition.new_isr_with_epochs = [] if plain else [AlterPartitionRequest.BrokerState(id_, -1) for id_ in isr]
     return request
 
 

@@ -30,34 +30,34 @@ class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
     def __init__(self, results: list[DeletedRecords], find: Callable[[TopicPartition], Partition | ErrorCode]) -> None:
         super().__init__()
         self._find = find
-        self._waiting = {each.topic_partition: each for each in results if each.pending}
+        self._waiting = {result.topic_partition: result for result in results if result.pending}
 
     @property
     def keys(self) -> list[TopicPartition]:
         return list(self._waiting)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        for each in list(self._waiting.values()) if key is None else [self._waiting.get(key)]:
-            if each is None:
+        for result in list(self._waiting.values()) if key is None else [self._waiting.get(key)]:
+            if result is None:
                 continue
-            partition = self._find(each.topic_partition)
+            partition = self._find(result.topic_partition)
             if isinstance(partition, ErrorCode):
-                each.error = partition
+                result.error = partition
             else:
                 try:
-                    each.low_watermark = partition.low_watermark
+                    result.low_watermark = partition.low_watermark
                 except KafkaError as error:
-                    each.error = error.code
-            if each.error or each.low_watermark >= each.required_offset:
-                each.pending = False
-                if each.error:
-                    each.low_watermark = NO_OFFSET
-                del self._waiting[each.topic_partition]
+                    result.error = error.code
+            if result.error or result.low_watermark >= result.required_offset:
+                result.pending = False
+                if result.error:
+                    result.low_watermark = NO_OFFSET
+                del self._waiting[result.topic_partition]
         return not self._waiting
 
     def on_expiration(self) -> None:
-        for each in self._waiting.values():
-            each.error = ErrorCode.REQUEST_TIMED_OUT
-            each.low_watermark = NO_OFFSET
-            each.pending = False
+        for result in self._waiting.values():
+            result.error = ErrorCode.REQUEST_TIMED_OUT
+            result.low_watermark = NO_OFFSET
+            result.pending = False
         self._waiting.clear()

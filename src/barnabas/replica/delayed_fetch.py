@@ -161,16 +161,18 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             waiting = self.fetched
         else:
             waiting = [
-                each for each in self.fetched if each.cached is None or not each.cached.rest_for_now(each.partition)
+                fetched
+                for fetched in self.fetched
+                if fetched.cached is None or not fetched.cached.rest_for_now(fetched.partition)
             ]
             self.fetched = waiting
             session.waiting = self
             if not waiting:
                 return ()
-        for each in waiting:
-            self._available += each.available_bytes
-            if each.topic_partition is not None:
-                self._by_key[each.topic_partition] = each
+        for fetched in waiting:
+            self._available += fetched.available_bytes
+            if fetched.topic_partition is not None:
+                self._by_key[fetched.topic_partition] = fetched
         return tuple(self._by_key)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
@@ -245,14 +247,14 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         self._leave()
         stale = []
         isolation = self.params.isolation
-        for each in self.fetched:
-            partition, result = each.partition, each.result
-            if each.stale:
-                stale.append(each)
-            elif partition is None or partition.log is None or result is None or each.tells:
+        for fetched in self.fetched:
+            partition, result = fetched.partition, fetched.result
+            if fetched.stale:
+                stale.append(fetched)
+            elif partition is None or partition.log is None or result is None or fetched.tells:
                 continue
-            elif not result.records and partition.bound(isolation) > each.request.fetch_offset:
-                stale.append(each)  # what came in the same turn of the loop goes with it
+            elif not result.records and partition.bound(isolation) > fetched.request.fetch_offset:
+                stale.append(fetched)  # what came in the same turn of the loop goes with it
             else:
                 # A partition that nothing was read of may have moved its high watermark all the same.
                 log = partition.log

@@ -80,12 +80,12 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         if len(results) == 1:
             self._waiting[results[0].topic_partition] = results
             return
-        for each in results:
-            at_partition = self._waiting.get(each.topic_partition)
+        for result in results:
+            at_partition = self._waiting.get(result.topic_partition)
             if at_partition is None:
-                self._waiting[each.topic_partition] = [each]
+                self._waiting[result.topic_partition] = [result]
             else:
-                at_partition.append(each)
+                at_partition.append(result)
 
     @property
     def keys(self) -> tuple[TopicPartition, ...]:
@@ -93,32 +93,34 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
 
     def try_complete(self, key: TopicPartition | None) -> bool:
         waiting = self._waiting
-        for each in tuple(waiting) if key is None else (key,):
-            appended = waiting.get(each)
-            if appended is not None and self._is_over(each, appended):
-                del waiting[each]
+        for topic_partition in tuple(waiting) if key is None else (key,):
+            appended = waiting.get(topic_partition)
+            if appended is not None and self._is_over(topic_partition, appended):
+                del waiting[topic_partition]
         return not waiting
 
     def _is_over(self, topic_partition: TopicPartition, appended: list[Appended]) -> bool:
         """Whether all that was appended to one partition is replicated, or has failed."""
         partition = self._find(topic_partition)
         over = True
-        for each in appended:
+        for result in appended:
             if isinstance(partition, ErrorCode):
-                each.failed(partition)
+                result.failed(partition)
                 continue
-            enough, error = partition.check_enough_replicas_reach_offset(each.required_offset, each.leading_since_epoch)
+            enough, error = partition.check_enough_replicas_reach_offset(
+                result.required_offset, result.leading_since_epoch
+            )
             if error is not _NONE:
-                each.failed(error)
+                result.failed(error)
             elif enough:
-                each.pending = False
+                result.pending = False
             else:
                 over = False
         return over
 
     def on_expiration(self) -> None:
         for waiting in self._waiting.values():
-            for each in waiting:
-                if each.pending:
-                    each.failed(ErrorCode.REQUEST_TIMED_OUT)
+            for result in waiting:
+                if result.pending:
+                    result.failed(ErrorCode.REQUEST_TIMED_OUT)
         self._waiting.clear()

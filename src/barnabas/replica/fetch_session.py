@@ -273,9 +273,9 @@ class FetchContext:
     def size_of(self, answers: Iterable[FetchedPartition]) -> int:
         """About how many bytes the answer will have, which is not made yet (``FetchContext.getResponseSize``)."""
         size = _RESPONSE_BYTES
-        for each in answers:
-            if self.full or not each.has_nothing:
-                told = each.result if each.data is None else each.data
+        for answer in answers:
+            if self.full or not answer.has_nothing:
+                told = answer.result if answer.data is None else answer.data
                 assert told is not None, "it was read"
                 size += _PARTITION_BYTES + len(told.records or b"")
         return size
@@ -411,7 +411,7 @@ class FetchSessions:
         return session
 
     def _cached_by_consumers(self) -> int:
-        return sum(len(each.partitions) for each in self._sessions.values() if not each.privileged)
+        return sum(len(session.partitions) for session in self._sessions.values() if not session.privileged)
 
     def _evict(self, size: int, privileged: bool, now_ms: int) -> bool:
         """Makes room for a session of `size` partitions: an idle one goes, else a consumer's or smaller one."""
@@ -427,7 +427,9 @@ class FetchSessions:
                 if (privileged or not session.privileged)
                 and ((privileged and not session.privileged) or now_ms - session.created_ms > self._eviction_ms)
             ]
-            victim = min(evictable, key=lambda each: (each.privileged, len(each.partitions)), default=None)
+            victim = min(
+                evictable, key=lambda candidate: (candidate.privileged, len(candidate.partitions)), default=None
+            )
             if victim is not None and victim.privileged == privileged and len(victim.partitions) >= size:
                 victim = None
         if victim is None:
@@ -548,9 +550,9 @@ class FetchSession:
                 self._epoch = INITIAL_EPOCH  # the leader closes the session when the full request names it
             return False
         answered = [
-            _key(topic.topic_id, topic.topic, each.partition_index)
+            _key(topic.topic_id, topic.topic, partition.partition_index)
             for topic in response.responses
-            for each in topic.partitions
+            for partition in topic.partitions
         ]
         if any(key not in self._told for key in answered):
             self._epoch = INITIAL_EPOCH

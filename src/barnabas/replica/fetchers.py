@@ -380,7 +380,7 @@ class ReplicaFetcher:
 
     def _resume(self, now_ms: int) -> None:
         """Fetches again what has paused long enough."""
-        for state in [each for each in self._paused.values() if each.paused_until_ms <= now_ms]:
+        for state in [paused for paused in self._paused.values() if paused.paused_until_ms <= now_ms]:
             del self._paused[state.topic_partition]
             partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
             if partition is None:

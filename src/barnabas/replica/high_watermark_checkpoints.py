@@ -42,7 +42,11 @@ class HighWatermarkCheckpoints:
                 continue
             # By directory: another may have such a line of a future log, or of one that has left it.
             here = self._log_dirs.logs_in(path)
-            offsets.update((each, offset) for each, offset in said.items() if each in here and not here[each].is_future)
+            offsets.update(
+                (topic_partition, offset)
+                for topic_partition, offset in said.items()
+                if topic_partition in here and not here[topic_partition].is_future
+            )
         offsets.update(
             (partition.topic_partition, partition.log.high_watermark)
             for partition in partitions

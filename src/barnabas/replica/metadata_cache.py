@@ -169,8 +169,13 @@ def _update_topic(
 def _broker_info(broker: UpdateMetadataRequest.UpdateMetadataBroker) -> BrokerInfo:
     if broker.endpoints:
         endpoints = tuple(
-            Endpoint(each.listener, each.host, each.port, _SECURITY_PROTOCOLS.get(each.security_protocol, "PLAINTEXT"))
-            for each in broker.endpoints
+            Endpoint(
+                endpoint.listener,
+                endpoint.host,
+                endpoint.port,
+                _SECURITY_PROTOCOLS.get(endpoint.security_protocol, "PLAINTEXT"),
+            )
+            for endpoint in broker.endpoints
         )
     else:
         endpoints = (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),)

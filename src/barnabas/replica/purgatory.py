@@ -176,7 +176,7 @@ class Purgatory(Generic[K]):
 
     def _sweep(self) -> None:
         self._waiting = {timeout_ms: peers for timeout_ms, peers in self._waiting.items() if peers}
-        self._lengths = [each for each in self._lengths if each[1] in self._waiting]
+        self._lengths = [length for length in self._lengths if length[1] in self._waiting]
         heapq.heapify(self._lengths)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:

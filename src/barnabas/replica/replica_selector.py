@@ -30,10 +30,10 @@ Select = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaView]
 
 def rack_aware(rack: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
     """The leader where it is in the consumer's rack, else of the followers there the one that is least behind."""
-    near = [each for each in followers if each.rack == rack]
+    near = [follower for follower in followers if follower.rack == rack]
     if not rack or leader.rack == rack or not near:
         return leader
-    return max(near, key=lambda each: (each.log_end_offset, -each.lag_ms, each.broker_id))
+    return max(near, key=lambda follower: (follower.log_end_offset, -follower.lag_ms, follower.broker_id))
 
 
 _SELECTORS: Final[dict[str, Select | None]] = {

@@ -165,13 +165,13 @@ class KafkaRequests:
         while level:
             answers = await self._requests([GetChildren(path, True) for path in level])
             below: list[str] = []
-            for each, children in zip(level, answers, strict=True):
+            for parent, children in zip(level, answers, strict=True):
                 if isinstance(children, NoNode):
                     continue
                 if isinstance(children, ZooKeeperError):
                     raise children
-                found.append(each)
-                below += [f"{each}/{child}" for child in children]
+                found.append(parent)
+                below += [f"{parent}/{child}" for child in children]
             level = below
         await self._delete_all(found[::-1], expected_controller_epoch_zk_version)
         return bool(found)
