@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Generator
+from inspect import isgeneratorfunction
+from types import FunctionType
 from typing import Any
 
 import pytest
 from wire_messages import ALL_MESSAGES, ByChance, message_by, message_class, versions_of
 
+from barnabas.wire.codec import KEPT_IN_TURNS
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.metadata import MetadataRequest
@@ -96,3 +100,19 @@ def test_tagged_fields_are_elements_too_and_no_struct_has_a_thousand() -> None:
     ):
         with pytest.raises(WireError, match="tagged"):
             read()
+
+
+def test_forms_that_give_way_do_not_stay_however_many_are_asked_for() -> None:
+    for name in ALL_MESSAGES:
+        for version in versions_of(name):
+            message = message_by(ByChance((name, version)), name, version)
+            over(message.encode_into_in_turns(version, bytearray(), []))
+    gc.collect()
+    kept = [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, FunctionType)
+        and each.__code__.co_filename.endswith(", compiled")
+        and isgeneratorfunction(each)
+    ]
+    assert len(kept) <= 2 * KEPT_IN_TURNS, "one share for those that read, one for those that write"

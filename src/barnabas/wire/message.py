@@ -95,14 +95,12 @@ class Message(Struct):
     _encoders: ClassVar[dict[int, Encoder]]
     _framers: ClassVar[dict[int, Framer]]
     _decoders_in_turns: ClassVar[dict[int, DecoderInTurns]]
-    _encoders_in_turns: ClassVar[dict[int, EncoderInTurns]]
 
     def __init_subclass__(cls) -> None:
         cls._decoders = {}
         cls._encoders = {}
         cls._framers = {}
         cls._decoders_in_turns = {}
-        cls._encoders_in_turns = {}
 
     @classmethod
     def decode(cls, buffer: Bytes, version: int, offset: int = 0) -> tuple[Self, int]:
@@ -158,7 +156,7 @@ class Message(Struct):
         self, version: int, buffer: bytearray, parts: list[Bytes]
     ) -> Generator[int, None, bytearray]:
         """Like ``encode_into``, yielding the length of the open buffer behind every 256 elements of arrays."""
-        encoder = self._encoders_in_turns.get(version) or self.compile_encoder_in_turns(version)
+        encoder = self.compile_encoder_in_turns(version)
         try:
             return (yield from encoder(self, buffer, parts))
         except BAD_MESSAGE as error:
@@ -166,14 +164,11 @@ class Message(Struct):
 
     @classmethod
     def compile_encoder_in_turns(cls, version: int) -> EncoderInTurns:
-        """What stays for good is better made before what does not: see `barnabas.runtime.small_objects`."""
-        encoder = cls._encoders_in_turns.get(version)
-        if encoder is None:
-            from barnabas.wire.codec import compile_encoder_in_turns
+        """What stays is better made before what does not: see `barnabas.runtime.small_objects`."""
+        from barnabas.wire.codec import compile_encoder_in_turns
 
-            cls._check_version(version)
-            encoder = cls._encoders_in_turns[version] = compile_encoder_in_turns(cls, version)
-        return encoder
+        cls._check_version(version)
+        return compile_encoder_in_turns(cls, version)
 
     @classmethod
     def _check_version(cls, version: int) -> None:

@@ -62,19 +62,19 @@ def decoder(cls: type[Message], version: int) -> Decoder:
 def decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
     """What takes no more than a turn is decoded by the kernel."""
     plan = plan_of(cls, version)
-    if plan is None:
-        return compile_decoder_in_turns(cls, version)
-    (table, constants), by_table = plan, _kernel.decode
 
-    @cache
-    def in_words() -> DecoderInTurns:
-        return compile_decoder_in_turns(cls, version)
+    def in_words(buffer: bytes | bytearray, offset: int, end: int, left: int) -> Generator[None, None, tuple[Any, int]]:
+        return (yield from compile_decoder_in_turns(cls, version)(buffer, offset, end, left))
+
+    if plan is None:
+        return in_words
+    (table, constants), by_table = plan, _kernel.decode
 
     def decode(buffer: bytes | bytearray, offset: int, end: int, left: int) -> Generator[None, None, tuple[Any, int]]:
         found: tuple[Any, int] | None = by_table(table, constants, min(left, TURN - 1), buffer, offset)
         if found is not None:
             return found
-        return (yield from in_words()(buffer, offset, end, left))
+        return (yield from in_words(buffer, offset, end, left))
 
     return decode
 
