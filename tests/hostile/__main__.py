@@ -129,7 +129,8 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
         if time.monotonic() < began + minutes * 60:
             broker = chance.randrange(3)
             peaks = ", ".join(f"{each // MIB} MiB" for each in resident().values())
-            print(f"{time.monotonic() - began:7.0f} s  kill -9 broker {broker}; resident {peaks}", flush=True)
+            now = f"{time.monotonic() - began:7.0f} s"
+            print(f"{now}  kill -9 broker {broker}; resident {peaks}; {world.progress()}", flush=True)
             world.cluster.kill(broker)
             time.sleep(chance.uniform(0, 5))
             world.cluster.up()
@@ -137,7 +138,11 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
     for thread in threads:
         thread.join(120)
     end = time.monotonic()
-    until(lambda: world.answered_up_to(end), "the neighbour is served afterwards", 120)
+    try:
+        until(lambda: world.answered_up_to(end), "the neighbour is served afterwards", 120)
+    except AssertionError:
+        print(f"{world.progress()}\n{world.state()}\n{world.complaints()}", flush=True)
+        raise
     time.sleep(QUIET_S)
     world.stop()
     after = resident()
@@ -176,8 +181,10 @@ def main() -> int:
                 fine = one_by_one(world, attacks)
             if not fine:
                 print(world.complaints())
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    except BaseException:
+        print(f"what the brokers and the neighbour wrote stays in {directory}")
+        raise
+    shutil.rmtree(directory, ignore_errors=True)
     return 0 if fine else 1
 
 

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster import Cluster, until
+from cluster import Cluster, barnabas, until
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -294,14 +294,15 @@ class World:
                 *(self.cluster.bootstrap, NEIGHBOURS_TOPIC, str(PARTITIONS), str(self.notes)),
             ],
             stdin=subprocess.PIPE,
+            stderr=self.notes.with_suffix(".log").open("w"),
         )
         until(lambda: len(self.latencies_ms(0, float("inf"))) > 50, "the neighbour is served")
 
     def stop(self) -> None:
-        if self._neighbour is not None and self._neighbour.poll() is None:
+        if self._neighbour is not None:
             assert self._neighbour.stdin is not None
             self._neighbour.stdin.close()
-            assert self._neighbour.wait(90) == 0
+            assert self._neighbour.wait(90) == 0, "the neighbour ended by itself, or does not end"
 
     def happened(self, what: str) -> Iterator[list[Any]]:
         if not self.notes.exists():
@@ -382,6 +383,29 @@ class World:
         ]
         values = list(found.values())
         return wrong + [f"record {each} is there twice" for each in set(values) if values.count(each) > 1]
+
+    def progress(self) -> str:
+        """How far the neighbour is: records acknowledged, and how long ago the last of each partition was sent."""
+        last: dict[int, float] = {}
+        count = 0
+        for _, _, sent, _, partition, _ in self.happened("acked"):
+            last[partition] = sent
+            count += 1
+        ago = ", ".join(f"{partition}: {time.monotonic() - last[partition]:.1f} s" for partition in sorted(last))
+        failed = [what[-1] for what in self.happened("failed")]
+        return f"{count} acknowledged, the last sent before ({ago}), {len(failed)} failed {failed[-1:]}"
+
+    def state(self) -> str:
+        """The neighbour's process, and what the cluster says of itself."""
+        assert self._neighbour is not None
+        told = [
+            done.stdout + done.stderr
+            for done in (
+                barnabas("status", "--dir", str(self.cluster.directory)),
+                barnabas("topic", "describe", NEIGHBOURS_TOPIC, "--dir", str(self.cluster.directory)),
+            )
+        ]
+        return "\n".join([f"the neighbour's exit code: {self._neighbour.poll()}", *told])
 
     def complaints(self) -> str:
         """What the brokers' logs warn of, the last of it."""

@@ -30,9 +30,7 @@ def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
 
     reader = threading.Thread(target=consume, args=(bootstrap, topic, partitions, over, note))
     reader.start()
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "enable.idempotence": True, "log_level": 0}
-    )
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "enable.idempotence": True})
     number = 0
     due = time.monotonic()
     while not over.is_set():
