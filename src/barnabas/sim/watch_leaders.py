@@ -30,9 +30,11 @@ class LeaderWatch:
         self._leader_high: dict[tuple[str, int, str, str, int], int] = {}
         self._loaded: dict[tuple[str, str], dict[int, int]] = {}
         """By partition and topic id: where a coordinator's loading ended, and the hash there."""
+        self._coming_to_lead: tuple[Any, tuple[int, int]] | None = None
+        """The new state, and the leader epoch and leader before it, while a partition is made leader."""
         probes.around(Log, "update_high_watermark", self._around_update_high_watermark)
         probes.around(Partition, "make_leader", self._around_make_leader)
-        probes.after(Partition, "maybe_increment_high_watermark", self._high_watermark_raised)
+        probes.around(Partition, "maybe_increment_high_watermark", self._around_maybe_increment_high_watermark)
         probes.after(Partition, "read", self._read)
         probes.after(Partition, "offset_for_timestamp", self._listed)
         probes.after(Partition, "_propose", self._proposed)
@@ -71,6 +73,15 @@ class LeaderWatch:
                     "R2", f"{chain.partition} on {chain.node} differs from what was committed below {high}",
                     chain.partition, chain.node,
                 )  # fmt: skip
+
+    def _around_maybe_increment_high_watermark(self, original: Any) -> Any:
+        def maybe_increment_high_watermark(partition: Partition, now_ms: int) -> bool:
+            self._comes_to_lead(partition)
+            raised: bool = original(partition, now_ms)
+            self._high_watermark_raised(raised, partition, now_ms)
+            return raised
+
+        return maybe_increment_high_watermark
 
     def _high_watermark_raised(self, raised: bool, partition: Partition, now_ms: int) -> None:
         """A leader's high watermark rose: R4, R5, R6, and what lies below it is committed."""
@@ -202,12 +213,19 @@ class LeaderWatch:
 
     def _around_make_leader(self, original: Any) -> Any:
         def make_leader(partition: Partition, state: Any, *arguments: Any) -> Any:
-            before = partition.leader_epoch, partition.leader_id
+            self._coming_to_lead = state, (partition.leader_epoch, partition.leader_id)
             result = original(partition, state, *arguments)
-            self._leads(partition, state, before)
+            self._comes_to_lead(partition)
             return result
 
         return make_leader
+
+    def _comes_to_lead(self, partition: Partition) -> None:
+        """Before it commits anything: what the others wrote and it lacks may be lost from here on."""
+        if self._coming_to_lead is not None:
+            state, before = self._coming_to_lead
+            self._coming_to_lead = None
+            self._leads(partition, state, before)
 
     def _leads(self, partition: Partition, state: Any, before: tuple[int, int]) -> None:
         log = partition.log
