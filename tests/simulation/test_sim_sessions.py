@@ -364,20 +364,21 @@ def test_b13_what_changes_while_a_session_is_over_is_seen_by_the_next(seed: int)
             await create_topic(world, f"t{turn}")
             await led(world, f"t{turn}")
             await settled(world, "whole again")
-            # And what every broker follows by itself: /feature, and the changes of configurations.
-            tree = coordinator(world).committed
-            version = tree.node("/feature").version
-            for broker in world.brokers.values():
-                assert broker.features_epoch == version
+            # And what every broker follows by itself.
+            await features_are_known(world)
         before = {name: expires(world, name) for name in world.broker_names}
         await feature_changes(world)
-        version = coordinator(world).committed.node("/feature").version
-        await world.until(
-            lambda: all(broker.features_epoch == version for broker in world.brokers.values()), "every broker knows", 5
-        )
+        await features_are_known(world)
         assert {name: expires(world, name) for name in world.broker_names} == before
 
     played(seed, play)
+
+
+async def features_are_known(world: World) -> None:
+    version = coordinator(world).committed.node("/feature").version
+    await world.until(
+        lambda: all(broker.features_epoch == version for broker in world.brokers.values()), "every broker knows", 5
+    )
 
 
 async def feature_changes(world: World) -> None:
