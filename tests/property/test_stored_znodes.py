@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import pkgutil
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
-from barnabas.zk.kafka import delegation_tokens, znodes
+from barnabas.zk import kafka
 from barnabas.zk.kafka.config_znodes import ConfigEntityChangeNotificationSequenceZNode, ConfigEntityZNode
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.security_znodes import AclChangeZNode, AclEntry, ResourcePattern, ResourceZNode
@@ -109,10 +111,13 @@ READERS: dict[str, tuple[bytes, Callable[[bytes | None], object]]] = {
 }
 
 
+MODULES = [module.name for module in pkgutil.iter_modules(kafka.__path__)]
+
+
 def test_every_reader_is_in_the_table() -> None:
     found = {
         f"{name}.{method}"
-        for module in (znodes, delegation_tokens)
+        for module in (import_module(f"{kafka.__name__}.{module}") for module in MODULES)
         for name, each in vars(module).items()
         if isinstance(each, type) and each.__module__ == module.__name__
         for method in vars(each)
