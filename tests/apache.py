@@ -19,6 +19,7 @@ from barnabas.bench.apache import (
     zookeeper_server,
 )
 from barnabas.bench.apache_zookeeper import ServerTls, ZooKeeperEnsemble, four_letter_word
+from barnabas.bench.spark_connector import connector_jars
 
 zookeeper = zookeeper_server
 
@@ -31,6 +32,7 @@ __all__ = [
     "four_letter_word",
     "free_port",
     "java",
+    "official_connector",
     "require",
     "tool",
     "tool_command",
@@ -56,3 +58,12 @@ def require() -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+def official_connector() -> dict[str, str]:
+    """The configuration of a Spark session beside the official connector. Raises `ApacheUnavailable`.
+
+    On the class path of the JVM, which all sessions of a test run share: a session that adds the jars has classes of
+    its own, and the connector registers its settings once in a JVM, so that a second such session cannot use it.
+    """
+    return {"spark.driver.extraClassPath": os.pathsep.join(map(str, connector_jars()))}

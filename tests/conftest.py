@@ -26,14 +26,11 @@ def spark() -> Any:
     It is made anew where a test has stopped it, and ends with the run.
     """
     from barnabas.bench.apache import ApacheUnavailable
-    from barnabas.bench.spark_connector import connector_jars
     from barnabas.spark.session import SparkUnavailable, session
 
     config = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.shuffle.partitions": "2"}
     try:
-        started = session("tests", master="local[2]", config=config)
-        for jar in connector_jars():
-            started.sql(f"ADD JAR '{jar}'")
+        started = session("tests", master="local[2]", config={**apache.official_connector(), **config})
     except (SparkUnavailable, ApacheUnavailable) as error:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error))

@@ -62,7 +62,7 @@ def says(bootstrap: str, words: list[str]) -> tuple[int, str, str]:
 def comparable(value: Any) -> Any:
     """Without what two clusters need not share: ids, addresses, who leads, places, times, and bytes on disk."""
     other = {"cluster_id", "controller", "coordinator", "host", "port", "leaders", "replicas", "directory", "size"}
-    other |= {"timestamp", "total_bytes", "usable_bytes", "topics"}
+    other |= {"behind_s", "timestamp", "total_bytes", "usable_bytes", "topics"}
     if isinstance(value, dict):
         return {
             name: "-" if name in other and not isinstance(each, list) else comparable(each)

@@ -221,6 +221,7 @@ def spark(events: Path) -> Iterator[Any]:
     if before is not None:
         before.stop()
     config = {
+        **apache.official_connector(),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.rolling.enabled": "false",
