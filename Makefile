@@ -11,7 +11,7 @@ STAMP := $(VENV)/.complete
 KERNEL := $(VENV)/.kernel
 PYTEST ?= $(BIN)/pytest -q
 # In CI real processes share two cores with whatever else the host does: what fails there is tried once more, and -rR names it.
-AGAIN := $(if $(CI),--reruns 1 -rR)
+AGAIN := $(if $(CI),--reruns 1 -rR --durations=25)
 SEEDS ?= 1000
 MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
