@@ -31,6 +31,14 @@ def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
     reader = threading.Thread(target=consume, args=(bootstrap, topic, partitions, over, note))
     reader.start()
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "enable.idempotence": True})
+    try:
+        produce(producer, topic, partitions, over, note)
+    finally:  # a client that ends by an error ends whole, so that it is missed
+        over.set()
+        reader.join()
+
+
+def produce(producer: Producer, topic: str, partitions: int, over: threading.Event, note: Any) -> None:
     number = 0
     due = time.monotonic()
     while not over.is_set():
@@ -48,7 +56,6 @@ def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
         while (left := due - time.monotonic()) > 0:
             producer.poll(left)
     producer.flush(60)
-    reader.join()
 
 
 def consume(bootstrap: str, topic: str, partitions: int, over: threading.Event, note: Any) -> None:
