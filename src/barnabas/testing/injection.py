@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.router import Handle
@@ -14,6 +15,7 @@ from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.sentinels import ACKS_ALL
+from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords
 from barnabas.testing.history import History
 from barnabas.testing.network import CLIENT, Links
@@ -62,6 +64,10 @@ class Injections:
             rule.stop()
         self._rules.clear()
 
+    def strike(self, api: ApiKey, broker_id: int) -> bool:
+        """Whether any request of that kind may be struck there, whoever sends it."""
+        return any(rule.api is api and rule.broker_id in (None, broker_id) and not rule.over for rule in self._rules)
+
     def match(self, api: ApiKey, broker_id: int, context: RequestContext) -> Injection | None:
         if not self._rules:
             return None
@@ -75,13 +81,18 @@ class Injections:
         return None
 
 
-class _EveryFetchIsDecoded(RepeatedFetches):
-    """Followers' fetches that are like earlier ones are answered without the handler; here none shall pass by it."""
+class _RepeatedFetches(RepeatedFetches):
+    """Followers' fetches that are like earlier ones are answered without the handler, unless a fault may strike."""
 
-    __slots__ = ()
+    __slots__ = ("_injections",)
 
-    def learn(self, *_: object) -> None:
-        """Remembers nothing."""
+    def __init__(self, injections: Injections) -> None:
+        self._injections = injections
+
+    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> list[Bytes] | None:
+        if self._injections.strike(ApiKey.FETCH, broker.broker_id):
+            return None
+        return super().answer(broker, connection, frame)
 
 
 def instrument(broker: Broker, injections: Injections, history: History) -> None:
@@ -95,7 +106,7 @@ def instrument(broker: Broker, injections: Injections, history: History) -> None
         elif api is ApiKey.FETCH:
             handle = _serving(handle, history)
         routes[number] = route._replace(handle=_failing(handle, api, injections, history))
-    broker.router.repeated_fetches = _EveryFetchIsDecoded()
+    broker.router.repeated_fetches = _RepeatedFetches(injections)
 
 
 def _failing(handle: Handle, api: ApiKey, injections: Injections, history: History) -> Handle:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cluster import until
 
+from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.testing import AcknowledgedRecordLost, ClusterError, KafkaCluster
 
 pytest_plugins = ["pytester"]
@@ -174,6 +175,27 @@ def test_a_fault_of_one_broker_or_of_brokers_among_themselves(kafka_cluster):
     partition.wait(isr=set(partition.replicas) - {follower})
     fetches.stop()
     partition.wait(isr=partition.replicas)
+
+
+def test_followers_fetches_are_answered_as_by_any_broker(monkeypatch):
+    answered = []
+    original = RepeatedFetches.answer
+
+    def noted(*arguments):
+        answered.append(original(*arguments))
+        return answered[-1]
+
+    monkeypatch.setattr(RepeatedFetches, "answer", noted)
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("t", partitions=1)
+        for value in (b"a", b"b", b"c"):
+            assert send(cluster, "t", [value]) == [None]
+        assert any(each is not None for each in answered)
+        follower = cluster.partition("t", 0).followers[0]
+        fault = cluster.fail("FETCH", "UNKNOWN_SERVER_ERROR", times=None, from_=follower)
+        answered.clear()
+        until(lambda: fault.hits, "a fetch failed")
+        assert answered == []
 
 
 def test_a_late_answer_is_late(kafka_cluster):
