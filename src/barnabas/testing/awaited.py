@@ -127,3 +127,4 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     clear_faults = _waits(KafkaCluster.clear_faults)
     verify = _waits(KafkaCluster.verify)
     timeline = _waits(KafkaCluster.timeline)
+    save_view = _waits(KafkaCluster.save_view)

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -487,6 +487,16 @@ class KafkaCluster:
         if self._host is not None:
             self._host.gather()
         return self.history.story(list(self.history.high_watermarks), last=last)
+
+    def save_view(self, path: str | Path) -> None:
+        """Writes what happened as the view of a cluster that can be scrubbed through: one HTML file, to be opened in a
+        browser, which fetches nothing. Raises `OSError`."""
+        from barnabas.web.assets import exported
+
+        async def story() -> Iterator[bytes]:
+            return exported(self.host.viewed(f"barnabas.testing, seed {self.seed}"))
+
+        Path(path).write_bytes(b"".join(self.run(story())))
 
 
 def _text(value: object) -> str:

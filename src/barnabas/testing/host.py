@@ -25,6 +25,8 @@ from barnabas.testing.history import History
 from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
 from barnabas.testing.loop import Background, Clock, Process
 from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
+from barnabas.testing.view import viewed
+from barnabas.web.history import History as ViewedHistory
 from barnabas.zk.kafka.znodes import BrokerIdZNode
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
@@ -244,6 +246,12 @@ class Host(ABC):
         """Brings the history up to date, where it is not written as things happen (from any thread)."""
 
     # ---- what the coordinator knows
+
+    def viewed(self, made_by: str) -> ViewedHistory:
+        """What happened so far, as the view shows it (from any thread). Raises `OSError`."""
+        self.gather()
+        assert self._zookeeper is not None
+        return viewed(self.history, self._zookeeper.runtime.disk, self.place(ZOOKEEPER), made_by)
 
     def _znode(self, path: str) -> Any:
         assert self._coordinator is not None

@@ -3,7 +3,8 @@
 ``kafka_cluster`` is a fresh one for each test (it takes some tens of milliseconds); ``kafka_module_cluster`` and
 ``kafka_session_cluster`` are shared, and mended after each test; ``async_kafka_cluster`` has its methods awaited.
 ``@pytest.mark.kafka(brokers=3, seed=42, config={..}, on_disk=True, processes=True)`` takes what `KafkaCluster` takes.
-Where a test fails, what happened in its cluster is in the report, and whole in a file under ``--kafka-traces``.
+Where a test fails, what happened in its cluster is in the report, and whole under ``--kafka-traces``: as text, and as
+the view of a cluster in one HTML file, which a browser opens and scrubs through.
 """
 
 from __future__ import annotations
@@ -142,4 +143,6 @@ def _told(item: pytest.Item, cluster: KafkaCluster) -> str:
     file = place / (re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-150:] + ".txt")
     place.mkdir(parents=True, exist_ok=True)
     file.write_text(f"{item.nodeid}\nseed {cluster.seed}\n\n{story}\n")
-    return f"{shown}\n({min(len(lines), _LINES_SHOWN)} of {len(lines)} lines; all in {file})"
+    view = file.with_suffix(".html")
+    cluster.save_view(view)
+    return f"{shown}\n({min(len(lines), _LINES_SHOWN)} of {len(lines)} lines; all in {file}, as pictures in {view})"

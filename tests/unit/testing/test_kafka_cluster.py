@@ -388,7 +388,9 @@ def test_the_plugin_shares_saves_and_says(pytester):
     result.assert_outcomes(passed=1, failed=1, errors=1)
     result.stdout.fnmatch_lines(["*@pytest.mark.kafka: *nonsense*"])
     result.stdout.fnmatch_lines(["*Kafka cluster (seed 11)*"])
-    (trace,) = (pytester.path / ".pytest_kafka").iterdir()
+    view, trace = sorted((pytester.path / ".pytest_kafka").iterdir())
+    assert (view.suffix, trace.suffix) == (".html", ".txt")
+    assert "barnabas.testing, seed 11" in view.read_text()
     assert "seed 11" in trace.read_text()
     assert "is killed" in trace.read_text()
 
