@@ -82,6 +82,7 @@ for _name, _place, _help in (
     ("zk", "zk:app", "The znodes: read, write, watch, move and check them."),
     ("sim", "sim:app", "The simulated cluster."),
     ("spark", "spark:app", "Jobs on topics, archives and log directories."),
+    ("judge", "judge:app", "A verdict on any broker that speaks Kafka, by what its clients saw."),
     ("bench", "bench:app", "Side by side with Apache Kafka, in one run."),
     ("demo", "demo.main:demo", "The main job, end to end."),
     ("broker", "process:broker", "One broker in the foreground, by Kafka's server.properties."),

@@ -1,0 +1,272 @@
+"""What `check` looks for: whose name it has, what it means, and the smallest history that shows it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Anomaly(NamedTuple):
+    source: str
+    definition: str
+    example: str
+    """In the form of `barnabas.judge.lines`."""
+
+
+ANOMALIES: Final[dict[str, Anomaly]] = {
+    "lost-write": Anomaly(
+        "Jepsen",
+        "A record was acknowledged, alone or with its committed transaction, and a scan that began after that does "
+        "not have it, though nobody deleted it and compaction did not overwrite it.",
+        """
+client s scan=yes
+p send r/0@0 v=1
+s scanned r/0@0
+""",
+    ),
+    "duplicate": Anomaly(
+        "Jepsen",
+        "A value that an idempotent producer sent once is at two offsets.",
+        """
+p send r/0@0 v=1
+c read r/0@0 v=1
+c read r/0@1 v=1
+""",
+    ),
+    "nonmonotonic-send": Anomaly(
+        "Jepsen",
+        "Two acknowledged records of one idempotent producer stand in a partition in another order than it sent them.",
+        """
+client s scan=yes
+p send r/0@1 v=1
+p send r/0@0 v=2
+s read r/0@0 v=2
+s read r/0@1 v=1
+s scanned r/0@2
+""",
+    ),
+    "inconsistent-offsets": Anomaly(
+        "Jepsen",
+        "Two values were seen at one offset, or an acknowledged record is at another offset than its producer was "
+        "told.",
+        """
+p send r/0@0 v=1
+p send r/0 v=2 unknown
+c read r/0@0 v=1
+d read r/0@0 v=2
+""",
+    ),
+    "phantom-record": Anomaly(
+        "ours",
+        "A reader was given a value that nobody has sent.",
+        """
+c read r/0@0 v=1
+""",
+    ),
+    "misplaced-record": Anomaly(
+        "ours",
+        "A record was read from another partition than it was sent to, or under another key.",
+        """
+p send r/0@0 v=1
+c read r/1@0 v=1
+""",
+    ),
+    "internal-gap": Anomaly(
+        "Jepsen (int-send-skip is its kin)",
+        "Inside a partition that is not compacted, the scan found offsets with neither a record nor a marker, above "
+        "what was deleted; those of lost writes are not counted again.",
+        """
+client s scan=yes
+p send r/0@0 v=1
+p send r/0@2 v=2
+s read r/0@0 v=1
+s read r/0@2 v=2
+s scanned r/0@3
+""",
+    ),
+    "aborted-read": Anomaly(
+        "Adya's G1a, Jepsen",
+        "A committed reader was given a record of a transaction that was aborted, or whose commit was never asked for "
+        "or certainly failed; or any reader one whose send certainly failed.",
+        """
+client c isolation=read_committed
+p send r/0@0 v=1 t=1
+p abort t=1
+c read r/0@0 v=1
+""",
+    ),
+    "precommitted-read": Anomaly(
+        "Jepsen (dirty read)",
+        "A committed reader was given a record before anybody asked for its transaction's commit.",
+        """
+client c isolation=read_committed
+p send r/0@0 v=1 t=1
+c read r/0@0 v=1
+p commit t=1
+""",
+    ),
+    "torn-transaction": Anomaly(
+        "Adya's fractured read",
+        "Of the acknowledged records of one transaction, committed readers find some and not others.",
+        """
+client s scan=yes
+client f scan=yes isolation=read_committed
+p send r/0@0 v=1 t=1
+p send r/1@0 v=2 t=1
+p commit t=1
+s read r/0@0 v=1
+s marker r/0@1 v=1
+s scanned r/0@2
+s read r/1@0 v=2
+s marker r/1@1 v=2
+s scanned r/1@2
+f read r/0@0 v=1
+f scanned r/0@2
+f scanned r/1@2
+""",
+    ),
+    "G0": Anomaly(
+        "Adya",
+        "Committed transactions form a cycle by the order of their records in partitions: T's are before U's in one, "
+        "and behind them in another. Kafka does not isolate writes: always the limit `writes-not-isolated`.",
+        """
+client s scan=yes
+client f scan=yes isolation=read_committed
+p send r/0@0 v=1 t=1
+q send r/0@1 v=2 t=2
+q send r/1@0 v=3 t=2
+p send r/1@1 v=4 t=1
+p commit t=1
+q commit t=2
+f read r/0@0 v=1
+f read r/0@1 v=2
+f scanned r/0@4
+f read r/1@0 v=3
+f read r/1@1 v=4
+f scanned r/1@4
+""",
+    ),
+    "G1b": Anomaly(
+        "Adya",
+        "A committed transaction read some records of another in a partition, and ended before the last of them. A "
+        "poll may end anywhere in Kafka: always the limit `poll-within-transaction`.",
+        """
+client s scan=yes
+client f scan=yes isolation=read_committed
+client c isolation=read_committed
+p send r/0@0 v=1 t=1
+p send r/0@1 v=2 t=1
+p commit t=1
+c read r/0@0 v=1 t=2
+c commit t=2
+f read r/0@0 v=1
+f read r/0@1 v=2
+f scanned r/0@3
+""",
+    ),
+    "G1c": Anomaly(
+        "Adya",
+        "Committed transactions form a cycle in which each read what the one before it wrote. Where some of the steps "
+        "are the order of writes, it is the limit `writes-not-isolated`.",
+        """
+p send r/0@0 v=1 t=1
+q send r/1@0 v=2 t=2
+p read r/1@0 v=2 t=1
+q read r/0@0 v=1 t=2
+p commit t=1
+q commit t=2
+""",
+    ),
+    "nonmonotonic-poll": Anomaly(
+        "Jepsen",
+        "Within one assignment, a consumer was given an offset that is not above the one before it.",
+        """
+p send r/0@0 v=1
+p send r/0@1 v=2
+c assign r/0@0
+c read r/0@0 v=1
+c read r/0@1 v=2
+c read r/0@0 v=1
+""",
+    ),
+    "poll-skip": Anomaly(
+        "Jepsen",
+        "Within one assignment, a consumer was not given a record that others with its isolation level were, between "
+        "two that it was given, or between where it began and its first.",
+        """
+p send r/0@0 v=1
+p send r/0@1 v=2
+d read r/0@0 v=1
+c assign r/0@0
+c read r/0@1 v=2
+""",
+    ),
+    "nonmonotonic-offset": Anomaly(
+        "ours (KIP-207)",
+        "A partition's high watermark, last stable offset or log start offset was told to be below what had been told "
+        "before it was asked for.",
+        """
+a high-watermark r/0@5
+b high-watermark r/0@4
+""",
+    ),
+    "stale-committed-offset": Anomaly(
+        "ours",
+        "A group was told an offset though another commit had followed it and was acknowledged before the question, "
+        "or one that nobody had committed.",
+        """
+c commit-offset r/0@5 g=g
+c commit-offset r/0@9 g=g
+d fetch-offset r/0@5 g=g
+""",
+    ),
+    "stuck-last-stable-offset": Anomaly(
+        "ours",
+        "In the end committed readers come no further than below the high watermark, and every transaction in the "
+        "partition has its marker.",
+        """
+client s scan=yes
+client f scan=yes isolation=read_committed
+p send r/0@0 v=1
+p send r/0@1 v=2
+s read r/0@0 v=1
+s read r/0@1 v=2
+s scanned r/0@2
+f read r/0@0 v=1
+f scanned r/0@1
+""",
+    ),
+    "hanging-transaction": Anomaly(
+        "KIP-664",
+        "A partition has records of a transaction and no marker behind them, though its end was acknowledged, or its "
+        "timeout had passed by 30 s, before the scan began.",
+        """
+client s scan=yes
+client f scan=yes isolation=read_committed
+p send r/0@0 v=1 t=1
+p commit t=1
+s read r/0@0 v=1
+s scanned r/0@1
+f scanned r/0@0
+""",
+    ),
+}
+
+LIMITS: Final[dict[str, str]] = {
+    "acks": (
+        "The producer did not ask for acks=all: a leader that dies takes along what its followers did not have yet."
+    ),
+    "unclean-leader-election": ("The topic allows a leader that was not in sync: it does not have what others had."),
+    "no-idempotence": (
+        "The producer was not idempotent: what it sends again may be there twice, and behind later records."
+    ),
+    "writes-not-isolated": (
+        "Kafka's transactions are atomic, and are not isolated from each other: records interleave."
+    ),
+    "poll-within-transaction": (
+        "A poll, and so a transaction that reads, may end between two records of one transaction."
+    ),
+    "KAFKA-17754": (
+        "Under transactions of version 1 (before Kafka 4.0's, KIP-890) an EndTxn that comes late ends whatever "
+        "transaction of that id is open by then: it can be torn, lost, or committed though it is aborted."
+    ),
+}

@@ -1,0 +1,102 @@
+"""The verdict on a history: every check, each a function of arrays that sorts at most."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from barnabas.judge import cycles, endings, offsets, reads, records
+from barnabas.judge.findings import Finding, Judged, as_json
+from barnabas.judge.history import History, HistoryError, Op, Status
+from barnabas.judge.seen import Seen
+
+
+class Verdict(NamedTuple):
+    history: History
+    judged: tuple[Judged, ...]
+
+    @property
+    def anomalies(self) -> tuple[Finding, ...]:
+        return tuple(each for one in self.judged for each in one.findings if each.limit is None)
+
+    @property
+    def limits(self) -> tuple[Finding, ...]:
+        """What the protocol or the configuration is known not to exclude."""
+        return tuple(each for one in self.judged for each in one.findings if each.limit is not None)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Anomalies of which the history could not have shown any."""
+        return tuple(one.anomaly for one in self.judged if not one.evaluated)
+
+    @property
+    def good(self) -> bool:
+        return not self.anomalies
+
+    def as_json(self) -> dict[str, Any]:
+        history = self.history
+        return {
+            "good": self.good,
+            "operations": operations(history),
+            "evaluated": {one.anomaly: one.evaluated for one in self.judged},
+            "anomalies": [as_json(history, each) for each in self.anomalies],
+            "limits": [as_json(history, each) for each in self.limits],
+        }
+
+
+def operations(history: History) -> dict[str, dict[str, int]]:
+    """How many of each kind came to each outcome."""
+    counts = np.bincount(history.op.astype(np.int64) * 3 + history.status, minlength=3 * len(Op))
+    told = {op.word: {s.word: int(counts[3 * op + s]) for s in Status if counts[3 * op + s]} for op in Op}
+    return {word: by_status for word, by_status in told.items() if by_status}
+
+
+def check(history: History) -> Verdict:
+    """Raises `HistoryError` for a history that contradicts itself."""
+    _consistent(history)
+    seen = Seen(history)
+    behind, skipped = reads.polls(seen)
+    g0, g1c = cycles.cycles(seen)
+    return Verdict(
+        history,
+        (
+            records.lost_writes(seen),
+            records.duplicates(seen),
+            records.nonmonotonic_sends(seen),
+            records.inconsistent_offsets(seen),
+            records.phantom_records(seen),
+            records.misplaced_records(seen),
+            records.internal_gaps(seen),
+            reads.aborted_reads(seen),
+            reads.precommitted_reads(seen),
+            records.torn_transactions(seen),
+            g0,
+            cycles.intermediate_reads(seen),
+            g1c,
+            behind,
+            skipped,
+            offsets.nonmonotonic_offsets(seen),
+            offsets.stale_committed_offsets(seen),
+            endings.stuck_last_stable_offsets(seen),
+            endings.hanging_transactions(seen),
+        ),
+    )
+
+
+_PLACED = (
+    Op.SEND, Op.READ, Op.MARKER, Op.ASSIGN, Op.COMMIT_OFFSET, Op.FETCH_OFFSET, Op.HIGH_WATERMARK, Op.LAST_STABLE,
+    Op.LOG_START, Op.SCANNED, Op.DELETE,
+)  # fmt: skip
+
+
+def _consistent(history: History) -> None:
+    for what, wrong in (
+        ("has no partition", np.isin(history.op, _PLACED) & (history.place < 0)),
+        ("ends no transaction", np.isin(history.op, (Op.COMMIT, Op.ABORT)) & (history.txn < 0)),
+        ("completes before it is invoked", history.completed < history.invoked),
+        ("names no group", np.isin(history.op, (Op.COMMIT_OFFSET, Op.FETCH_OFFSET)) & (history.name < 0)),
+    ):
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            raise HistoryError(f"row {int(rows[0])} ({Op(int(history.op[rows[0]])).word}) {what}")

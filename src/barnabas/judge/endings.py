@@ -1,0 +1,62 @@
+"""Whether transactions end in the log: each has its marker in every partition, and readers get past it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barnabas.judge.findings import Judged, judged
+from barnabas.judge.history import Column, Op
+from barnabas.judge.seen import Seen
+
+EXPIRY_SLACK_NS = 30_000_000_000
+"""A coordinator looks for transactions past their time every ten seconds, and may move meanwhile."""
+
+
+def _open(seen: Seen) -> tuple[Column, Column, Column, int]:
+    """Transactions that the scan of all records found without a marker: one read, place and transaction of each; and
+    how many there were with one or without."""
+    history = seen.history
+    sends = seen.send_of_read
+    inside = (sends >= 0) & seen.read_scan & ~seen.read_rc & ~seen.compacted[history.place[seen.reads]]
+    reads = seen.reads[inside]
+    txn = seen.txn_of(sends[inside])
+    reads, txn = reads[txn >= 0], txn[txn >= 0]
+    width = len(seen.txns) + 1
+    at, first = np.unique(history.place[reads].astype(np.int64) * width + txn, return_index=True)
+    markers = history.rows(Op.MARKER)
+    marked = seen.txn_of(seen.send_of(history.value[markers]))
+    ended = history.place[markers].astype(np.int64) * width + marked
+    without = ~np.isin(at, ended[marked >= 0])
+    return reads[first[without]], at[without] // width, at[without] % width, len(at)
+
+
+def hanging_transactions(seen: Seen) -> Judged:
+    """Records without a marker, though the transaction's end was acknowledged, or its time was over long ago."""
+    history = seen.history
+    reads, place, txn, evaluated = _open(seen)
+    timeout = np.array([each.transaction_timeout_ms * 1_000_000 for each in history.context.clients] or [0], np.int64)
+    rows = history.rows(Op.SEND)
+    rows = rows[history.txn[rows] >= 0]
+    due = np.zeros(len(seen.txns), np.int64)
+    np.maximum.at(due, seen.txn_of(rows), history.invoked[rows] + timeout[history.process[rows]] + EXPIRY_SLACK_NS)
+    end = seen.end_row[txn]
+    ended = np.where(end >= 0, history.completed[end], due[txn])
+    ended = np.minimum(ended, due[txn])
+    late = ended < seen.begun_of(seen.scanned_all)[place]
+    sends = seen.send_of(history.value[reads[late]])
+    table = np.stack([sends, end[late], reads[late], seen.scanned_all[place[late]]], 1)
+    said = "transaction {0.txn} of {0.client} has no marker in {2.at}, though it was ended or its time is over"
+    return judged(history, "hanging-transaction", evaluated, table, said)
+
+
+def stuck_last_stable_offsets(seen: Seen) -> Judged:
+    """Committed readers end below the high watermark, and no open transaction is there to wait for."""
+    history = seen.history
+    both = np.flatnonzero((seen.scanned_all >= 0) & (seen.scanned_committed >= 0))
+    everything, committed = seen.scanned_all[both], seen.scanned_committed[both]
+    _, waiting, _, _ = _open(seen)
+    short = (history.offset[committed] < history.offset[everything]) & ~np.isin(both, waiting)
+    short &= history.invoked[committed] >= history.invoked[everything]
+    rows = np.stack([everything[short], committed[short]], 1)
+    said = "{0.at} ends at {0.offset}, and committed readers end at {1.offset}; every transaction in it has its marker"
+    return judged(history, "stuck-last-stable-offset", len(both), rows, said)

@@ -1,0 +1,101 @@
+"""What a check found: how often, with the first examples, each the few rows that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from barnabas.judge.history import NONE, Column, History
+from barnabas.judge.lines import told
+
+EXAMPLES: Final = 10
+"""So many of each anomaly are shown; all are counted."""
+
+
+class Example(NamedTuple):
+    sentence: str
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An anomaly; with `limit`, one that the protocol or the configuration is known not to exclude."""
+
+    anomaly: str
+    limit: str | None
+    count: int
+    examples: tuple[Example, ...]
+
+
+class Judged(NamedTuple):
+    """`evaluated` counts what could have shown the anomaly: with none of it, a clean verdict says nothing."""
+
+    anomaly: str
+    evaluated: int
+    findings: tuple[Finding, ...] = ()
+
+
+class _Told:
+    """A row's fields for a sentence."""
+
+    def __init__(self, history: History, row: int) -> None:
+        self.row = row
+        self.client = history.context.clients[int(history.process[row])].name
+        self.at = history.place_name(int(history.place[row])) if history.place[row] >= 0 else "nowhere"
+        self.offset = int(history.offset[row])
+        self.value = int(history.value[row])
+        self.txn = int(history.txn[row])
+        self.name = history.names[int(history.name[row])] if history.name[row] >= 0 else ""
+
+
+def judged(
+    history: History,
+    anomaly: str,
+    evaluated: int,
+    rows: Column | Sequence[Sequence[int]],
+    sentence: str,
+    limits: Mapping[str, Column] | None = None,
+) -> Judged:
+    """`rows` has the shape (findings, rows of each), -1 where there is none; `sentence` formats those rows' fields.
+
+    The first of `limits` whose mask (one truth for each finding) holds names what excuses a finding.
+    """
+    table = np.asarray(rows, np.int64)
+    if table.size == 0:
+        return Judged(anomaly, evaluated)
+    names: list[str | None] = [None, *(limits or {})]
+    which = np.zeros(len(table), np.int32)
+    for number, mask in reversed(list(enumerate((limits or {}).values(), 1))):
+        which[mask] = number
+    findings = []
+    for number, limit in enumerate(names):
+        chosen = np.flatnonzero(which == number)
+        if len(chosen):
+            examples = tuple(_example(history, table[each], sentence) for each in chosen[:EXAMPLES])
+            findings.append(Finding(anomaly, limit, len(chosen), examples))
+    return Judged(anomaly, evaluated, tuple(findings))
+
+
+def _example(history: History, rows: Column, sentence: str) -> Example:
+    present = [int(row) for row in rows]
+    views = [_Told(history, row) if row != NONE else None for row in present]
+    return Example(sentence.format(*views), tuple(dict.fromkeys(row for row in present if row != NONE)))
+
+
+def as_json(history: History, finding: Finding) -> dict[str, Any]:
+    return {
+        "anomaly": finding.anomaly,
+        "limit": finding.limit,
+        "count": finding.count,
+        "examples": [
+            {
+                "sentence": example.sentence,
+                "rows": list(example.rows),
+                "history": [told(history, row) for row in example.rows],
+            }
+            for example in finding.examples
+        ],
+    }

@@ -1,0 +1,340 @@
+"""Histories: what each client asked for, when, and what came of it; in memory as numpy columns, on disk as Parquet.
+
+A row is one operation of one client. Its outcome has three values: `Status.OK` was acknowledged, `Status.FAILED`
+certainly did not happen, `Status.UNKNOWN` is everything else (a time that ran out, a connection that broke, a client
+that died): it may have happened, or may happen later. Rows of a client stand in the order of their invocation; the
+records that one poll returned stand in the order in which it returned them.
+
+Every record that is sent carries a value that no other record of the history carries, so that whoever reads it knows
+which send it came from. docs/judge.md tells what each column means for each kind of operation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Column = npt.NDArray[Any]
+
+NONE: Final = -1
+"""What offsets, keys, values, transactions and places are where a row has none."""
+NEVER: Final = np.iinfo(np.int64).max
+"""When an operation of unknown outcome completes."""
+FORMAT: Final = "1"
+_METADATA: Final = b"barnabas.judge"
+
+
+class Op(IntEnum):
+    SEND = 0
+    READ = 1
+    MARKER = 2
+    COMMIT = 3
+    ABORT = 4
+    ASSIGN = 5
+    COMMIT_OFFSET = 6
+    FETCH_OFFSET = 7
+    HIGH_WATERMARK = 8
+    LAST_STABLE = 9
+    LOG_START = 10
+    SCANNED = 11
+    DELETE = 12
+    NEMESIS = 13
+
+    @property
+    def word(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+class Status(IntEnum):
+    OK = 0
+    FAILED = 1
+    UNKNOWN = 2
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+class HistoryError(ValueError):
+    """The file is no history, or contradicts itself; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who did something, and what it was promised. `scan` reads every partition once, from its start to its end."""
+
+    name: str
+    driver: str = ""
+    acks: str = "all"
+    idempotent: bool = True
+    isolation: str = "read_uncommitted"
+    scan: bool = False
+    transactional_id: str | None = None
+    group: str | None = None
+    transaction_timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the rows speak of: clients by number, topics with their configurations, and facts about the cluster."""
+
+    clients: tuple[Client, ...] = ()
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Columns of one length; row `i` is one operation. Times are nanoseconds; `invoked`, `completed` are monotonic."""
+
+    context: Context
+    places: tuple[tuple[str, int], ...]
+    names: tuple[str, ...]
+    errors: tuple[str, ...]
+    process: Column
+    op: Column
+    status: Column
+    invoked: Column
+    completed: Column
+    wall: Column
+    place: Column
+    offset: Column
+    key: Column
+    value: Column
+    txn: Column
+    name: Column
+    error: Column
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def rows(self, *ops: Op) -> Column:
+        """The numbers of the rows of these kinds."""
+        wanted = self.op == ops[0]
+        for op in ops[1:]:
+            wanted |= self.op == op
+        return np.flatnonzero(wanted)
+
+    def place_name(self, place: int) -> str:
+        topic, partition = self.places[place]
+        return f"{topic}/{partition}"
+
+
+_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("process", pa.int32(), nullable=False),
+        pa.field("op", _TEXT, nullable=False),
+        pa.field("status", _TEXT, nullable=False),
+        pa.field("invoked_ns", pa.int64(), nullable=False),
+        pa.field("completed_ns", pa.int64()),
+        pa.field("wall_ns", pa.int64(), nullable=False),
+        pa.field("topic", _TEXT),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("key", pa.int64()),
+        pa.field("value", pa.int64()),
+        pa.field("txn", pa.int64()),
+        pa.field("name", _TEXT),
+        pa.field("error", _TEXT),
+    ]
+)
+"""The file's columns. The schema's metadata holds the context as JSON under ``barnabas.judge``."""
+
+
+def write(history: History, path: Path | str) -> None:
+    """Raises ``OSError``."""
+    metadata = {_METADATA: json.dumps({"format": FORMAT, **asdict(history.context)}).encode()}
+    schema = SCHEMA.with_metadata(metadata)
+    topics = tuple(dict.fromkeys(topic for topic, _ in history.places))
+    topic_of = np.array([topics.index(topic) for topic, _ in history.places] or [0], np.int32)
+    partition_of = np.array([partition for _, partition in history.places] or [0], np.int32)
+    somewhere = np.maximum(history.place, 0)
+    nowhere = history.place < 0
+    columns = [
+        pa.array(history.process, pa.int32()),
+        _words(history.op, [op.word for op in Op]),
+        _words(history.status, [status.word for status in Status]),
+        pa.array(history.invoked, pa.int64()),
+        pa.array(history.completed, pa.int64(), mask=history.completed == NEVER),
+        pa.array(history.wall, pa.int64()),
+        _words(np.where(nowhere, NONE, topic_of[somewhere]), topics),
+        pa.array(partition_of[somewhere], pa.int32(), mask=nowhere),
+        *(pa.array(each, pa.int64(), mask=each < 0) for each in (history.offset, history.key, history.value)),
+        pa.array(history.txn, pa.int64(), mask=history.txn < 0),
+        _words(history.name, history.names),
+        _words(history.error, history.errors),
+    ]
+    pq.write_table(pa.table(columns, schema=schema), path, compression="zstd")
+
+
+def _words(codes: Column, words: Sequence[str]) -> Any:
+    indices = pa.array(codes.astype(np.int32), pa.int32(), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
+
+
+def read(path: Path | str) -> History:
+    """Raises `HistoryError` for what is none, and ``OSError``."""
+    try:
+        table = pq.read_table(path, read_dictionary=["op", "status", "topic", "name", "error"])
+    except pa.ArrowInvalid as error:
+        raise HistoryError(f"{path} is no Parquet file: {error}") from None
+    missing = [name for name in SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise HistoryError(f"{path} is no history: it has no column {', '.join(missing)}")
+    context = _context((table.schema.metadata or {}).get(_METADATA), path)
+    op, op_words = _codes(table, "op")
+    status, status_words = _codes(table, "status")
+    topic, topics = _codes(table, "topic")
+    name, names = _codes(table, "name")
+    error_code, errors = _codes(table, "error")
+    place, places = _places(topic, topics, _numbers(table, "partition"))
+    history = History(
+        context=context,
+        places=places,
+        names=names,
+        errors=errors,
+        process=_numbers(table, "process").astype(np.int32),
+        op=_recoded(op, op_words, {each.word: each for each in Op}, "op", path),
+        status=_recoded(status, status_words, {each.word: each for each in Status}, "status", path),
+        invoked=_numbers(table, "invoked_ns"),
+        completed=_numbers(table, "completed_ns", NEVER),
+        wall=_numbers(table, "wall_ns"),
+        place=place,
+        offset=_numbers(table, "offset"),
+        key=_numbers(table, "key"),
+        value=_numbers(table, "value"),
+        txn=_numbers(table, "txn"),
+        name=name,
+        error=error_code,
+    )
+    if len(history) and not 0 <= history.process.min() <= history.process.max() < len(context.clients):
+        raise HistoryError(f"{path} has rows of clients that its metadata does not name")
+    return history
+
+
+def _context(raw: bytes | None, path: Path | str) -> Context:
+    if raw is None:
+        raise HistoryError(f"{path} is no history: its schema has no metadata {_METADATA.decode()!r}")
+    try:
+        told = json.loads(raw)
+        if told["format"] != FORMAT:
+            raise HistoryError(f"{path} has format {told['format']}; this is for format {FORMAT}")
+        return Context(tuple(Client(**each) for each in told["clients"]), told["topics"], told["facts"])
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise HistoryError(f"{path} has metadata that cannot be read: {error!r}") from None
+
+
+def _numbers(table: Any, name: str, none: int = NONE) -> Column:
+    column = table.column(name)
+    if column.null_count:
+        column = column.fill_null(none)
+    found: Column = column.to_numpy()
+    return found
+
+
+def _codes(table: Any, name: str) -> tuple[Column, tuple[str, ...]]:
+    column = table.column(name).unify_dictionaries()
+    if column.num_chunks == 0:
+        return np.empty(0, np.int32), ()
+    words = tuple(column.chunk(0).dictionary.to_pylist())
+    codes = [chunk.indices.fill_null(NONE).to_numpy() for chunk in column.chunks]
+    return np.concatenate(codes).astype(np.int32), words
+
+
+def _recoded(codes: Column, words: Sequence[str], known: Mapping[str, int], what: str, path: Path | str) -> Column:
+    strange = [word for word in words if word not in known]
+    if strange:
+        raise HistoryError(f"{path} has the {what} {strange[0]!r}, which is none of {', '.join(known)}")
+    if len(codes) and codes.min() < 0:
+        raise HistoryError(f"{path} has rows without {what}")
+    return np.array([known[word] for word in words] or [0], np.uint8)[codes]
+
+
+def _places(topic: Column, topics: Sequence[str], partition: Column) -> tuple[Column, tuple[tuple[str, int], ...]]:
+    both = np.where(topic < 0, NONE, topic.astype(np.int64) << 32 | partition.astype(np.int64))
+    distinct, inverse = np.unique(both, return_inverse=True)
+    shift = 1 if len(distinct) and distinct[0] == NONE else 0
+    places = tuple((topics[each >> 32], int(each & 0xFFFFFFFF)) for each in map(int, distinct[shift:]))
+    return (inverse - shift).astype(np.int32), places
+
+
+@dataclass(slots=True)
+class Row:
+    """One operation, as it is recorded. `completed` None: nobody knows."""
+
+    process: int
+    op: Op
+    status: Status
+    invoked: int
+    completed: int | None
+    wall: int = 0
+    topic: str | None = None
+    partition: int = NONE
+    offset: int = NONE
+    key: int = NONE
+    value: int = NONE
+    txn: int = NONE
+    name: str | None = None
+    error: str | None = None
+
+
+class Recording:
+    """Rows as they come, of any number of clients, in columns: a run of an hour fits into memory."""
+
+    def __init__(self) -> None:
+        self._columns: list[list[Any]] = [[] for _ in range(14)]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, row: Row) -> None:
+        for column, value in zip(self._columns, _values(row), strict=True):
+            column.append(value)
+
+    def extend(self, other: Recording) -> None:
+        for column, more in zip(self._columns, other._columns, strict=True):
+            column.extend(more)
+
+    def history(self, context: Context) -> History:
+        """In the order of invocation; rows that were invoked together keep their order."""
+        process, op, status, invoked, completed, wall, topic, partition, offset, key, value, txn, name, error = (
+            self._columns
+        )
+        places: dict[tuple[str, int], int] = {}
+        names: dict[str, int] = {}
+        errors: dict[str, int] = {}
+        place = [
+            NONE if topic[i] is None else places.setdefault((topic[i], partition[i]), len(places))
+            for i in range(len(self))
+        ]
+        name_codes = [NONE if each is None else names.setdefault(each, len(names)) for each in name]
+        error_codes = [NONE if each is None else errors.setdefault(each, len(errors)) for each in error]
+        order = np.argsort(np.array(invoked, np.int64), kind="stable")
+
+        def column(values: Iterable[int], kind: type = np.int64) -> Column:
+            return np.array(values, kind)[order]
+
+        return History(
+            context, tuple(places), tuple(names), tuple(errors),
+            column(process, np.int32), column(op, np.uint8), column(status, np.uint8), column(invoked),
+            column(completed), column(wall), column(place, np.int32), column(offset), column(key), column(value),
+            column(txn), column(name_codes, np.int32), column(error_codes, np.int32),
+        )  # fmt: skip
+
+
+def _values(row: Row) -> tuple[Any, ...]:
+    completed = NEVER if row.completed is None or row.status is Status.UNKNOWN else row.completed
+    return (
+        row.process, row.op, row.status, row.invoked, completed, row.wall, row.topic, row.partition,
+        row.offset, row.key, row.value, row.txn, row.name, row.error,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""What readers were given: nothing aborted, nothing before its commit, in order, and nothing left out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barnabas.judge.findings import Judged, judged
+from barnabas.judge.history import NONE, Op, Status
+from barnabas.judge.records import DELAYED_END_TXN
+from barnabas.judge.seen import Outcome, Seen, composite
+
+
+def aborted_reads(seen: Seen) -> Judged:
+    """G1a: a committed reader was given a record of an aborted transaction, or anybody one whose send failed."""
+    history = seen.history
+    known = np.flatnonzero(seen.send_of_read >= 0)
+    sends, reads = seen.send_of_read[known], seen.reads[known]
+    txn = seen.txn_of(sends)
+    aborted = np.zeros(len(known), bool)
+    within = txn >= 0
+    aborted[within] = (seen.outcome[txn[within]] == Outcome.ABORTED) & seen.read_rc[known[within]]
+    failed = ~within & (history.status[sends] == Status.FAILED)
+    wrong = np.flatnonzero(aborted | failed)
+    end = np.append(seen.end_row, NONE)[txn[wrong]]
+    rows = np.stack([sends[wrong], end, reads[wrong]], 1)
+    said = "{2.client} read value {0.value} at {2.at}@{2.offset}, which {0.client} has aborted or was refused"
+    limits = {DELAYED_END_TXN: np.append(seen.delayed_end, False)[txn[wrong]]}
+    evaluated = int(np.count_nonzero((within & seen.read_rc[known]) | ~within))
+    return judged(history, "aborted-read", evaluated, rows, said, limits)
+
+
+def precommitted_reads(seen: Seen) -> Judged:
+    """A committed reader had a transaction's record before anybody asked for its commit."""
+    history = seen.history
+    known = np.flatnonzero((seen.send_of_read >= 0) & seen.read_rc)
+    txn = seen.txn_of(seen.send_of_read[known])
+    known, txn = known[txn >= 0], txn[txn >= 0]
+    reads = seen.reads[known]
+    early = (history.completed[reads] < seen.commit_invoked[txn]) & (seen.outcome[txn] != Outcome.ABORTED)
+    rows = np.stack([seen.send_of_read[known[early]], reads[early], seen.end_row[txn[early]]], 1)
+    said = "{1.client} read value {1.value} of transaction {0.txn} at {1.at}@{1.offset} before its commit was asked for"
+    limits = {DELAYED_END_TXN: seen.delayed_end[txn[early]]}
+    return judged(history, "precommitted-read", len(known), rows, said, limits)
+
+
+def polls(seen: Seen) -> tuple[Judged, Judged]:
+    """Within one assignment offsets grow, and nothing that the reader may see is left out between two of them."""
+    history = seen.history
+    rows = history.rows(Op.READ, Op.ASSIGN)
+    reader = history.process[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
+    order = np.argsort(reader, kind="stable")
+    rows, reader = rows[order], reader[order]
+    one, two = rows[:-1], rows[1:]
+    pair = (reader[:-1] == reader[1:]) & (history.op[two] == Op.READ)
+    one, two = one[pair], two[pair]
+    after_read = history.op[one] == Op.READ
+    back = after_read & (history.offset[two] <= history.offset[one])
+    said = "{0.client} read {0.at}@{0.offset}, and then {1.at}@{1.offset}"
+    behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said)
+
+    start = np.where(after_read, history.offset[one] + 1, history.offset[one])
+    start = np.maximum(start, seen.deleted[history.place[two]])
+    jumps = (start >= 0) & (history.offset[two] > start) & ~seen.compacted[history.place[two]]
+    jumps &= after_read | (history.offset[one] >= 0)
+    one, two, start = one[jumps], two[jumps], start[jumps]
+    skipped = np.full(len(two), NONE, np.int64)
+    for committed in (False, True):
+        known = seen.reads[seen.read_rc == committed]
+        at = composite(history.place[known], history.offset[known])
+        by_place = np.argsort(at, kind="stable")
+        known, at = known[by_place], at[by_place]
+        mine = np.flatnonzero(seen.reads_committed[history.process[two]] == committed)
+        low = np.searchsorted(at, composite(history.place[two[mine]], start[mine]))
+        high = np.searchsorted(at, composite(history.place[two[mine]], history.offset[two[mine]]))
+        skipped[mine[high > low]] = known[low[high > low]]
+    left = skipped >= 0
+    said = "{0.client} came from {0.at}@{0.offset} to {2.at}@{2.offset} without value {1.value} at {1.at}@{1.offset}"
+    return behind, judged(
+        history, "poll-skip", behind.evaluated, np.stack([one[left], skipped[left], two[left]], 1), said
+    )

@@ -1,0 +1,225 @@
+"""What became of the records: every acknowledged one is there, once, where it was said to be, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barnabas.judge.findings import Judged, judged
+from barnabas.judge.history import NONE, Column, Op, Status
+from barnabas.judge.seen import Outcome, Seen, composite
+
+ACKS = "acks"
+UNCLEAN = "unclean-leader-election"
+NOT_IDEMPOTENT = "no-idempotence"
+DELAYED_END_TXN = "KAFKA-17754"
+
+
+def phantom_records(seen: Seen) -> Judged:
+    rows = seen.reads[seen.send_of_read == NONE]
+    said = "{0.client} read value {0.value} at {0.at}@{0.offset}, which nobody has sent"
+    return judged(seen.history, "phantom-record", len(seen.reads), rows[:, None], said)
+
+
+def misplaced_records(seen: Seen) -> Judged:
+    history = seen.history
+    known = np.flatnonzero(seen.send_of_read >= 0)
+    reads, sends = seen.reads[known], seen.send_of_read[known]
+    elsewhere = history.place[reads] != history.place[sends]
+    keys = (history.key[reads] >= 0) & (history.key[sends] >= 0) & (history.key[reads] != history.key[sends])
+    wrong = np.flatnonzero(elsewhere | keys)
+    said = "value {0.value} was sent to {0.at}, and {1.client} read it at {1.at}@{1.offset} or under another key"
+    return judged(history, "misplaced-record", len(known), np.stack([sends[wrong], reads[wrong]], 1), said)
+
+
+def _read_in_place(seen: Seen) -> tuple[Column, Column]:
+    """The reads whose send went to that partition, and those sends."""
+    history = seen.history
+    known = np.flatnonzero(seen.send_of_read >= 0)
+    known = known[history.place[seen.reads[known]] == history.place[seen.send_of_read[known]]]
+    return seen.reads[known], seen.send_of_read[known]
+
+
+def duplicates(seen: Seen) -> Judged:
+    """One value at two offsets. Of reads in the wrong partition `misplaced_records` tells."""
+    history = seen.history
+    reads, sends = _read_in_place(seen)
+    first = np.full(len(history), NONE, np.int64)
+    first[sends[::-1]] = reads[::-1]
+    other = np.flatnonzero(history.offset[reads] != history.offset[first[sends]])
+    _, once = np.unique(sends[other], return_index=True)
+    other = other[once]
+    rows = np.stack([sends[other], first[sends[other]], reads[other]], 1)
+    limits = {NOT_IDEMPOTENT: ~seen.idempotent[history.process[sends[other]]]}
+    said = "value {0.value} was sent once, and is at {1.at}@{1.offset} and at {2.at}@{2.offset}"
+    return judged(history, "duplicate", int(np.count_nonzero(first >= 0)), rows, said, limits)
+
+
+def inconsistent_offsets(seen: Seen) -> Judged:
+    """One offset with two values, or a record that is not where its producer was told."""
+    history = seen.history
+    reads, sends = _read_in_place(seen)
+    acked = seen.sends[(history.status[seen.sends] == Status.OK) & (history.offset[seen.sends] >= 0)]
+    read_at_all = np.zeros(len(history), bool)
+    read_at_all[sends] = True
+    as_told = np.zeros(len(history), bool)
+    as_told[sends[history.offset[reads] == history.offset[sends]]] = True
+    one_read = np.full(len(history), NONE, np.int64)
+    one_read[sends[::-1]] = reads[::-1]
+    moved = acked[read_at_all[acked] & ~as_told[acked]]
+    rows = np.stack([moved, one_read[moved]], 1)
+    # A send that is acknowledged and was never read is lost, and its offset may be given again: no second finding.
+    told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked]]])
+    at = composite(history.place[told], history.offset[told])
+    order = np.argsort(at, kind="stable")
+    same = at[order][1:] == at[order][:-1]
+    one, two = told[order][:-1], told[order][1:]
+    clash = np.flatnonzero(same & (history.value[one] != history.value[two]))
+    rows = np.concatenate([rows, np.stack([one[clash], two[clash]], 1)])
+    # The record that moved mostly clashes with the one in its place; that is one finding.
+    _, once = np.unique(composite(history.place[rows[:, 0]], history.offset[rows[:, 0]]), return_index=True)
+    rows = rows[once]
+    said = (
+        "{0.at}@{0.offset} was value {0.value} to {0.client}, and {1.client} saw value {1.value} at {1.at}@{1.offset}"
+    )
+    limits = {UNCLEAN: seen.unclean[history.place[rows[:, 0]]]} if len(rows) else None
+    return judged(history, "inconsistent-offsets", len(told), rows, said, limits)
+
+
+def _overwritten(seen: Seen, rows: Column) -> Column:
+    """Whether compaction may have removed these sends: a later record has the key, or the place is not known."""
+    history = seen.history
+    may = seen.compacted[history.place[rows]]
+    if not may.any():
+        return may
+    scan = seen.reads[seen.read_scan & seen.compacted[history.place[seen.reads]]]
+    keys = composite(history.place[scan], history.key[scan])
+    order = np.lexsort((history.offset[scan], keys))
+    keys, offsets = keys[order], history.offset[scan][order]
+    wanted = composite(history.place[rows], history.key[rows])
+    last = np.searchsorted(keys, wanted, "right") - 1
+    there = (last >= 0) & (keys[np.maximum(last, 0)] == wanted) if len(keys) else np.zeros(len(rows), bool)
+    later = there & (offsets[np.maximum(last, 0)] > history.offset[rows]) if len(keys) else there
+    excused: Column = may & (later | (history.offset[rows] < 0))
+    return excused
+
+
+def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
+    """Of acknowledged sends: whether they are to be there and are, and whether they are to be there and are not.
+
+    A transaction's record counts by the committed scan, as far as that came; what lies above its end waits for the last
+    stable offset, and has to be in the scan of all records.
+    """
+    history = seen.history
+    place, offset = history.place[rows], history.offset[rows]
+    end_all = seen.end_of(seen.scanned_all)[place]
+    end_committed = seen.end_of(seen.scanned_committed)[place]
+    in_time_all = history.completed[rows] < seen.begun_of(seen.scanned_all)[place]
+    in_time_committed = history.completed[rows] < seen.begun_of(seen.scanned_committed)[place]
+    in_all, in_committed = seen.offset_all[rows] >= 0, seen.offset_committed[rows] >= 0
+    transactional = history.txn[rows] >= 0
+    judges_committed = transactional & (end_committed >= 0) & (offset >= 0) & (offset < end_committed)
+    missing_committed = judges_committed & in_time_committed & ~in_committed
+    missing = (end_all >= 0) & in_time_all & ~in_all | missing_committed
+    there = np.where(judges_committed, in_committed, in_all | in_committed)
+    excused = (offset >= 0) & (offset < seen.deleted[place])
+    missing &= ~excused
+    missing[missing] = ~_overwritten(seen, rows[missing])
+    return there & ~missing, missing
+
+
+def _acknowledged(seen: Seen) -> Column:
+    acknowledged: Column = seen.sends[seen.history.status[seen.sends] == Status.OK]
+    return acknowledged
+
+
+def lost_writes(seen: Seen) -> Judged:
+    """Records of their own, and committed transactions of which nothing is left; of the others `torn` tells."""
+    history = seen.history
+    acked = _acknowledged(seen)
+    there, missing = presence(seen, acked)
+    txn = seen.txn_of(acked)
+    alone = txn == NONE
+    whole = np.zeros(len(seen.txns) + 1, bool)
+    whole[: len(seen.txns)] = seen.outcome == Outcome.COMMITTED
+    whole[txn[there]] = False
+    lost = np.flatnonzero(missing & (alone | whole[txn]))
+    rows = acked[lost]
+    delayed = np.append(seen.delayed_end, False)[txn[lost]]
+    limits = {
+        ACKS: ~seen.acks_all[history.process[rows]],
+        UNCLEAN: seen.unclean[history.place[rows]],
+        DELAYED_END_TXN: delayed,
+    }
+    said = "value {0.value} was acknowledged to {0.client} at {0.at}@{0.offset}, and is not there"
+    return judged(history, "lost-write", int((there | missing).sum()), rows[:, None], said, limits)
+
+
+def torn_transactions(seen: Seen) -> Judged:
+    """Some of a transaction's acknowledged records are there for committed readers, and some are not."""
+    history = seen.history
+    acked = _acknowledged(seen)
+    acked = acked[history.txn[acked] >= 0]
+    txn = seen.txn_of(acked)
+    there, missing = presence(seen, acked)
+    # Of a transaction that may have been aborted, only what committed readers can see by now says anything.
+    unknown = seen.outcome[txn] == Outcome.UNKNOWN
+    open_still = history.offset[acked] >= seen.end_of(seen.scanned_committed)[history.place[acked]]
+    there &= ~(unknown & open_still)
+    missing &= ~(unknown & open_still)
+    present_row = np.full(len(seen.txns), NONE, np.int64)
+    present_row[txn[there][::-1]] = acked[there][::-1]
+    missing_row = np.full(len(seen.txns), NONE, np.int64)
+    missing_row[txn[missing][::-1]] = acked[missing][::-1]
+    torn = np.flatnonzero((present_row >= 0) & (missing_row >= 0) & (seen.outcome != Outcome.ABORTED))
+    rows = np.stack([present_row[torn], missing_row[torn], seen.end_row[torn]], 1)
+    said = "transaction {0.txn}: value {0.value} is in {0.at}, and value {1.value} is not in {1.at}"
+    limits = {
+        ACKS: ~seen.acks_all[history.process[rows[:, 1]]],
+        UNCLEAN: seen.unclean[history.place[rows[:, 1]]],
+        DELAYED_END_TXN: seen.delayed_end[torn],
+    }
+    evaluated = int(np.count_nonzero((present_row >= 0) | (missing_row >= 0)))
+    return judged(history, "torn-transaction", evaluated, rows, said, limits)
+
+
+def nonmonotonic_sends(seen: Seen) -> Judged:
+    """What one producer sent to a partition stands there in another order. Of acknowledged records only: one whose fate
+    nobody knows may come late."""
+    history = seen.history
+    acked = _acknowledged(seen)
+    offset = np.where(seen.offset_all[acked] >= 0, seen.offset_all[acked], seen.offset_committed[acked])
+    acked, offset = acked[offset >= 0], offset[offset >= 0]
+    producer = history.process[acked].astype(np.int64) * max(1, len(history.places)) + history.place[acked]
+    order = np.argsort(producer, kind="stable")
+    one, two = order[:-1], order[1:]
+    back = (producer[one] == producer[two]) & (offset[two] < offset[one])
+    rows = np.stack([acked[one[back]], acked[two[back]]], 1)
+    limits = {NOT_IDEMPOTENT: ~seen.idempotent[history.process[rows[:, 0]]]}
+    said = "{0.client} sent value {0.value} to {0.at} before value {1.value}, which stands before it"
+    return judged(history, "nonmonotonic-send", len(acked), rows, said, limits)
+
+
+def internal_gaps(seen: Seen) -> Judged:
+    """Offsets inside a partition with neither a record nor a marker, which nothing acknowledged has."""
+    history = seen.history
+    places = np.flatnonzero((seen.scanned_all >= 0) & ~seen.compacted)
+    wanted = np.zeros(len(history.places) + 1, bool)
+    wanted[places] = True
+    markers = history.rows(Op.MARKER)
+    told = np.concatenate([seen.reads[seen.read_scan & ~seen.read_rc], markers, seen.scanned_all[places]])
+    told = told[wanted[history.place[told]]]
+    at = composite(history.place[told], history.offset[told])
+    order = np.argsort(at, kind="stable")
+    told, at = told[order], at[order]
+    one, two = told[:-1], told[1:]
+    hole = np.flatnonzero((history.place[one] == history.place[two]) & (at[1:] - at[:-1] > 1))
+    hole = hole[history.offset[two[hole]] > seen.deleted[history.place[two[hole]]]]
+    acked = _acknowledged(seen)
+    acked = acked[(history.offset[acked] >= 0) & (seen.offset_all[acked] < 0)]
+    known = np.unique(composite(history.place[acked], history.offset[acked]))
+    lost = np.searchsorted(known, at[hole + 1]) - np.searchsorted(known, at[hole], "right")
+    hole = hole[at[hole + 1] - at[hole] - 1 > lost]
+    rows = np.stack([one[hole], two[hole]], 1)
+    said = "between {0.at}@{0.offset} and {1.at}@{1.offset} there is neither a record nor a marker"
+    limits = {UNCLEAN: seen.unclean[history.place[rows[:, 0]]]} if len(rows) else None
+    return judged(history, "internal-gap", len(told), rows, said, limits)

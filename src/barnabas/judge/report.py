@@ -1,0 +1,42 @@
+"""A verdict as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.judge.anomalies import ANOMALIES, LIMITS
+from barnabas.judge.check import Verdict, operations
+from barnabas.judge.findings import Finding
+from barnabas.judge.lines import told
+
+SHOWN = 3
+"""Examples of each finding in the text; JSON has more."""
+
+
+def text(verdict: Verdict) -> Iterator[str]:
+    history = verdict.history
+    yield f"{len(history):,} operations of {len(history.context.clients)} clients"
+    for word, statuses in operations(history).items():
+        yield f"  {word:<15} " + ", ".join(f"{count:,} {status}" for status, count in statuses.items())
+    for finding in verdict.anomalies:
+        yield from _told(verdict, finding)
+    for finding in verdict.limits:
+        yield from _told(verdict, finding)
+    judged = [f"{one.anomaly} {one.evaluated:,}" for one in verdict.judged if one.evaluated]
+    yield "\nlooked for, and how many places each could have shown: " + (", ".join(judged) or "nothing")
+    if verdict.unjudged:
+        yield f"not judged, for the history has nothing that could show it: {', '.join(verdict.unjudged)}"
+    count = sum(each.count for each in verdict.anomalies)
+    limits = sum(each.count for each in verdict.limits)
+    kinds = ", ".join(dict.fromkeys(each.anomaly for each in verdict.anomalies))
+    yield f"\n{count:,} anomalies{f' ({kinds})' if kinds else ''}, {limits:,} known limits"
+
+
+def _told(verdict: Verdict, finding: Finding) -> Iterator[str]:
+    anomaly = ANOMALIES[finding.anomaly]
+    limit = f", known limit {finding.limit}" if finding.limit else ""
+    yield f"\n{finding.anomaly}: {finding.count:,}{limit} ({anomaly.source})"
+    yield f"  {LIMITS[finding.limit] if finding.limit else anomaly.definition}"
+    for example in finding.examples[:SHOWN]:
+        yield f"  - {example.sentence}"
+        yield from (f"      {told(verdict.history, row)}" for row in example.rows)

@@ -1,0 +1,202 @@
+"""What several checks ask of a history, computed once: which send a read came from, how each transaction ended, what
+the scans covered. All of it is arrays; nothing is kept for single operations.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from barnabas.judge.history import NEVER, NONE, Column, History, HistoryError, Op, Status
+
+READ_COMMITTED = "read_committed"
+
+
+class Outcome(IntEnum):
+    COMMITTED = 0
+    ABORTED = 1
+    """The client never asked for a commit, or the commit certainly failed."""
+    UNKNOWN = 2
+
+
+class Seen:
+    """Columns that end in `_row` have row numbers; those by place or by client have one element for each of them."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        clients = history.context.clients
+        self.reads_committed = np.array([each.isolation == READ_COMMITTED for each in clients], bool)
+        self.scans = np.array([each.scan for each in clients], bool)
+        self.idempotent = np.array([each.idempotent for each in clients], bool)
+        self.acks_all = np.array([each.acks in ("all", "-1") for each in clients], bool)
+        configs = [history.context.topics.get(topic, {}) for topic, _ in history.places]
+        self.compacted = np.array(["compact" in each.get("cleanup.policy", "") for each in configs], bool)
+        self.unclean = np.array([each.get("unclean.leader.election.enable") == "true" for each in configs], bool)
+        self.sends = history.rows(Op.SEND)
+        self.reads = history.rows(Op.READ)
+        self.deleted = np.zeros(len(history.places), np.int64)
+        deletes = history.rows(Op.DELETE)
+        deletes = deletes[history.status[deletes] != Status.FAILED]
+        np.maximum.at(self.deleted, history.place[deletes], history.offset[deletes])
+        self.send_of_read = self.send_of(history.value[self.reads])
+
+    # values
+
+    @cached_property
+    def _by_value(self) -> tuple[Column, Column]:
+        values = self.history.value[self.sends]
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+        if len(twice):
+            raise HistoryError(f"value {int(ordered[twice[0]])} is sent twice: a read of it would say nothing")
+        if len(ordered) and ordered[0] < 0:
+            raise HistoryError("a send has no value")
+        return ordered, self.sends[order]
+
+    def send_of(self, values: Column) -> Column:
+        """The row of the send of each value, or -1."""
+        ordered, rows = self._by_value
+        if not len(ordered):
+            return np.full(len(values), NONE, np.int64)
+        first = int(ordered[0])
+        if int(ordered[-1]) - first < 2 * len(ordered):  # values without large holes: a table is quicker than a search
+            table = np.full(int(ordered[-1]) - first + 1, NONE, np.int64)
+            table[ordered - first] = rows
+            inside = (values >= first) & (values <= int(ordered[-1]))
+            return np.where(inside, table[np.where(inside, values - first, 0)], NONE)
+        at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+        return np.where(ordered[at] == values, rows[at], NONE)
+
+    @cached_property
+    def read_rc(self) -> Column:
+        """Whether each of `reads` was promised committed records only."""
+        return self.reads_committed[self.history.process[self.reads]]
+
+    @cached_property
+    def read_scan(self) -> Column:
+        """Whether each of `reads` is a scan's."""
+        return self.scans[self.history.process[self.reads]]
+
+    # scans
+
+    def scanned(self, *, committed: bool) -> Column:
+        """The row that says how far a scan of that level has read each place, or -1."""
+        history = self.history
+        rows = history.rows(Op.SCANNED)
+        rows = rows[self.reads_committed[history.process[rows]] == committed]
+        found = np.full(len(history.places), NONE, np.int64)
+        found[history.place[rows]] = rows
+        return found
+
+    @cached_property
+    def scanned_all(self) -> Column:
+        return self.scanned(committed=False)
+
+    @cached_property
+    def scanned_committed(self) -> Column:
+        return self.scanned(committed=True)
+
+    def end_of(self, scanned: Column) -> Column:
+        """The offset up to which each place was read, or -1."""
+        return np.where(scanned >= 0, self.history.offset[scanned], NONE)
+
+    def begun_of(self, scanned: Column) -> Column:
+        """When the scan of each place began; before everything where there was none."""
+        return np.where(scanned >= 0, self.history.invoked[scanned], NONE)
+
+    @cached_property
+    def offset_all(self) -> Column:
+        """By row of a send: where the scan of all records found it first, or -1."""
+        return self._found_at(committed=False)
+
+    @cached_property
+    def offset_committed(self) -> Column:
+        return self._found_at(committed=True)
+
+    def _found_at(self, *, committed: bool) -> Column:
+        history = self.history
+        found = np.full(len(history), NONE, np.int64)
+        sends = self.send_of_read
+        right = (sends >= 0) & self.read_scan & (self.read_rc == committed)
+        right &= history.place[self.reads] == history.place[np.maximum(sends, 0)]
+        backward = np.flatnonzero(right)[::-1]
+        found[sends[backward]] = history.offset[self.reads[backward]]
+        return found
+
+    # transactions
+
+    @cached_property
+    def txns(self) -> Column:
+        """Every transaction that sent, ended, read or committed offsets, in ascending order."""
+        txn = self.history.txn
+        return np.unique(txn[txn >= 0])
+
+    def txn_of(self, rows: Column) -> Column:
+        """The index in `txns` of each row's transaction, or -1; of row -1 too."""
+        ids = np.where(rows >= 0, self.history.txn[rows], NONE)
+        if not len(self.txns):
+            return np.full(len(rows), NONE, np.int64)
+        return np.where(ids >= 0, np.searchsorted(self.txns, ids), NONE)
+
+    @cached_property
+    def outcome(self) -> Column:
+        history = self.history
+        outcome = np.full(len(self.txns), Outcome.ABORTED, np.int8)
+        for status, meaning in ((Status.UNKNOWN, Outcome.UNKNOWN), (Status.OK, Outcome.COMMITTED)):
+            rows = history.rows(Op.COMMIT)
+            outcome[self.txn_of(rows[history.status[rows] == status])] = meaning
+        return outcome
+
+    @cached_property
+    def end_row(self) -> Column:
+        """The last row that asked for each transaction's end, or -1."""
+        rows = self.history.rows(Op.COMMIT, Op.ABORT)
+        found = np.full(len(self.txns), NONE, np.int64)
+        found[self.txn_of(rows)] = rows
+        return found
+
+    @cached_property
+    def commit_invoked(self) -> Column:
+        """When a commit was asked for first; `NEVER` where it was not."""
+        rows = self.history.rows(Op.COMMIT)
+        found = np.full(len(self.txns), NEVER, np.int64)
+        found[self.txn_of(rows[::-1])] = self.history.invoked[rows[::-1]]
+        return found
+
+    @cached_property
+    def delayed_end(self) -> Column:
+        """By transaction: whether an end of an earlier one may have been under way still, so that under transactions of
+        version 1 it may have ended this one (KAFKA-17754): an answer of the same transactional id did not come, or the
+        nemesis held or cut an EndTxn.
+        """
+        history = self.history
+        if history.context.facts.get("transaction.version", "2") not in ("0", "1"):
+            return np.zeros(len(self.txns), bool)
+        ids: dict[str, int] = {}
+        owner = np.array(
+            [
+                ids.setdefault(each.transactional_id or f"/{n}", len(ids))
+                for n, each in enumerate(history.context.clients)
+            ]
+            or [0]
+        )
+        since = np.full(max(1, len(ids)), NEVER, np.int64)
+        ends = history.rows(Op.COMMIT, Op.ABORT)
+        lost = ends[history.status[ends] == Status.UNKNOWN]
+        np.minimum.at(since, owner[history.process[lost]], history.invoked[lost])
+        faults = [
+            int(history.invoked[row])
+            for row in history.rows(Op.NEMESIS)
+            if history.name[row] >= 0 and "end-txn" in history.names[int(history.name[row])]
+        ]
+        since = np.minimum(since, min(faults, default=NEVER))
+        at = self.end_row
+        return np.where(at >= 0, since[owner[history.process[at]]] < history.invoked[at], False)
+
+
+def composite(places: Column, offsets: Column) -> Column:
+    """Place and offset as one number, in their order. Offsets stay below 2⁴⁰."""
+    return places.astype(np.int64) << 40 | offsets

@@ -1,0 +1,85 @@
+"""Made histories: each anomaly's own example, more with one anomaly each, and as many near misses without any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.judge.anomalies import ANOMALIES, LIMITS
+from barnabas.judge.check import check
+from barnabas.judge.history import HistoryError
+from barnabas.judge.lines import parse
+
+HERE = Path(__file__).parent
+
+
+def sections(name: str) -> dict[str, str]:
+    """The histories of a file by their titles."""
+    parts = (HERE / name).read_text(encoding="utf-8").split("\n== ")[1:]
+    return {title: text for title, _, text in (part.partition("\n") for part in parts)}
+
+
+def bad() -> dict[str, tuple[str, str | None, str]]:
+    """What is found, by its name and its limit (None: an anomaly), and the history that it is found in."""
+    always = {"G0": "writes-not-isolated", "G1b": "poll-within-transaction"}
+    histories = {name: (name, always.get(name), each.example) for name, each in ANOMALIES.items()}
+    for title, text in sections("bad_histories.txt").items():
+        name, _, found = title.rpartition(": ")
+        anomaly, _, limit = found.partition("/")
+        histories[name] = (anomaly, limit or None, text)
+    return histories
+
+
+BAD = bad()
+GOOD = sections("good_histories.txt")
+
+
+def found(text: str) -> list[tuple[str, str | None, int]]:
+    later = "LATER" in text
+    history = parse(text.replace(" LATER", ""))
+    if later:
+        history.invoked[-1] += 60_000_000_000
+        history.completed[-1] += 60_000_000_000
+    verdict = check(history)
+    return [(each.anomaly, each.limit, each.count) for each in (*verdict.anomalies, *verdict.limits)]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_history_with_one_anomaly_shows_that_one_and_no_other(name: str) -> None:
+    anomaly, limit, text = BAD[name]
+    assert found(text) == [(anomaly, limit, 1)]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_near_miss_shows_none(name: str) -> None:
+    assert found(GOOD[name]) == []
+
+
+def test_there_are_forty_of_each_and_every_anomaly_and_limit_is_among_them() -> None:
+    assert min(len(BAD), len(GOOD)) >= 40
+    assert {anomaly for anomaly, _, _ in BAD.values()} == set(ANOMALIES)
+    assert {limit for _, limit, _ in BAD.values()} == {None, *LIMITS}
+
+
+def test_what_a_history_could_not_have_shown_is_named() -> None:
+    verdict = check(parse("p send r/0@0 v=1\nc read r/0@0 v=1"))
+    assert verdict.good
+    assert "lost-write" in verdict.unjudged
+    assert "duplicate" not in verdict.unjudged
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("p send r/0@0 v=1\nq send r/0@1 v=1", "value 1 is sent twice"),
+        ("p send r/0@0", "a send has no value"),
+        ("p send v=1", "row 0 \\(send\\) has no partition"),
+        ("p commit", "row 0 \\(commit\\) ends no transaction"),
+        ("c fetch-offset r/0@1", "row 0 \\(fetch-offset\\) names no group"),
+        ("p send r/0@0 v=1\np send r/0@1 v=2 ..1", "row 1 \\(send\\) completes before it is invoked"),
+    ],
+)
+def test_a_history_that_contradicts_itself_is_refused(text: str, why: str) -> None:
+    with pytest.raises(HistoryError, match=why):
+        check(parse(text))

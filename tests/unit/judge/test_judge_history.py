@@ -1,0 +1,77 @@
+"""Histories on disk are what they were, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from barnabas.judge.history import SCHEMA, History, HistoryError, read, write
+from barnabas.judge.lines import parse, told
+
+TEXT = """
+client p acks=1 idempotent=no transactional_id=x transaction_timeout_ms=7
+topic r cleanup.policy=compact
+fact transaction.version=1
+p send r/2@4 k=1 v=7 t=3
+p send q/0 v=8 unknown e=TIMED_OUT
+p commit t=3 g=x ..4
+p send q/0 v=9 failed
+"""
+
+
+def lines(history: History) -> list[str]:
+    return [told(history, row) for row in range(len(history))]
+
+
+def test_a_history_comes_back_from_its_file(tmp_path: Path) -> None:
+    made = parse(TEXT)
+    write(made, tmp_path / "h.parquet")
+    back = read(tmp_path / "h.parquet")
+    assert back.context == made.context
+    assert lines(back) == lines(made)
+    assert np.array_equal(back.completed, made.completed)
+    assert pq.read_schema(tmp_path / "h.parquet").names == SCHEMA.names
+
+
+def test_an_empty_history_comes_back(tmp_path: Path) -> None:
+    write(parse(""), tmp_path / "h.parquet")
+    assert len(read(tmp_path / "h.parquet")) == 0
+
+
+def test_a_row_is_told_as_it_is_written() -> None:
+    history = parse(TEXT)
+    assert [told(history, row, times=False) for row in range(4)] == [
+        "p send r/2@4 k=1 v=7 t=3",
+        "p send q/0 v=8 e=TIMED_OUT unknown",
+        "p commit t=3 g=x",
+        "p send q/0 v=9 failed",
+    ]
+    assert told(history, 1).startswith("0.000000..… ")
+
+
+def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not parquet")
+    with pytest.raises(HistoryError, match="no Parquet file"):
+        read(text)
+    table = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [1]}), table)
+    with pytest.raises(HistoryError, match="has no column process"):
+        read(table)
+    write(parse(TEXT), table)
+    pq.write_table(pq.read_table(table).replace_schema_metadata({}), table)
+    with pytest.raises(HistoryError, match="no metadata"):
+        read(table)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("p jump r/0", "'jump' is no operation"), ("p send r", "cannot read"), ("client p colour=red", "has no colour")],
+)
+def test_a_line_that_says_nothing_is_refused(line: str, why: str) -> None:
+    with pytest.raises(HistoryError, match=why):
+        parse(line)
