@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ class Operator:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self._made: Counter[str] = Counter()
 
     def says(self, *words: str, expect: int = 0) -> Said:
         out = io.TextIOWrapper(io.BytesIO(), write_through=True)
@@ -67,7 +69,10 @@ class Operator:
         return line.removeprefix("barnabas: ")
 
     def topic(self, name: str, records: int, partitions: int = 2) -> str:
-        """A topic whose first partition has so many records."""
+        """A topic whose first partition has so many records; named `name`, and otherwise where a test is run again."""
+        self._made[name] += 1
+        if self._made[name] > 1:
+            name = f"{name}-{self._made[name]}"
         self.says("topic", "create", name, "-p", str(partitions), "-r", "3")
         if records:
             lines = self.cluster.directory / f"{name}.txt"
