@@ -80,6 +80,7 @@ for _name, _place, _help in (
     ("features", "cluster_info:features", "The features that brokers support, and their levels."),
     ("perf", "perf:app", "How fast the cluster is, as clients see it."),
     ("zk", "zk:app", "The znodes: read, write, watch, move and check them."),
+    ("rehearse", "rehearse:rehearse_", "What a fault or a step would do, tried on a copy of the znodes."),
     ("sim", "sim:app", "The simulated cluster."),
     ("spark", "spark:app", "Jobs on topics, archives and log directories."),
     ("judge", "judge:app", "A verdict on any broker that speaks Kafka, by what its clients saw."),
