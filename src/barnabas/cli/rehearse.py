@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, numbers, print_json, table
+from barnabas.cli.rehearse_migration import MIGRATION, rehearse_quietly, tell_migration
 from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
 from barnabas.model.config import parse_properties
 from barnabas.model.ids import NO_BROKER
-from barnabas.sim.rehearsal.cluster import rehearse
 from barnabas.sim.rehearsal.forecast import Change, Forecast
 from barnabas.sim.rehearsal.picture import page
 from barnabas.sim.rehearsal.steps import parse_steps
@@ -22,12 +21,14 @@ from barnabas.sim.rehearsal.tree import (
     ClusterTree,
     RehearsalError,
     cluster_tree,
+    copied_of,
     export_lines,
     read_cluster_tree,
-    znodes_of_export,
+    read_whole_tree,
 )
+from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.check.finding import counted, listed
-from barnabas.zk.inspection.transfer import ExportedZNode, TransferError
+from barnabas.zk.inspection.transfer import ExportedZNode, TransferError, parse_export
 from barnabas.zk.kafka.znode_json import ZNodeError
 
 OFFLINE: Final = 3
@@ -41,7 +42,8 @@ def rehearse_(
         Argument(
             metavar="[STEP..]",
             help="kill N, drain N (a controlled shutdown), start N, rack NAME (is lost), failover (of the controller), "
-            "elect (preferred leaders), reassign PLAN.json; one after the other. N: ids with commas, or `controller`.",
+            "elect (preferred leaders), reassign PLAN.json; one after the other. N: ids with commas, or `controller`. "
+            "Or alone: migration (to KRaft), what stands in its way.",
         ),
     ] = None,
     zookeeper: Servers = None,
@@ -66,17 +68,20 @@ def rehearse_(
     """
     if file is not None and zookeeper is not None:
         raise UsageError("--file and --zookeeper exclude each other.")
+    properties = parse_properties(_text(config)) if config else {}
     try:
-        znodes, source = _read(file, zookeeper, directory, auth)
+        if steps == [MIGRATION]:
+            if save is not None or html is not None:
+                raise UsageError(f"{MIGRATION} takes neither --save nor --html.")
+            whole, source = _read(file, zookeeper, directory, auth, read_whole_tree)
+            tell_migration(source, whole, properties, output)
+            return
+        read, source = _read(file, zookeeper, directory, auth, read_cluster_tree)
+        znodes = copied_of(read)
         tree = cluster_tree(source, znodes)
         if save is not None:
             _write(save, "".join(f"{line}\n" for line in export_lines(source, znodes)))
-        parsed = parse_steps(steps or (), tree, _text)
-        logging.disable(logging.CRITICAL)  # what the copy's brokers log is of no cluster
-        try:
-            forecasts = rehearse(tree, parsed, parse_properties(_text(config)) if config else {})
-        finally:
-            logging.disable(logging.NOTSET)
+        forecasts = rehearse_quietly(tree, parse_steps(steps or (), tree, _text), properties)
     except ZNodeError as error:
         raise CommandError(f"{error}: `barnabas zk check` says what mends it.") from None
     except RehearsalError as error:
@@ -96,14 +101,19 @@ def rehearse_(
 
 
 def _read(
-    file: str | None, zookeeper: str | None, directory: str | None, auth: list[str] | None
-) -> tuple[Sequence[ExportedZNode], str]:
+    file: str | None,
+    zookeeper: str | None,
+    directory: str | None,
+    auth: list[str] | None,
+    story: Callable[[ZooKeeperClient], Awaitable[tuple[ExportedZNode, ...]]],
+) -> tuple[tuple[ExportedZNode, ...], str]:
+    """What `story` reads of a living ZooKeeper, or all that is in a file; and from where."""
     if file is None:
         place = where(zookeeper, directory, auth)
-        return with_zookeeper(place, read_cluster_tree), place.connect
+        return with_zookeeper(place, story), place.connect
     try:
         with open(file, "rb") as lines:
-            return znodes_of_export(lines), file
+            return tuple(parse_export(lines)), file
     except OSError as error:
         raise CommandError(f"{file} cannot be read ({error.strerror}).") from None
     except TransferError as error:

@@ -308,3 +308,26 @@ def test_the_command_tells_in_text_and_as_a_page_and_its_exit_code_says_offline(
     tree.write_text("something else\n")
     assert run(["rehearse", "--file", str(tree), "kill", "1"]) == 1
     assert "none of an export" in capsys.readouterr().err
+
+
+def test_a_migration_is_looked_at_and_its_rolling_restart_rehearsed(tmp_path, capsys):
+    tree = tmp_path / "tree"
+    extra = [
+        ExportedZNode("/cluster/id", b'{"version":"1","id":"_fofLz9DRFCDERJ6Q4_cPA"}'),
+        ExportedZNode("/feature", b'{"features":{},"version":2,"status":1}'),
+    ]
+
+    def told(znodes):
+        tree.write_text("".join(f"{line}\n" for line in export_lines("there", [*znodes, *extra])))
+        code = run(["rehearse", "migration", "--file", str(tree), "--format", "json"])
+        return code, [each["rule"] for each in json.loads(capsys.readouterr().out)["findings"]]
+
+    assert told(cluster(THREE)) == (0, [])
+    assert told(cluster({**THREE, "alone": ((1,),)})) == (1, ["roll-offline"])
+    strict = cluster(THREE, configs={"topics/t": {"min.insync.replicas": "3"}})
+    assert told(strict) == (1, ["roll-under-min-isr"])
+    assert told([*cluster(THREE), ExportedZNode("/migration", b"")]) == (1, ["migration-malformed"])
+    assert run(["rehearse", "migration", "--file", str(tree)]) == 1
+    out = capsys.readouterr().out
+    assert "KAFKA-19480" in out
+    assert "kafka-storage format -t _fofLz9DRFCDERJ6Q4_cPA" in out

@@ -13,7 +13,7 @@ from typing import Final
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.zk.client.client import ZooKeeperClient
-from barnabas.zk.inspection.image import ReadZNode, creations_of, read_tree
+from barnabas.zk.inspection.image import SYSTEM_ROOT, ReadZNode, TreeImage, creations_of, read_tree
 from barnabas.zk.inspection.transfer import ExportedZNode, first_line, last_line, parse_export
 from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, TOPICS, ConfigEntityTypeZNode, ConfigEntityZNode
 from barnabas.zk.kafka.znodes import (
@@ -30,6 +30,7 @@ from barnabas.zk.kafka.znodes import (
     TopicsZNode,
     TopicZNode,
 )
+from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import NoNode
 from barnabas.zk.protocol.paths import parent_of
 
@@ -137,18 +138,7 @@ async def read_cluster_tree(client: ZooKeeperClient) -> tuple[ExportedZNode, ...
     found: list[ExportedZNode] = []
 
     def take(batch: Sequence[ReadZNode]) -> None:
-        for read in batch:
-            stat = read.stat
-            znode = ExportedZNode(
-                read.path,
-                read.data,
-                version=stat.version,
-                creations=creations_of(stat),
-                ephemeral=stat.ephemeral_owner != 0,
-            )
-            kept = copied(znode)
-            if kept is not None:
-                found.append(kept)
+        found.extend(kept for read in batch if (kept := copied(_without_acls(read))) is not None)
 
     for root in ROOTS:
         try:
@@ -156,6 +146,49 @@ async def read_cluster_tree(client: ZooKeeperClient) -> tuple[ExportedZNode, ...
         except NoNode:
             continue
     return tuple(found)
+
+
+async def read_whole_tree(client: ZooKeeperClient) -> tuple[ExportedZNode, ...]:
+    """Every znode with its secrets, of which nothing leaves this process. Raises as `read_tree`."""
+    await client.sync("/")
+    found: list[ExportedZNode] = []
+    await read_tree(client, "/", lambda batch: found.extend(map(_without_acls, batch)), hidden=(SYSTEM_ROOT,))
+    return tuple(found)
+
+
+def _without_acls(read: ReadZNode) -> ExportedZNode:
+    stat = read.stat
+    return ExportedZNode(
+        read.path,
+        read.data,
+        version=stat.version,
+        creations=creations_of(stat),
+        ephemeral=stat.ephemeral_owner != 0,
+    )
+
+
+def image_of(znodes: Iterable[ExportedZNode]) -> TreeImage:
+    """The znodes as rules read them; their Stats have version, owner (1 where there is one) and children."""
+    by_path = {znode.path: znode for znode in znodes}
+    names: dict[str, list[str]] = {}
+    for path in by_path:
+        if path != "/":
+            names.setdefault(parent_of(path), []).append(path.rpartition("/")[2])
+    return TreeImage(
+        {
+            path: ReadZNode(
+                path,
+                znode.data,
+                Stat(
+                    *(0, 0, 0, 0, znode.version, 2 * znode.creations - len(names.get(path, ())), 0),
+                    *(int(znode.ephemeral), len(znode.data or b""), len(names.get(path, ())), 0),
+                ),
+                tuple(sorted(names.get(path, ()))),
+                None,
+            )
+            for path, znode in by_path.items()
+        }
+    )
 
 
 def copied(znode: ExportedZNode) -> ExportedZNode | None:
@@ -182,7 +215,11 @@ def export_lines(source: str, znodes: Sequence[ExportedZNode]) -> Iterator[str]:
 
 def znodes_of_export(lines: Iterable[str | bytes]) -> tuple[ExportedZNode, ...]:
     """What is copied of an export, ours or one of the whole tree. Raises `TransferError`."""
-    return tuple(kept for znode in parse_export(lines) if (kept := copied(znode)) is not None)
+    return copied_of(parse_export(lines))
+
+
+def copied_of(znodes: Iterable[ExportedZNode]) -> tuple[ExportedZNode, ...]:
+    return tuple(kept for znode in znodes if (kept := copied(znode)) is not None)
 
 
 def cluster_tree(source: str, znodes: Sequence[ExportedZNode]) -> ClusterTree:
