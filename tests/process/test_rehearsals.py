@@ -6,19 +6,18 @@
 import os
 
 import pytest
-from rehearsed import Kafkas, Ours, is_foreseen
+from rehearsed import Kafkas, Ours, are_foreseen
 
-SEEDS = range(int(os.environ.get("REHEARSALS", "2")))
+DRAWN = [9, 0] if "REHEARSALS" not in os.environ else range(int(os.environ["REHEARSALS"]))
+"""Seeds. Of the two one has a broker killed, another one stopped, and the preferred leaders elected."""
 
 
 def test_what_is_rehearsed_is_what_happens_to_our_brokers(tmp_path):
     with Ours(tmp_path) as live:
-        for seed in SEEDS:
-            print(f"seed {seed}: {is_foreseen(live, seed, tmp_path)}", flush=True)
+        are_foreseen(live, DRAWN, tmp_path)
 
 
 @pytest.mark.apache
 def test_what_is_rehearsed_is_what_happens_to_apache_kafkas_brokers(tmp_path):
     with Kafkas(tmp_path) as live:
-        for seed in SEEDS:
-            print(f"seed {seed}: {is_foreseen(live, seed, tmp_path)}", flush=True)
+        are_foreseen(live, DRAWN if "REHEARSALS" in os.environ else DRAWN[:1], tmp_path)

@@ -158,6 +158,10 @@ def test_a_rack_is_lost_at_once_and_what_lies_in_it_alone_goes_offline():
     assert lost.after.brokers == (0,)
     assert [str(each) for each in lost.newly_offline()] == ["inside-0"]
     assert states(lost)["across-0"] == (0, [0])
+    *_, lost = forecasts(cluster(topics, racks={0: "a", 1: "b", 2: "b"}), "drain", "1", "rack", "b")
+    assert lost.after.brokers == (0,)
+    with pytest.raises(RehearsalError, match="is not alive then"):
+        forecasts(cluster(topics, racks={1: "b"}), "drain", "1", "rack", "b")
 
 
 def test_min_isr_counts_as_the_topic_the_cluster_or_the_file_says():

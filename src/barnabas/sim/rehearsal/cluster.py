@@ -23,7 +23,7 @@ from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.rehearsal.broker import RehearsedBroker, endpoint_of
 from barnabas.sim.rehearsal.forecast import Cost, Forecast
-from barnabas.sim.rehearsal.steps import DRAIN, ELECT, FAILOVER, KILL, REASSIGN, START, Step
+from barnabas.sim.rehearsal.steps import DRAIN, ELECT, FAILOVER, KILL, RACK, REASSIGN, START, Step
 from barnabas.sim.rehearsal.tree import KEYS, ClusterTree, RehearsalError, Snapshot, snapshot
 from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, broker_name
 from barnabas.sim.zookeeper import Ensemble
@@ -275,6 +275,7 @@ class CopiedCluster:
     async def _carry_out(self, step: Step) -> None:
         acts: dict[str, Callable[[Step], Awaitable[None]]] = {
             KILL: self._kill,
+            RACK: self._kill,
             DRAIN: self._drain,
             START: self._start_again,
             FAILOVER: self._fail_over,
@@ -287,9 +288,9 @@ class CopiedCluster:
         if step.brokers is None:
             return [self._active(step)]
         dead = [number for number in step.brokers if number not in self.brokers]
-        if dead:
+        if dead and (step.kind != RACK or len(dead) == len(step.brokers)):
             raise RehearsalError(f"{step.told}: broker {dead[0]} is not alive then.")
-        return [self.brokers[number] for number in step.brokers]
+        return [self.brokers[number] for number in step.brokers if number in self.brokers]
 
     def _active(self, step: Step) -> RehearsedBroker:
         active = self.active_controller()

@@ -64,7 +64,7 @@ def parse_steps(words: Sequence[str], tree: ClusterTree, read: Callable[[str], s
         elif kind == RACK:
             if word not in tree.racks:
                 raise RehearsalError(f"No living broker is in rack {word!r}: {_listed(tree.racks) or 'none has one'}.")
-            steps.append(Step(KILL, told, tree.racks[word]))
+            steps.append(Step(kind, told, tree.racks[word]))
         else:
             steps.append(Step(kind, told, _brokers(kind, word, tree)))
     return steps
