@@ -17,6 +17,7 @@ _GUARDED: Final = f"{_BROKER}/test_guarded_connection.py"
 _SASL: Final = f"{_BROKER}/test_sasl_authenticator.py"
 _ATTACKS: Final = f"{_BROKER}/test_attacks.py"
 _CHANNEL: Final = "tests/unit/runtime/test_tls_transport.py"
+_STRANGERS: Final = "tests/unit/zk/test_zk_strangers.py"
 _LISTENERS: Final = "tests/process/test_secured_listeners.py"
 
 PROTECTIONS: Final = (
@@ -374,6 +375,17 @@ PROTECTIONS: Final = (
             """,
         ),
     ),
+    # The coordinator
+    mutant(
+        "P36", "slow handshakes", "half a handshake has no deadline at the coordinator",
+        "", "",
+        remove("zk.server.server:CoordinatorServer.connected", "connection.await_introduction(self._loop)"),
+    ),
+    mutant(
+        "P37", "memory", "who has no session may announce requests as long as any to the coordinator",
+        "", "",
+        replace("zk.server.connection:Connection._take", "min(allowed, STRANGER_BYTES)", "allowed"),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -412,4 +424,6 @@ NOTICED_BY: Final = {
     "P33": f"{_ATTACKS}::test_what_brokers_and_controllers_say_is_not_taken_from_a_client",
     "P34": f"{_BROKER}/test_delegation_tokens.py::test_a_users_password_changes_while_brokers_run",
     "P35": f"{_BROKER}/test_delegation_tokens.py::test_who_may_change_a_token_and_until_when",
+    "P36": f"{_STRANGERS}::test_a_handshake_that_does_not_end_is_ended",
+    "P37": f"{_STRANGERS}::test_a_long_frame_is_refused_before_a_session_and_taken_in_one",
 }

@@ -17,15 +17,11 @@ class Authentication:
     def __init__(self, config: CoordinatorConfig) -> None:
         self._config = config
 
-    def at_connect(self, host: str, certificate: bytes | None) -> list[Identity]:
-        """The identities of a connection before it has said anything; its certificate is DER."""
-        identities: list[Identity] = [("ip", host)]
-        if certificate:
-            subject = subject_of(certificate)
-            identities.append(("x509", subject))
-            if self._config.x509_super_user and subject == self._config.x509_super_user:
-                identities.append(SUPER)
-        return identities
+    def certificate(self, certificate: bytes) -> list[Identity]:
+        """The identities that a verified certificate (DER) proves. Raises ``ValueError`` for a damaged subject."""
+        subject = subject_of(certificate)
+        is_super = bool(self._config.x509_super_user) and subject == self._config.x509_super_user
+        return [("x509", subject), *((SUPER,) if is_super else ())]
 
     def packet(self, request: Auth, host: str) -> list[Identity] | None:
         """The identities that an auth packet proves; None where it proves nothing."""

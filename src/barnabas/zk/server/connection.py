@@ -3,6 +3,10 @@
 A request of a megabyte, which is what ``jute.maxbuffer`` allows, may be a transaction of fifty thousand operations, and
 a transaction is done at once or not at all: half a second. So long requests wait for their turn, one at each turn of
 the loop, however many connections send them; and watches, which need not be set at once, are set in slices.
+
+Until a client has a session (and has authenticated, where that is asked for) it is a stranger: it may send little, and
+has `STRANGER_MS` for all of it, the TLS handshake included. Of TLS the connection is told when it is done, so that it
+is counted and may be ended before.
 """
 
 from __future__ import annotations
@@ -24,6 +28,10 @@ OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
 LONG_BYTES: Final = 16 * 1024
 """Of a request that waits for its turn: a transaction of some eight hundred operations at least, 10 ms."""
+STRANGER_BYTES: Final = 16 * 1024
+"""Of a frame of who has no session yet, or has not authenticated where SASL is required; a token has 4 KiB at most."""
+STRANGER_MS: Final = 10_000
+"""How long a client may stay a stranger."""
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for a client that does not read, before it is dropped: in the end its watch events."""
 
@@ -122,8 +130,7 @@ class Connection(asyncio.Protocol):
         if peer:
             self.host = str(peer[0])
             self.peer = f"{self.host}:{peer[1]}"
-        tls = transport.get_extra_info("ssl_object")
-        self._server.connected(self, None if tls is None else tls.getpeercert(True))
+        self._server.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closing = True
@@ -201,13 +208,16 @@ class Connection(asyncio.Protocol):
                 break
             (length,) = INT.unpack_from(data, position)
             start = position + 4
-            if not 0 <= length <= server.config.jute_max_buffer:
+            allowed = server.config.jute_max_buffer
+            if self.timer is not None:
+                allowed = min(allowed, STRANGER_BYTES)
+            if not 0 <= length <= allowed:
                 if self.session is None and data[position:start] in WORDS:
                     server.four_letter_word(self, data[position:start].decode())
+                elif self.timer is not None:
+                    self.refuse(f"a frame of {length} bytes, where a stranger may send {allowed}")
                 else:
-                    self.refuse(
-                        f"a frame of {length} bytes, where jute.maxbuffer allows {server.config.jute_max_buffer}"
-                    )
+                    self.refuse(f"a frame of {length} bytes, where jute.maxbuffer allows {allowed}")
                 return
             if start + length > size:
                 self._wanted = start + length - position
@@ -274,3 +284,42 @@ class Connection(asyncio.Protocol):
         self.closing = True
         if self.transport is not None:
             self.transport.abort()
+
+    def await_introduction(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ends the connection if its client is still a stranger when the time is over."""
+        self.timer = loop.call_later(STRANGER_MS / 1000, self.drop, f"it was a stranger for {STRANGER_MS} ms")
+
+    def is_introduced(self) -> None:
+        """The client is no stranger any more, or gone."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+_arrived: Final = bytearray(64 * 1024)
+_arrived_view: Final = memoryview(_arrived)
+
+
+class SecureConnection(Connection):
+    """A connection over TLS, behind a `TlsTransport`."""
+
+    __slots__ = ()
+
+    def __init__(self, server: CoordinatorServer) -> None:
+        super().__init__(server, secure=True)
+
+    def secured(self, certificate: bytes | None) -> None:
+        if certificate is not None:
+            try:
+                self._server.certified(self, certificate)
+            except ValueError as error:
+                self.drop(f"its certificate names nobody ({error})")
+
+    def insecure(self, reason: str) -> None:
+        self._server.note_closing(self, reason)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _arrived_view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(_arrived_view[:nbytes]))

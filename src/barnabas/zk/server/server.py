@@ -71,7 +71,7 @@ from barnabas.zk.protocol.session_ops import (
 )
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
-from barnabas.zk.server.connection import Connection, Latency
+from barnabas.zk.server.connection import Connection, Latency, SecureConnection
 from barnabas.zk.server.four_letter_words import WORDS, answer
 from barnabas.zk.server.recovery import logged_record, recover
 from barnabas.zk.server.sessions import Session, Sessions
@@ -82,7 +82,8 @@ from barnabas.zk.server.watches import Fired
 
 logger = logging.getLogger(__name__)
 
-HANDSHAKE_TIMEOUT_MS: Final = 10_000
+IDENTITIES_MAX: Final = 64
+"""What one connection may prove to be; every ACL is compared with all of them."""
 EXPIRY_CHECK_MIN_MS: Final = 50
 WATCHES_AT_ONCE: Final = 1024
 
@@ -224,6 +225,7 @@ class CoordinatorServer:
             self._listener = await listen(lambda: Connection(self), self.host, self.port)
             self.port = self._listener.port
         if self.config.key_store:
+            from barnabas.runtime.tls_transport import TlsTransport
             from barnabas.security.tls.settings import TlsSettings
             from barnabas.security.tls.stores import Store
 
@@ -236,7 +238,7 @@ class CoordinatorServer:
                 client_auth={"want": "requested", "need": "required"}.get(config.client_auth, "none"),
             ).server_context()
             self._secure_listener = await listen(
-                lambda: Connection(self, secure=True), self.host, self.secure_port, tls=context
+                lambda: TlsTransport(SecureConnection(self), context), self.host, self.secure_port
             )
             self.secure_port = self._secure_listener.port
 
@@ -351,8 +353,8 @@ class CoordinatorServer:
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection, certificate: bytes | None) -> None:
-        connection.identities += self.authentication.at_connect(connection.host, certificate)
+    def connected(self, connection: Connection) -> None:
+        connection.identities.append(("ip", connection.host))
         if not self._listens or self.failure is not None:
             connection.abort()
             return
@@ -365,7 +367,11 @@ class CoordinatorServer:
             return
         self.connections[connection] = None
         connection.established_ms = self.runtime.clock.now_ms()
-        connection.timer = self._loop.call_later(HANDSHAKE_TIMEOUT_MS / 1000, connection.drop, "it said nothing")
+        connection.await_introduction(self._loop)
+
+    def certified(self, connection: Connection, certificate: bytes) -> None:
+        """TLS has verified the client's certificate (DER)."""
+        connection.identities += self.authentication.certificate(certificate)
 
     def note_closing(self, connection: Connection, reason: str) -> None:
         """Says why the server ends a connection: once a minute for each kind of reason, whoever repeats it."""
@@ -375,9 +381,7 @@ class CoordinatorServer:
         self.connections.pop(connection, None)
         self.packets_received += connection.received
         self.packets_sent += connection.sent
-        if connection.timer is not None:
-            connection.timer.cancel()
-            connection.timer = None
+        connection.is_introduced()
         self.tree.watches.forget(connection)
         session = connection.session
         if session is not None and session.connection is connection:
@@ -391,9 +395,8 @@ class CoordinatorServer:
                 "it belongs to another ensemble, or this one lost its data"
             )
             return
-        if connection.timer is not None:
-            connection.timer.cancel()
-            connection.timer = None
+        if not self.config.sasl_required:
+            connection.is_introduced()
         # Who can live with a read-only server is told that this is none; the oldest clients do not know the field.
         read_only = None if request.read_only is None else False
         session: Session[Connection] | None
@@ -552,7 +555,7 @@ class CoordinatorServer:
     def _authenticate(self, connection: Connection, xid: int, request: Auth) -> None:
         """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
         identities = self.authentication.packet(request, connection.host)
-        if identities is None:
+        if identities is None or len(connection.identities) >= IDENTITIES_MAX:
             logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
             connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
             connection.close_when_sent()
@@ -573,6 +576,7 @@ class CoordinatorServer:
                 else:
                     user, token = connection.sasl.verify(request.token)
                     connection.sasl = None
+                    connection.is_introduced()
                     identities = self.authentication.sasl_user(user)
                     connection.identities += [
                         identity for identity in identities if identity not in connection.identities

@@ -1,0 +1,208 @@
+"""What the coordinator grants to a client that has not said who it is: little, for a short time, counted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from certificates import Authority
+
+from barnabas.runtime.real import real_runtime
+from barnabas.zk.protocol.data import AUTH_XID
+from barnabas.zk.protocol.digest_md5 import DigestMd5Client
+from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
+from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
+from barnabas.zk.server import connection as bounds
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.server import IDENTITIES_MAX, CoordinatorServer
+
+SOON_MS = 400
+PATIENCE_S = 40
+SESSION = framed(ConnectRequest(30_000, 0, bytes(16)).encode())
+Story = Callable[[CoordinatorServer], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> CoordinatorConfig:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    return CoordinatorConfig(key_store=str(authority.issue("server").key_store), client_auth="none")
+
+
+def play(directory: Path, config: CoordinatorConfig, story: Story) -> None:
+    async def run() -> None:
+        server = CoordinatorServer(
+            real_runtime(), host="127.0.0.1", port=0, data_dir=str(directory), fsync=False, config=config
+        )
+        await server.start()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await story(server)
+        finally:
+            await server.close()
+
+    asyncio.run(run())
+
+
+class Stranger:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def connect(cls, port: int, tls: ssl.SSLContext | None = None) -> Stranger:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=tls))
+
+    def say(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def frame(self) -> bytes:
+        length = int.from_bytes(await self._reader.readexactly(4), "big")
+        return await self._reader.readexactly(length)
+
+    async def code(self) -> int:
+        return decode_reply_header(await self.frame()).code
+
+    async def is_closed(self) -> bool:
+        """Waits until the other side has closed it, and nothing else came before."""
+        try:
+            return await self._reader.read(1) == b""
+        except ConnectionError:
+            return True
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    for _ in range(PATIENCE_S * 100):
+        if fact():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it does not come")
+
+
+def unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def of_a_handshake() -> bytes:
+    """A whole ClientHello, behind which a client says nothing more."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        unverified().wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01", of_a_handshake()], ids=["nothing", "a byte or two", "hello"])
+def test_a_handshake_that_does_not_end_is_ended(
+    tmp_path: Path, tls: CoordinatorConfig, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(bounds, "STRANGER_MS", SOON_MS)
+
+    async def story(server: CoordinatorServer) -> None:
+        silent = await asyncio.open_connection("127.0.0.1", server.secure_port)
+        silent[1].write(said)
+        with contextlib.suppress(ConnectionError):
+            await silent[0].read()  # what the server says of itself, and then the end
+        await until(lambda: not server.connections)
+
+    play(tmp_path, tls, story)
+
+
+def test_a_client_that_is_silent_behind_the_handshake_is_dropped_and_one_with_a_session_stays(
+    tmp_path: Path, tls: CoordinatorConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "STRANGER_MS", SOON_MS)
+
+    async def story(server: CoordinatorServer) -> None:
+        known = await Stranger.connect(server.secure_port, unverified())
+        known.say(SESSION)
+        await known.frame()
+        assert await (await Stranger.connect(server.secure_port, unverified())).is_closed()
+        known.say(encode_request(-2, Ping()))
+        assert await known.code() == 0
+
+    play(tmp_path, tls, story)
+
+
+def test_who_does_not_shake_hands_counts_as_a_connection(tmp_path: Path, tls: CoordinatorConfig) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        held = [await asyncio.open_connection("127.0.0.1", server.secure_port) for _ in range(2)]
+        await until(lambda: len(server.connections) == 2)
+        assert await (await Stranger.connect(server.port)).is_closed()
+        assert len(server.connections) == 2
+        for _, writer in held:
+            writer.close()
+
+    play(tmp_path, replace(tls, max_client_connections=2), story)
+
+
+def test_a_long_frame_is_refused_before_a_session_and_taken_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "STRANGER_MS", 10 * PATIENCE_S * 1000)
+
+    async def story(server: CoordinatorServer) -> None:
+        long = framed(bytes(bounds.STRANGER_BYTES + 1))
+        stranger = await Stranger.connect(server.port)
+        stranger.say(long[:4])
+        assert await stranger.is_closed()
+        known = await Stranger.connect(server.port)
+        known.say(SESSION)
+        await known.frame()
+        known.say(encode_request(5, Sasl(bytes(bounds.STRANGER_BYTES + 1))))
+        assert await known.code() == 0
+
+    play(tmp_path, CoordinatorConfig(), story)
+
+
+def test_where_sasl_is_required_a_session_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "STRANGER_MS", SOON_MS)
+
+    async def session(server: CoordinatorServer) -> Stranger:
+        client = await Stranger.connect(server.port)
+        client.say(SESSION)
+        await client.frame()
+        return client
+
+    async def story(server: CoordinatorServer) -> None:
+        known = await session(server)
+        known.say(encode_request(1, Sasl(b"")))
+        challenge = Sasl(b"").decode_result(await known.frame(), 16)[0]
+        assert challenge is not None
+        answer = DigestMd5Client("kafka", "secret", "nonce").respond(challenge)
+        assert answer is not None
+        known.say(encode_request(2, Sasl(answer)))
+        assert await known.code() == 0
+        long = await session(server)
+        long.say(framed(bytes(bounds.STRANGER_BYTES + 1))[:4])
+        assert await long.is_closed()
+        idle = await session(server)
+        idle.say(encode_request(-2, Ping()))  # a stranger may ping, which does not make it known
+        assert await idle.code() == 0
+        assert await idle.is_closed()
+        known.say(encode_request(-2, Ping()))
+        assert await known.code() == 0
+
+    play(tmp_path, CoordinatorConfig(sasl_users={"kafka": "secret"}, sasl_required=True), story)
+
+
+def test_a_connection_proves_to_be_so_many_and_no_more(tmp_path: Path) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        client = await Stranger.connect(server.port)
+        client.say(SESSION)
+        await client.frame()
+        for number in range(1, IDENTITIES_MAX):  # beside the address
+            client.say(encode_request(AUTH_XID, Auth("digest", b"user%d:secret" % number)))
+            assert await client.code() == 0
+        client.say(encode_request(AUTH_XID, Auth("digest", b"one:more")))
+        assert await client.code() == ErrorCode.AUTH_FAILED
+        assert await client.is_closed()
+
+    play(tmp_path, CoordinatorConfig(), story)
