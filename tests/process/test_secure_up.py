@@ -63,6 +63,17 @@ def test_commands_log_in_by_themselves(cluster: Cluster) -> None:
     assert "brokers" in run(cluster, "zk", "ls", "/")
 
 
+def test_measuring_and_spark_log_in_by_themselves(cluster: Cluster, tmp_path: Path) -> None:
+    run(cluster, "topic", "create", "measured")
+    assert json.loads(run(cluster, "perf", "latency", "-t", "measured", "-n", "2", "--format", "json"))["records"] == 2
+    assert json.loads(run(cluster, "spark", "lag", "--all", "--format", "json")) == []
+    made = run(cluster, "spark", "init", str(tmp_path / "project"))
+    assert "transformations/orders.py" in made
+    client = files(cluster)["client"]
+    assert client in (tmp_path / "project/transformations/orders.py").read_text()
+    assert f"-b {cluster.bootstrap} --command-config {client}" in (tmp_path / "project/README.md").read_text()
+
+
 def test_the_client_uses_topics_and_administers_nothing(cluster: Cluster) -> None:
     client = ("--command-config", files(cluster)["client"])
     run(cluster, "topic", "create", "clients", *client)

@@ -158,7 +158,10 @@ class Command:
 
     @property
     def parameters(self) -> list[Parameter]:
-        return [parameter for _, parameters in self._declared() for parameter in parameters]
+        found = [parameter for _, parameters in self._declared() for parameter in parameters]
+        names = [parameter.name for parameter in found]
+        assert len({*names}) == len(names), f"{self.function.__name__} has a parameter's name twice: {names}"
+        return found
 
     def _declared(self) -> Iterator[tuple[type | None, list[Parameter]]]:
         """The function's parameters; those that share a dataclass, its fields, together with it."""

@@ -71,15 +71,15 @@ class Reach:
             f"There is no cluster in {place}: start one by `barnabas up --dir {place}`, or name one by -b."
         )
 
-    def own_profile(self) -> Path | None:
-        """The client properties that come with --dir's cluster, where that is the one meant and has some."""
+    def own_profile(self, user: str = "admin") -> Path | None:
+        """The client properties of `user` that come with --dir's cluster, where that is the one meant and has some."""
         if self.bootstrap or (self.directory is None and os.environ.get("BARNABAS_BOOTSTRAP")):
             return None
         try:
             security = _state(directory_of(self.directory)).get("security")
         except (OSError, ValueError, AttributeError):
             return None
-        return Path(security) / "admin.properties" if security else None
+        return Path(security) / f"{user}.properties" if security else None
 
 
 def _state(place: str) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Group, Option
-from barnabas.cli.connect import number, settings_of, with_cluster
+from barnabas.cli.connect import number, security_of, settings_of, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import partitions_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table, progress
@@ -174,11 +174,13 @@ def latency(
 ) -> None:
     """Send one record at a time and wait until it is read: how long that takes. The records stay."""
     values = settings_of(at)
+    tls, login = security_of(values)
     payload = os.urandom(size)
 
     async def story(cluster: ClusterClient) -> tuple[list[float], float]:
         first, *_ = await partitions_of(cluster, [topic])
-        reader = ClusterClient(cluster.runtime, cluster.bootstrap)  # a produce does not wait behind a fetch
+        # Of its own, so that a produce does not wait behind a fetch.
+        reader = ClusterClient(cluster.runtime, cluster.bootstrap, tls=tls, login=login)
         consumer = Consumer(reader)
         await consumer.assign({first: (await cluster.list_offsets({first: LATEST}))[first].offset})
         producer = producer_by(cluster, values, acks, None, linger_ms=0)

@@ -214,7 +214,7 @@ def _spans(spans: list[tuple[int, int]]) -> str:
 
 @app.command("replay")
 def replay(
-    directory: ArchiveDirectory,
+    archive: ArchiveDirectory,
     topics: Annotated[
         list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
@@ -241,7 +241,7 @@ def replay(
     with spark_session("replay", master, conf) as spark:
         done = job.replay(
             spark,
-            directory,
+            archive,
             servers,
             topics=topics,
             into=renamed,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+from barnabas.cli import secured
 from barnabas.cli.command import Argument, Option
+from barnabas.cli.connect import BOOTSTRAP, COMMAND_CONFIG, settings_of
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
 from barnabas.cli.spark_run import Conf, Master
@@ -15,7 +18,7 @@ from barnabas.spark.reasons import reason
 
 
 def init(
-    directory: Annotated[Path, Argument(metavar="DIR", help="A directory that is new or empty.")],
+    project: Annotated[Path, Argument(metavar="DIR", help="A directory that is new or empty.")],
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -23,15 +26,18 @@ def init(
     from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs.project import make_project
 
+    settings = settings_of(at)
+    servers = at.servers(*(settings.get(name) for name in BOOTSTRAP))
+    client = at.command_config or os.environ.get(COMMAND_CONFIG) or at.own_profile(secured.CLIENT)
     try:
-        files = make_project(directory, at.servers())
+        files = make_project(project, servers, None if client is None else Path(client))
     except JobError as error:
         raise CommandError(f"{str(error).rstrip('.')}.") from None
     if output is Format.json:
-        print_json({"directory": str(directory), "files": [str(file) for file in files]})
+        print_json({"directory": str(project), "files": [str(file) for file in files]})
     else:
         print(*files, sep="\n")
-        print(f"Run it as {directory / 'README.md'} says.")
+        print(f"Run it as {project / 'README.md'} says.")
 
 
 def run(

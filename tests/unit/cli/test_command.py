@@ -54,6 +54,17 @@ def refused(*words: str) -> str:
     return str(raised.value)
 
 
+def test_a_commands_own_directory_is_not_the_clusters() -> None:
+    def burn(
+        directory: Annotated[str, Argument(metavar="DIR", help="What goes.")],
+        at: Reach = HERE,
+    ) -> None:
+        """Burn."""
+
+    with pytest.raises(AssertionError, match="burn has a parameter's name twice"):
+        Command(burn).run("burn", ["x"])
+
+
 def test_defaults_hold_where_nothing_is_said() -> None:
     assert said("wall") == (["wall"], Colour.red, 2, HERE, None, None, False)
 

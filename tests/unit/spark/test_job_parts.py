@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from barnabas.model.config import parse_properties
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.audit import columns_of
 from barnabas.spark.jobs.mirror import first_at_or_after
@@ -54,6 +56,27 @@ def test_an_example_project_is_made_in_an_empty_directory_only(tmp_path: Path) -
     assert '"127.0.0.1:1"' in files[2].read_text()
     with pytest.raises(JobError, match="not empty"):
         make_project(tmp_path / "p", "127.0.0.1:1")
+
+
+def test_an_example_project_of_a_secured_cluster_names_the_file_and_no_secret(tmp_path: Path) -> None:
+    client = tmp_path / "client.properties"
+    client.write_text("security.protocol=SASL_SSL\nsasl.jaas.config=Module required username=u password=hunter2;\n")
+    files = make_project(tmp_path / "p", "127.0.0.1:1", client)
+    assert not [file for file in files if "hunter2" in file.read_text()]
+    declared = files[2].read_text()
+    options: dict[str, Any] = {}
+    exec(
+        declared[declared.index("CLIENT") : declared.index("spark =")],
+        {"Path": Path, "parse_properties": parse_properties},
+        options,
+    )
+    assert options["CLUSTER"] == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": "Module required username=u password=hunter2;",
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+    }
+    compile(declared, "orders.py", "exec")
+    assert f"-b 127.0.0.1:1 --command-config {client}" in files[4].read_text()
 
 
 def test_a_pipeline_names_the_packages_that_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

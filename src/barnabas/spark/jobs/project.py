@@ -41,19 +41,18 @@ _TRANSFORMATIONS: Final = '''\
 Everything here only declares: Spark works out the order, runs what is new, and keeps the checkpoints.
 """
 
-from pyspark import pipelines as dp
+{imports}from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-BOOTSTRAP = "{bootstrap}"
-spark = SparkSession.active()
+{cluster}spark = SparkSession.active()
 
 
 @dp.table(comment="Every order, once")
 def orders():
     records = (
         spark.readStream.format("barnabas")
-        .option("kafka.bootstrap.servers", BOOTSTRAP)
+        .options(**CLUSTER)
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
         .load()
@@ -72,12 +71,7 @@ def revenue():
 dp.create_sink(
     "large_orders",
     "barnabas",
-    {{
-        "kafka.bootstrap.servers": BOOTSTRAP,
-        "topic": "large-orders",
-        "delivery": "exactly-once-by-task",
-        "sinkId": "large-orders",
-    }},
+    {{**CLUSTER, "topic": "large-orders", "delivery": "exactly-once-by-task", "sinkId": "large-orders"}},
 )
 
 
@@ -87,6 +81,21 @@ def pick_large_orders():
     value = sql.to_json(sql.struct("id", "product", "price")).alias("value")
     return large.select(sql.col("product").alias("key"), value)
 '''
+
+_OPEN: Final = 'CLUSTER = {{"kafka.bootstrap.servers": "{bootstrap}"}}\n'
+
+_SECURED: Final = """\
+# What a client needs, as Kafka's tools take it; what is secret stays in that file.
+CLIENT = parse_properties(Path("{client}").read_text())
+CLUSTER = {{f"kafka.{{name}}": value for name, value in CLIENT.items()}}
+CLUSTER["kafka.bootstrap.servers"] = "{bootstrap}"
+"""
+
+_SECURED_IMPORTS: Final = """\
+from pathlib import Path
+
+from barnabas.model.config import parse_properties
+"""
 
 _FILL: Final = '''\
 """Orders on standard output, a line each: key, tab, JSON."""
@@ -103,11 +112,11 @@ for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1000):
 _README: Final = """\
 # A pipeline that reads a topic and writes one
 
-    barnabas topic create orders -p 3 -b {bootstrap}
-    barnabas topic create large-orders -p 3 -b {bootstrap}
-    python fill.py 1000 | barnabas produce -t orders -K '\\t' -b {bootstrap}
+    barnabas topic create orders -p 3 {reach}
+    barnabas topic create large-orders -p 3 {reach}
+    python fill.py 1000 | barnabas produce -t orders -K '\\t' {reach}
     barnabas spark run .
-    barnabas consume -t large-orders -o start -e -b {bootstrap}
+    barnabas consume -t large-orders -o start -e {reach}
 
 Run the last three again: only what is new is read, and no order is written twice. Spark's pipelines need
 `pip install 'pyspark[pipelines]'` beside Barnabas. `transformations/orders.py` is all there is; `spark-pipeline.yml`
@@ -116,16 +125,25 @@ Barnabas: `spark-pipelines run --properties-file spark.conf --remote 'local[*]'`
 """
 
 
-def make_project(directory: Path, bootstrap: str) -> list[Path]:
-    """Writes the project into `directory`, new or empty; returns the files. Raises `JobError`."""
+def make_project(directory: Path, bootstrap: str, client: Path | None = None) -> list[Path]:
+    """Writes the project into `directory`, new or empty; returns the files. Raises `JobError`.
+
+    `client` has the properties of who may come in, where the cluster does not let everybody in.
+    """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise JobError(f"{directory} is not empty: name a new directory")
+    cluster, reach = _OPEN.format(bootstrap=bootstrap), f"-b {bootstrap}"
+    if client is not None:
+        client = client.absolute()
+        cluster = _SECURED.format(bootstrap=bootstrap, client=client)
+        reach += f" --command-config {client}"
+    imports = "" if client is None else _SECURED_IMPORTS
     files = {
         "spark-pipeline.yml": _SPEC.format(directory=directory.absolute()),
         "spark.conf": _CONF.format(directory=directory.absolute()),
-        "transformations/orders.py": _TRANSFORMATIONS.format(bootstrap=bootstrap),
+        "transformations/orders.py": _TRANSFORMATIONS.format(cluster=cluster, imports=imports),
         "fill.py": _FILL,
-        "README.md": _README.format(bootstrap=bootstrap),
+        "README.md": _README.format(reach=reach),
     }
     for name, text in files.items():
         target = directory / name
