@@ -17,7 +17,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables spark-matrix conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll
 
 setup: $(KERNEL)
 
@@ -164,6 +164,10 @@ standalone: setup
 # Archives as Delta and Iceberg tables, of which the job is killed again and again (minutes).
 archive-tables: setup
 	BARNABAS_ARCHIVE_TABLES=1 $(PYTEST) --timeout 0 tests/process/test_spark_archive_tables.py
+
+# A topic in Delta and Iceberg tables, of which the job is killed twenty times at each of its steps (minutes).
+land: setup
+	BARNABAS_LAND=1 $(PYTEST) -s --timeout 0 tests/process/test_spark_land_kills.py
 
 # The Spark source and sink on each version of Spark, in an environment of its own with the newest patch release; 4.0 is
 # told that it is too old. SPARKS=4.3 for one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from landed_tables import rows
 
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import archive
 from barnabas.spark.jobs.audit import audit, normalized
 from barnabas.spark.jobs.audit_archive import against_archive_of_source
+from barnabas.spark.jobs.land import land
 from barnabas.spark.jobs.mirror import SOURCE_OFFSET
 from barnabas.spark.session import SparkUnavailable, session
 from barnabas.testing import KafkaCluster
@@ -145,3 +148,89 @@ def test_a_mirror_is_compared_with_an_archive_of_its_source(
     assert [(each.kind, each.id) for each in result.findings] == [("unexpected", "orders@0@offset 6")]
     with pytest.raises(JobError, match="the archive has nothing of it"):
         against_archive_of_source(spark, mirrored.bootstrap, ["payments"], tmp_path / "archive")
+
+
+# ------------------------------------------------------------------------------------------------ land
+
+
+def sent_to(bootstrap: str, topic: str, records: list[tuple[int, str, Any]]) -> None:
+    """Partition, key and value, a tombstone for None."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition, key, value in records:
+        producer.produce(topic, None if value is None else json.dumps(value).encode(), key, partition=partition)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_topic_lands_once_in_a_table_that_grows_with_it(
+    spark: Any, kafka_cluster: Any, tmp_path: Path, table_format: str
+) -> None:
+    bootstrap, path = kafka_cluster.bootstrap, tmp_path / "t"
+    kafka_cluster.create_topic("orders", partitions=2)
+
+    def landed(schema: str, **asked: Any) -> Any:
+        asked = {"table_format": table_format, "partition_by": ["city"], "select": ["value.*"], **asked}
+        options = {"value.format": "json", "value.schema": schema}
+        return land(spark, bootstrap, "orders", path, options=options, **asked)
+
+    cities = ["Zürich / Höngg: 10%", "Bern"]
+    sent_to(bootstrap, "orders", [(n % 2, "k", {"id": n, "city": cities[n % 2]}) for n in range(20)])
+    assert landed("id INT, city STRING").records == 20
+    more = [(n % 2, "k", {"id": n, "city": cities[n % 2], "item": {"sku": f"s{n}"}}) for n in range(20, 40)]
+    sent_to(bootstrap, "orders", more)
+    assert landed("id INT, city STRING, item STRUCT<sku: STRING>").records == 20
+    sent_to(bootstrap, "orders", [(n % 2, "k", {"item": {"count": n}}) for n in range(40, 48)])
+    done = landed("city STRING, item STRUCT<count: INT>", small_files=2)
+    assert (done.offsets, done.records, done.commits) == (8, 8, 1)
+    assert done.compacted >= 4
+    there = rows(path, table_format)
+    assert [(row["_partition"], row["_offset"]) for row in there] == [(p, n) for p in (0, 1) for n in range(24)]
+    assert [row["id"] for row in there if row["_partition"] == 1] == [*range(1, 40, 2), *[None] * 4]
+    assert {row["city"] for row in there} == {*cities, None}
+    items = [row["item"] for row in there if row["_partition"] == 0]
+    assert items[9::10] == [None, {"sku": "s38", "count": None}]
+    assert items[-1] == {"sku": None, "count": 46}
+
+    with pytest.raises(JobError, match="Column id is int in the table, and string in the topic's records"):
+        landed("id STRING, city STRING")
+    with pytest.raises(JobError, match="made in another way: partition_by is city, not nothing"):
+        landed("id INT, city STRING", partition_by=[])
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_by_a_key_later_records_replace_and_tombstones_delete(
+    spark: Any, kafka_cluster: Any, tmp_path: Path, table_format: str
+) -> None:
+    bootstrap, path = kafka_cluster.bootstrap, tmp_path / "t"
+    kafka_cluster.create_topic("users", partitions=2)
+
+    def landed(**asked: Any) -> Any:
+        return land(
+            spark,
+            bootstrap,
+            "users",
+            path,
+            table_format=table_format,
+            select=["CAST(key AS STRING) AS name", "CAST(value AS STRING) AS age"],
+            key=["name"],
+            per="day",
+            **asked,
+        )
+
+    def ages() -> dict[str, str]:
+        return {row["name"]: row["age"] for row in rows(path, table_format)}
+
+    sent_to(bootstrap, "users", [(0, "ann", 1), (1, "bob", 2), (0, "cid", 3), (0, "ann", 4), (1, "dan", 5)])
+    assert landed().records == 4
+    assert ages() == {"ann": "4", "bob": "2", "cid": "3", "dan": "5"}
+    sent_to(bootstrap, "users", [(0, "ann", None), (0, "cid", 6), (1, "eve", 7), (1, "eve", None), (1, "fay", 8)])
+    landed()
+    assert ages() == {"bob": "2", "cid": "6", "dan": "5", "fay": "8"}
+    sent_to(bootstrap, "users", [(1, "dan", None), (0, "cid", None), (1, "bob", None), (1, "fay", None)])
+    assert landed(records_per_commit=2).commits == 2
+    assert ages() == {}
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("users", b"10", partition=0)
+    assert producer.flush(30) == 0
+    with pytest.raises(JobError, match="has no name, by which it would replace another"):
+        landed()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from barnabas.cli import spark_programs
+from barnabas.cli import spark_land, spark_programs
 from barnabas.cli.command import Argument, Group, Option
 from barnabas.cli.options import HERE, Directory, OutputFormat, Reach, directory_of, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
@@ -168,6 +168,9 @@ def archive(
             f"{done.records:,} records ({done.offsets:,} offsets) in {done.files} files, {done.bytes / 1e6:,.1f} MB, "
             f"{done.commits} commits{compacted}"
         )
+
+
+app.command("land")(spark_land.land)
 
 
 @app.command("coverage")

@@ -104,8 +104,9 @@ def archive(
         kept = Archive.open_or_create(target, settings)
         with kept.writing():
             level = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
-            ahead, gaps = _ahead(cluster, kept, topics, level, allow_gaps=allow_gaps, recreated=recreated)
-            for part in portions(ahead, records_per_commit):
+            positions = kept.positions()
+            left, gaps = ahead(cluster, positions, topics, level, allow_gaps=allow_gaps, recreated=recreated)
+            for part in portions(left, records_per_commit):
                 covered = tuple(
                     Covered(*each.source, each.start, each.end, tuple(_epochs(cluster, each))) for each in part
                 )
@@ -120,38 +121,47 @@ def archive(
     return done
 
 
-def _ahead(
-    cluster: BlockingCluster, kept: Archive, topics: Sequence[str], level: int, *, allow_gaps: bool, recreated: bool
+def ahead(
+    cluster: BlockingCluster,
+    positions: Mapping[Source, int],
+    topics: Sequence[str],
+    level: int,
+    *,
+    allow_gaps: bool,
+    recreated: bool,
+    taken: str = "archived",
 ) -> tuple[list[Ahead], tuple[Covered, ...]]:
+    """What the topics hold behind `positions`, and what they lost before it was `taken`. Raises `JobError`."""
     partitions = [each for topic in topics for each in cluster.metadata.partitions(topic)]
     earliest = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
     latest = cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=level)
-    positions = kept.positions()
     known = {source.topic: source.topic_id for source in positions}
-    ahead: list[Ahead] = []
+    found: list[Ahead] = []
     gaps: list[Covered] = []
     for each in partitions:
         topic_id = str(cluster.metadata.topic_id(each.topic))
         if known.get(each.topic, topic_id) != topic_id and not recreated:
             raise JobError(
-                f"Topic {each.topic} was deleted and created again since it was archived (its id was "
+                f"Topic {each.topic} was deleted and created again since it was {taken} (its id was "
                 f"{known[each.topic]}, it is {topic_id}): archive it elsewhere, or take it up by --recreated"
             )
         source = Source(each.topic, topic_id, each.partition)
         low, high = earliest[each].offset, latest[each].offset
         start = positions.get(source, low)
         if start > high:
-            raise JobError(f"{each} ends at offset {high}, before {start} where its archive does: records were lost")
+            raise JobError(
+                f"{each} ends at offset {high}, before {start} up to where it was {taken}: records were lost"
+            )
         if start < low:
             if not allow_gaps:
                 raise JobError(
-                    f"{each}: offsets {start} to {low} were deleted before they were archived; "
+                    f"{each}: offsets {start} to {low} were deleted before they were {taken}; "
                     "to go on without them say --allow-gaps"
                 )
             gaps.append(Covered(*source, start, low))
         if max(start, low) < high:
-            ahead.append(Ahead(source, max(start, low), high))
-    return ahead, tuple(gaps)
+            found.append(Ahead(source, max(start, low), high))
+    return found, tuple(gaps)
 
 
 def _epochs(cluster: BlockingCluster, each: Ahead) -> list[tuple[int, int]]:
@@ -186,23 +196,7 @@ def _write(
     number = len(kept.commits()) + 1
     staging = f"{number}-{uuid4().hex}"
     made_ms = time.time_ns() // 1_000_000
-    assigned: dict[str, list[int]] = {}
-    starting: dict[str, dict[str, int]] = {}
-    ending: dict[str, dict[str, int]] = {}
-    for each in covered:
-        assigned.setdefault(each.topic, []).append(each.partition)
-        starting.setdefault(each.topic, {})[str(each.partition)] = each.start
-        ending.setdefault(each.topic, {})[str(each.partition)] = each.end
-    records = (
-        spark.read.format("barnabas")
-        .options(**options_of(bootstrap))
-        .option("kafka.isolation.level", isolation_level)
-        .option("assign", json.dumps(assigned))
-        .option("startingOffsets", json.dumps(starting))
-        .option("endingOffsets", json.dumps(ending))
-        .option("includeHeaders", "true")
-        .load()
-    )
+    records = records_of(spark, bootstrap, covered, isolation_level)
     ingested = sql.timestamp_millis(sql.lit(made_ms))
     event = sql.expr(settings.event_time).cast("timestamp")
     rows = (
@@ -216,6 +210,33 @@ def _write(
     files = staged_files(place)
     kept.commit(Commit(number, made_ms, staging, covered, files, (), gaps))
     return files
+
+
+def records_of(
+    spark: SparkSession,
+    bootstrap: Servers,
+    covered: Iterable[Covered],
+    isolation_level: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Exactly the offsets that are covered, with the source's columns; `options` are the source's."""
+    assigned: dict[str, list[int]] = {}
+    starting: dict[str, dict[str, int]] = {}
+    ending: dict[str, dict[str, int]] = {}
+    for each in covered:
+        assigned.setdefault(each.topic, []).append(each.partition)
+        starting.setdefault(each.topic, {})[str(each.partition)] = each.start
+        ending.setdefault(each.topic, {})[str(each.partition)] = each.end
+    return (
+        spark.read.format("barnabas")
+        .options(**{**(options or {}), **options_of(bootstrap)})
+        .option("kafka.isolation.level", isolation_level)
+        .option("assign", json.dumps(assigned))
+        .option("startingOffsets", json.dumps(starting))
+        .option("endingOffsets", json.dumps(ending))
+        .option("includeHeaders", "true")
+        .load()
+    )
 
 
 def _with_origin(spark: SparkSession, rows: DataFrame, covered: Sequence[Covered]) -> DataFrame:

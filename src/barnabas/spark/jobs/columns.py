@@ -52,6 +52,6 @@ def arrow_schema(columns: Mapping[str, str] = COLUMNS) -> pyarrow.Schema:
 
 
 def directory_values(path: str) -> dict[str, str | None]:
-    """What a file's path says of `DIRECTORIES`; None where the record had no such value."""
-    pairs = (part.partition("=") for part in path.split("/")[: len(DIRECTORIES)])
-    return {name: None if value == _NULL else unquote(value) for name, _, value in pairs}
+    """What the directories ``name=value`` of a file's path say; None where the record had no such value."""
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}

@@ -181,7 +181,7 @@ class Archive:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        root = _root(path)
+        root = root_of(path)
         try:
             settings = Settings(**json.loads((root / META / "archive.json").read_text()))
         except FileNotFoundError:
@@ -200,7 +200,7 @@ class Archive:
         from barnabas.spark.jobs.tables import check_table
 
         check_table(settings.table_format, settings.catalog, settings.table)  # before a directory is made
-        root = _root(path)
+        root = root_of(path)
         file = root / META / "archive.json"
         if not file.exists():
             others = [each.name for each in root.iterdir()] if root.is_dir() else []
@@ -310,7 +310,7 @@ class Archive:
                     (self.root / path).unlink(missing_ok=True)
 
 
-def _root(path: str | Path) -> Path:
+def root_of(path: str | Path) -> Path:
     text = str(path).removeprefix("file://")
     if "://" in text:
         raise ArchiveError(f"{path}: an archive lies in a directory, on a disk or a mounted store, not at a URL.")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -21,7 +22,7 @@ from barnabas.spark.jobs.commits import ArchiveError, Commit, DataFile
 from barnabas.spark.jobs.tables import ArchiveTable, TableConflict
 
 APPLICATION: Final = "barnabas-archive"
-_WITH_STATISTICS: Final = ("int", "bigint", "timestamp")
+WITH_STATISTICS: Final = ("int", "bigint", "timestamp")
 
 
 class DeltaArchive(ArchiveTable):
@@ -59,8 +60,9 @@ class DeltaArchive(ArchiveTable):
         # Joining files changes no data: whoever follows the table's changes need not read them.
         changes_data = not removed
         now_ms = time.time_ns() // 1_000_000
+        columns = [name for name, type in self.columns.items() if type in WITH_STATISTICS]
         actions = [
-            *(self._add(file, changes_data, now_ms) for file in added),
+            *(add_action(self.root, file, columns, changes_data, now_ms) for file in added),
             *(RemoveAction(path, changes_data, now_ms, listed[path].bytes, directory_values(path)) for path in removed),
         ]
         try:
@@ -82,14 +84,15 @@ class DeltaArchive(ArchiveTable):
     def forget(self, before_ms: int) -> None:
         """A version lists no files: the log is what is kept, and delta-rs cleans it up by itself."""
 
-    def _add(self, file: DataFile, changes_data: bool, now_ms: int) -> AddAction:
-        import pyarrow.parquet as parquet
 
-        footer = parquet.read_metadata(self.root / file.path)
-        lows, highs = _bounds(footer, [name for name, type in self.columns.items() if type in _WITH_STATISTICS])
-        statistics = {"numRecords": file.rows, "minValues": lows, "maxValues": highs}
-        values = directory_values(file.path)
-        return AddAction(file.path, file.bytes, values, now_ms, changes_data, json.dumps(statistics))
+def add_action(root: Path, file: DataFile, columns: Collection[str], changes_data: bool, now_ms: int) -> AddAction:
+    """Adds a Parquet file that lies under the table's `root`, with the least and greatest values of `columns`."""
+    import pyarrow.parquet as parquet
+
+    lows, highs = _bounds(parquet.read_metadata(root / file.path), columns)
+    statistics = {"numRecords": file.rows, "minValues": lows, "maxValues": highs}
+    values = directory_values(file.path)
+    return AddAction(file.path, file.bytes, values, now_ms, changes_data, json.dumps(statistics))
 
 
 def _files(table: DeltaTable) -> list[DataFile]:
@@ -110,7 +113,7 @@ def _files(table: DeltaTable) -> list[DataFile]:
     ]
 
 
-def _bounds(footer: Any, columns: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _bounds(footer: Any, columns: Collection[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Each column's least and greatest value of a Parquet file, as far as its footer has them, as Delta writes them."""
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}

@@ -9,7 +9,7 @@ a column that a file lacks (the specification's "column projection"). `Table.add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,9 +103,7 @@ class IcebergArchive(ArchiveTable):
                 return
             listed = self._listed(table) if commit.removed else {}
             added, removed = self.changes(commit, listed)
-            # pyiceberg's own second attempt would add what another job added in between.
-            once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
-            table.metadata = table.metadata.model_copy(update={"properties": once})
+            without_retries(table)
             number = {NUMBER: str(commit.number)}
             try:
                 with table.transaction() as transaction:
@@ -127,62 +125,94 @@ class IcebergArchive(ArchiveTable):
 
     @contextmanager
     def _catalog(self) -> Iterator[Catalog]:
-        if not self.catalog:
-            place = self.root / META / "iceberg.db"
-            catalog: Catalog = SqlCatalog("barnabas", uri=f"sqlite:///{place}", warehouse=self._place(""))
-        else:
-            try:
-                catalog = load_catalog(self.catalog)
-            except ValueError as error:
-                raise ArchiveError(
-                    f"The Iceberg catalog {self.catalog} cannot be used; it is looked for in .pyiceberg.yaml and in "
-                    f"PYICEBERG_CATALOG__{self.catalog.upper()}__..: {error}"
-                ) from None
-        with catalog:
+        with catalog_of(self.root, META, self.catalog) as catalog:
             yield catalog
 
     def _load(self, catalog: Catalog) -> Table:
-        table = catalog.load_table(self.table)
-        if table.location().removeprefix("file://").rstrip("/") != str(self.root):
-            raise ArchiveError(
-                f"The Iceberg table {self.table} lies in {table.location()}, not in {self.root}: an archive that was "
-                "moved has to be moved back, and another table needs another name"
-            )
-        return table
+        return load(catalog, self.table, self.root)
 
     def _place(self, path: str) -> str:
-        return f"file://{self.root}/{path}".rstrip("/")
+        return place_of(self.root, path)
 
     def _listed(self, table: Table) -> dict[str, IcebergFile]:
-        """The files of the current snapshot by their paths under the archive."""
-        listed = {}
-        for task in table.scan().plan_files():
-            path = task.file.file_path.removeprefix(f"{self._place('')}/")
-            if task.delete_files or path == task.file.file_path:
-                what = "has delete files" if task.delete_files else f"lists {path}, which lies elsewhere"
-                raise ArchiveError(f"The Iceberg table {self.table} in {self.root} {what}: rewrite its data files")
-            listed[path] = task.file
-        return listed
+        return listed(table, self.root)
 
     def _data_file(self, table: Table, file: DataFile) -> IcebergFile:
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet.read_metadata(self.root / file.path),
-            compute_statistics_plan(table.schema(), table.properties),
-            parquet_path_to_id_mapping(table.schema()),
-        )
         values = directory_values(file.path)
-        return IcebergFile.from_args(
-            content=DataFileContent.DATA,
-            file_path=self._place(file.path),
-            file_format=FileFormat.PARQUET,
-            partition=Record(*(values[name] for name in DIRECTORIES)),
-            spec_id=table.spec().spec_id,
-            file_size_in_bytes=file.bytes,
-            sort_order_id=None,
-            equality_ids=None,
-            key_metadata=None,
-            **statistics.to_serialized_dict(),
+        return iceberg_file(table, self.root, file, [values[name] for name in DIRECTORIES])
+
+
+def place_of(root: Path, path: str = "") -> str:
+    """The URI of a path under `root`."""
+    return f"file://{root}/{path}".rstrip("/")
+
+
+@contextmanager
+def catalog_of(root: Path, meta: str, name: str) -> Iterator[Catalog]:
+    """The catalog `name` of pyiceberg's configuration; "": an SQLite one under `root`. Raises `ArchiveError`."""
+    if not name:
+        catalog: Catalog = SqlCatalog("barnabas", uri=f"sqlite:///{root / meta}/iceberg.db", warehouse=place_of(root))
+    else:
+        try:
+            catalog = load_catalog(name)
+        except ValueError as error:
+            raise ArchiveError(
+                f"The Iceberg catalog {name} cannot be used; it is looked for in .pyiceberg.yaml and in "
+                f"PYICEBERG_CATALOG__{name.upper()}__..: {error}"
+            ) from None
+    with catalog:
+        yield catalog
+
+
+def load(catalog: Catalog, name: str, root: Path) -> Table:
+    """Raises `ArchiveError` where it lies elsewhere."""
+    table = catalog.load_table(name)
+    if table.location().removeprefix("file://").rstrip("/") != str(root):
+        raise ArchiveError(
+            f"The Iceberg table {name} lies in {table.location()}, not in {root}: what was moved has to be moved "
+            "back, and another table needs another name"
         )
+    return table
+
+
+def without_retries(table: Table) -> None:
+    """pyiceberg's own second attempt would add what another job added in between."""
+    once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": once})
+
+
+def listed(table: Table, root: Path) -> dict[str, IcebergFile]:
+    """The files of the current snapshot by their paths under `root`. Raises `ArchiveError`."""
+    found = {}
+    for task in table.scan().plan_files():
+        path = task.file.file_path.removeprefix(f"{place_of(root)}/")
+        if task.delete_files or path == task.file.file_path:
+            what = "has delete files" if task.delete_files else f"lists {path}, which lies elsewhere"
+            name = ".".join(table.name())
+            raise ArchiveError(f"The Iceberg table {name} in {root} {what}: rewrite its data files")
+        found[path] = task.file
+    return found
+
+
+def iceberg_file(table: Table, root: Path, file: DataFile, partition: Sequence[Any]) -> IcebergFile:
+    """A Parquet file under `root` as the table lists it, with what its footer says."""
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet.read_metadata(root / file.path),
+        compute_statistics_plan(table.schema(), table.properties),
+        parquet_path_to_id_mapping(table.schema()),
+    )
+    return IcebergFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=place_of(root, file.path),
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        spec_id=table.spec().spec_id,
+        file_size_in_bytes=file.bytes,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
 
 
 def _milliseconds(bound: Any) -> int | None:

@@ -1,0 +1,104 @@
+"""How a table's columns grow with the records': new columns, and new fields in structs; a type stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from barnabas.spark.jobs import JobError
+from barnabas.spark.versions import arrow_type_of
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_WIDER: Final = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+"""What a table may have where the records have less."""
+
+
+def as_arrow(columns: StructType) -> pyarrow.Schema:
+    import pyarrow
+
+    return pyarrow.schema([pyarrow.field(each.name, arrow_type_of(_nullable(each.dataType))) for each in columns])
+
+
+def merged(table: pyarrow.Schema, records: StructType) -> StructType:
+    """The table's columns and those that the records have beside. Raises `JobError` where a type does not fit."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return _merged(_nullable(from_arrow_schema(table, prefer_timestamp_ntz=True)), _nullable(records), "")
+
+
+def _merged(table: DataType, records: DataType, name: str) -> DataType:
+    from pyspark.sql.types import StructField, StructType
+
+    if isinstance(table, StructType) and isinstance(records, StructType):
+        theirs = {field.name: field.dataType for field in records}
+        fields = [
+            StructField(
+                field.name,
+                _merged(field.dataType, theirs[field.name], f"{name}.{field.name}".lstrip("."))
+                if field.name in theirs
+                else field.dataType,
+            )
+            for field in table
+        ]
+        return StructType(fields + [field for field in records if field.name not in table.names])
+    there, found = table.simpleString(), records.simpleString()
+    if there != found and there not in _WIDER.get(found, ()):
+        raise JobError(
+            f"Column {name} is {there} in the table, and {found} in the topic's records: cast it in the selection, or "
+            "land in another table"
+        )
+    return table
+
+
+def fitted(rows: DataFrame, table: StructType, *, beside: Sequence[str] = ()) -> DataFrame:
+    """The rows with the table's columns, in its order, null where they have none; and those `beside`."""
+    from pyspark.sql import functions as sql
+
+    types = {field.name: field.dataType for field in rows.schema}
+    columns = [
+        _fitted(sql.col(f"`{field.name}`"), types[field.name], field.dataType).alias(field.name)
+        if field.name in types
+        else sql.lit(None).cast(field.dataType).alias(field.name)
+        for field in table
+    ]
+    return rows.select(*columns, *beside)
+
+
+def _fitted(column: Column, found: DataType, wanted: DataType) -> Column:
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType
+
+    if found.simpleString() == wanted.simpleString():
+        return column
+    if not (isinstance(found, StructType) and isinstance(wanted, StructType)):
+        return column.cast(wanted)
+    types = {field.name: field.dataType for field in found}
+    fields = [
+        _fitted(column.getField(field.name), types[field.name], field.dataType).alias(field.name)
+        if field.name in types
+        else sql.lit(None).cast(field.dataType).alias(field.name)
+        for field in wanted
+    ]
+    return sql.when(column.isNotNull(), sql.struct(*fields))
+
+
+def _nullable(type: DataType) -> DataType:
+    """The same, with null allowed everywhere: Spark's types are else unlike where only that is."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(type, StructType):
+        return StructType([StructField(each.name, _nullable(each.dataType)) for each in type])
+    if isinstance(type, ArrayType):
+        return ArrayType(_nullable(type.elementType))
+    if isinstance(type, MapType):
+        return MapType(_nullable(type.keyType), _nullable(type.valueType))
+    return type
