@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from barnabas.spark.dead_letter_topic import dead_letters
     from barnabas.spark.registry import from_registry
     from barnabas.spark.shuffle import by_target_partition
 
-__all__ = ["by_target_partition", "from_registry"]
+__all__ = ["by_target_partition", "dead_letters", "from_registry"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from barnabas.spark.shuffle import by_target_partition
 
         return by_target_partition
+    if name == "dead_letters":
+        from barnabas.spark.dead_letter_topic import dead_letters
+
+        return dead_letters
     if name == "from_registry":
         from barnabas.spark.registry import from_registry
 

@@ -20,6 +20,7 @@ import pyarrow
 
 from barnabas.spark.avro import AvroError, AvroSchema
 from barnabas.spark.avro_columns import Decoded, Writer, decode
+from barnabas.spark.dead_letter_topic import dead_letter
 from barnabas.spark.versions import arrow_type_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Registry", "from_registry"]
 
-MODES: Final = ("FAILFAST", "PERMISSIVE", "REPORT")
+MODES: Final = ("FAILFAST", "PERMISSIVE", "REPORT", "DEADLETTER")
 _TIMEOUT_S: Final = 30
 _UNKNOWN: Final = 404
 
@@ -120,11 +121,13 @@ def from_registry(
 
     Each value is read by the schema whose id it has, and becomes one of the `subject`'s newest, or of `schema`: fields
     that were added take their default, numbers widen. `mode` for a value that is none: ``FAILFAST`` ends the query,
-    ``PERMISSIVE`` makes it null, ``REPORT`` makes the column ``struct<value, error>`` with the reason in `error`.
+    ``PERMISSIVE`` makes it null, ``REPORT`` makes the column ``struct<value, error>`` with the reason in `error`;
+    ``DEADLETTER`` makes it ``struct<value, dead_letter>``, for `dead_letters`, and wants the source's columns `topic`,
+    `partition`, `offset` and `key` beside.
 
     Raises ``ValueError`` for a schema that no column can hold, `RegistryDown`.
     """
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.functions import arrow_udf, col, struct
     from pyspark.sql.types import StringType, StructType
 
     if mode not in MODES:
@@ -140,13 +143,20 @@ def from_registry(
         raise AvroError(f"The schema of {subject or 'the values'} is no record, but {ddl}.")
     value_type = StructType.fromDDL(ddl.removeprefix("struct<").removesuffix(">"))
     reader = _Reader(source, newest.texts, arrow_type_of(value_type), mode)
-    result = value_type if mode != "REPORT" else StructType().add("value", value_type).add("error", StringType())
+    reports = mode in ("REPORT", "DEADLETTER")
+    result = StructType().add("value", value_type).add("error", StringType()) if reports else value_type
 
     def decoded(values: pyarrow.Array) -> pyarrow.Array:
         return reader(values)
 
     decoded.__annotations__ = {"values": pyarrow.Array, "return": pyarrow.Array}
-    return arrow_udf(decoded, returnType=result)(column)
+    made = arrow_udf(decoded, returnType=result)(column)
+    if mode != "DEADLETTER":
+        return made
+    return struct(
+        made["value"].alias("value"),
+        dead_letter(made["error"], col(column) if isinstance(column, str) else column).alias("dead_letter"),
+    )
 
 
 @dataclass(frozen=True)
@@ -161,14 +171,15 @@ class _Reader:
 
     def __call__(self, values: Any) -> Any:
         found = decode(values, self._writer, self.target)
-        if self.mode == "REPORT":
+        if self.mode in ("REPORT", "DEADLETTER"):
             return _reported(found)
         if found.faults and self.mode == "FAILFAST":
             row = min(found.faults)
             raise ValueError(
                 f"A value does not fit its schema: {found.faults[row]}; it begins with "
                 f"{values[row].as_py()[:32].hex()}. "
-                "With mode='PERMISSIVE' it is null, with mode='REPORT' the reason is beside it."
+                "With mode='PERMISSIVE' it is null, with mode='REPORT' the reason is beside it, with "
+                "mode='DEADLETTER' it goes to another topic."
             )
         return found.array
 
