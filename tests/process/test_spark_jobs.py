@@ -17,6 +17,7 @@ from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import archive
 from barnabas.spark.jobs.audit import audit, normalized
 from barnabas.spark.jobs.audit_archive import against_archive_of_source
+from barnabas.spark.jobs.doctor import of_the_executors
 from barnabas.spark.jobs.land import land
 from barnabas.spark.jobs.mirror import SOURCE_OFFSET
 from barnabas.spark.session import SparkUnavailable, session
@@ -148,6 +149,17 @@ def test_a_mirror_is_compared_with_an_archive_of_its_source(
     assert [(each.kind, each.id) for each in result.findings] == [("unexpected", "orders@0@offset 6")]
     with pytest.raises(JobError, match="the archive has nothing of it"):
         against_archive_of_source(spark, mirrored.bootstrap, ["payments"], tmp_path / "archive")
+
+
+# ------------------------------------------------------------------------------------------------ doctor
+
+
+def test_the_executors_reach_the_brokers(spark: Any, kafka_cluster: KafkaCluster) -> None:
+    found = list(of_the_executors(spark, kafka_cluster.bootstrap))
+    assert {each.state for each in found} == {"ok"}
+    assert "reaches 3 brokers" in found[0].says
+    (wrong,) = of_the_executors(spark, "127.0.0.1:1")
+    assert (wrong.state, "does not reach broker of 127.0.0.1:1" in wrong.says) == ("wrong", True)
 
 
 # ------------------------------------------------------------------------------------------------ land

@@ -127,7 +127,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        return _told(error)
+        return told(error)
 
 
 def _log_to_stderr(debug: bool) -> None:
@@ -137,7 +137,8 @@ def _log_to_stderr(debug: bool) -> None:
     logging.basicConfig(stream=sys.stderr, level=level, format="barnabas: %(message)s")
 
 
-def _told(error: Exception) -> int:
+def told(error: Exception) -> int:
+    """Says what happened in a sentence. Returns the exit code."""
     from barnabas.model.errors import ConfigError, KafkaError
 
     if isinstance(error, KafkaError):

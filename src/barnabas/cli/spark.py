@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from barnabas.cli import spark_land, spark_programs
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli import spark_doctor, spark_lag, spark_land, spark_programs
+from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import HERE, Directory, OutputFormat, Reach, directory_of, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
-from barnabas.cli.spark_run import Conf, Master, Topics, reach, spark_session
+from barnabas.cli.spark_run import WRONG, Conf, Jobs, Master, Topics, reach, spark_session
 
-app = Group("Jobs on topics, archives and log directories, on Spark.")
+app = Jobs("Jobs on topics, archives and log directories, on Spark.")
 
 
 @app.command("audit")
@@ -95,7 +95,7 @@ def audit(
         if result.findings:
             print_table(["kind", "id", "topic", "partition", "offset", "detail"], result.findings)
     if not result.passed:
-        raise Exit(1)
+        raise Exit(WRONG)
 
 
 ArchiveDirectory = Annotated[str, Argument(metavar="ARCHIVE", help="The archive's directory.")]
@@ -208,7 +208,7 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
     for file in missing:
         complain(f"{file.path} is gone or damaged: its {file.rows:,} records are not in the archive any more.")
     if missing or any(each.gaps or each.overlaps for each in found):
-        raise Exit(1)
+        raise Exit(WRONG)
 
 
 def _spans(spans: list[tuple[int, int]]) -> str:
@@ -314,7 +314,7 @@ def verify(
     for divergence in divergences:
         complain(f"{divergence}.")
     if divergences:
-        raise Exit(1)
+        raise Exit(WRONG)
 
 
 def _log_dirs(directory: Path) -> list[str]:
@@ -327,34 +327,8 @@ def _log_dirs(directory: Path) -> list[str]:
         ) from None
 
 
-@app.command("lag")
-def lag(
-    groups: Annotated[list[str] | None, Argument(metavar="GROUP..", help="All groups by default.")] = None,
-    topics: Annotated[
-        list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
-    ] = None,
-    everything: Annotated[bool, Option("--all", help="The groups of queries that were given none as well.")] = False,
-    at: Reach = HERE,
-    output: OutputFormat = Format.text,
-) -> None:
-    """Show how far groups and streaming queries are behind, in records and seconds. Needs no JVM."""
-    from barnabas.spark.jobs import lag as job
-
-    servers, _ = reach(at, topics)
-    left_out: list[str] = []
-    if not groups:
-        groups, automatic = job.chosen_groups(servers)
-        groups, left_out = ([*groups, *automatic], []) if everything else (groups, automatic)
-    found = job.lag(servers, groups, topics)
-    if output is Format.json:
-        print_json([each._asdict() for each in found])
-        return
-    print_table(
-        ["group", "topic", "partition", "committed", "end", "lag", "behind", "lost"],
-        [[*each[:6], "" if each.behind_s is None else f"{each.behind_s:,.1f} s", each.lost or ""] for each in found],
-    )
-    if left_out:
-        complain(f"{len(left_out)} groups of queries without a groupId are left out: --all shows them.")
+app.command("lag")(spark_lag.lag)
+app.command("doctor")(spark_doctor.doctor)
 
 
 @app.command("mirror")

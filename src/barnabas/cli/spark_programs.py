@@ -13,7 +13,7 @@ from barnabas.cli.command import Argument, Option
 from barnabas.cli.connect import BOOTSTRAP, COMMAND_CONFIG, settings_of
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
-from barnabas.cli.spark_run import Conf, Master
+from barnabas.cli.spark_run import WRONG, Conf, Master
 from barnabas.spark.reasons import reason
 
 
@@ -66,7 +66,7 @@ def run(
         code = run_project(what, master)
     except (JobError, SparkUnavailable) as error:
         raise CommandError(f"{str(error).rstrip('.')}.") from None
-    raise Exit(1 if code else 0)
+    raise Exit(WRONG if code else 0)
 
 
 def _run_program(program: Path, words: list[str], restart: int, master: str, conf: list[str] | None) -> None:
@@ -87,9 +87,10 @@ def _run_program(program: Path, words: list[str], restart: int, master: str, con
         raise Exit(ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1) from None
     except Exception as error:
         if type(error).__name__ == "StreamingQueryException":
-            raise CommandError(f"{reason(error).rstrip('.')}.") from None
+            complain(f"{reason(error).rstrip('.')}.")
+            raise Exit(WRONG) from None
         traceback.print_exc()  # it is the program's own
-        raise Exit(1) from None
+        raise Exit(WRONG) from None
     finally:
         with suppress(Exception):  # the program may have stopped it already
             spark.stop()
@@ -122,7 +123,7 @@ def check(
             ],
         )
     if any(each.must for _, each in found):
-        raise Exit(1)
+        raise Exit(WRONG)
 
 
 def migrate_checkpoint(

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from barnabas.cli.command import Argument, Option
+from barnabas.cli.command import Argument, Group, Option
 from barnabas.cli.connect import settings_of
 from barnabas.cli.options import Reach, pairs_of
 from barnabas.cli.output import CommandError, Exit, UsageError
@@ -26,22 +26,51 @@ from barnabas.spark.reasons import reason
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+WRONG: Final = 1
+COULD_NOT: Final = 2
 _POLL_S: Final = 0.25
 _REACHABLE_MS: Final = "5000"
 
 Master = Annotated[str, Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
 Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]
+
+
+class Jobs(Group):
+    """Commands that exit with 1 when they found something wrong, and with 2 when they could not do their work."""
+
+    def run(self, path: str, words: Sequence[str]) -> int:
+        try:
+            return super().run(path, words)
+        except (Exit, BrokenPipeError):
+            raise
+        except CommandError as error:
+            raise CommandError(str(error), COULD_NOT) from None
+        except Exception as error:
+            if os.environ.get("BARNABAS_DEBUG"):
+                raise
+            from barnabas.cli.app import told
+
+            told(error)
+            raise Exit(COULD_NOT) from None
+
+
 Topics = Annotated[list[str], Argument(metavar="TOPIC..", help="The topics.", complete="topic")]
+
+
+def servers_of(at: Reach) -> dict[str, str]:
+    """How the cluster is reached: of a client's properties those that secure its connections; jobs have the others."""
+    settings = settings_of(at)
+    servers = at.servers(settings.get("bootstrap.servers"), settings.get("metadata.broker.list"))
+    return {name: value for name, value in settings.items() if name in SECURITY} | {"bootstrap.servers": servers}
 
 
 def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], ClusterMetadata]:
     """How the cluster is reached and the metadata of `topics` (None: of all), before any JVM starts.
 
-    Of a client's properties those that secure its connections count; jobs have the others. Raises `CommandError`.
+    Raises `CommandError`.
     """
-    settings = settings_of(at)
-    servers = at.servers(settings.get("bootstrap.servers"), settings.get("metadata.broker.list"))
-    reached = {name: value for name, value in settings.items() if name in SECURITY} | {"bootstrap.servers": servers}
+    reached = servers_of(at)
+    servers = reached["bootstrap.servers"]
     try:
         with cluster_of({**reached, "default.api.timeout.ms": _REACHABLE_MS}, "barnabas-spark") as cluster:
             metadata = cluster.refresh(topics)

@@ -1,0 +1,59 @@
+"""``barnabas spark doctor``: whether Spark here can reach and use a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from barnabas.cli.command import Option
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.output import Bad, CommandError, Exit, Format, UsageError, print_json, print_table
+from barnabas.cli.spark_run import COULD_NOT, WRONG, Conf, Master, servers_of, spark_session
+from barnabas.spark.jobs import doctor as job
+
+
+def doctor(
+    topics: Annotated[
+        list[str] | None, Option("--topic", metavar="TOPIC", help="What this user may do with it; may be repeated.")
+    ] = None,
+    without_spark: Annotated[bool, Option("--without-spark", help="Start no JVM, and ask no executors.")] = False,
+    at: Reach = HERE,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Say what keeps Spark from a cluster, and what to do; exit 1 when something is wrong, 2 when it could not look."""
+    found = list(_looked(servers_of(at), topics or [], master, None if without_spark else (conf or [])))
+    if output is Format.json:
+        print_json([each._asdict() for each in found])
+    else:
+        print_table(["what", "state", "says", "do"], [_cells(each) for each in found])
+    states = {each.state for each in found}
+    if job.WRONG in states:
+        raise Exit(WRONG)
+    if job.UNSEEN in states:
+        raise Exit(COULD_NOT)
+
+
+def _looked(servers: dict[str, str], topics: list[str], master: str, conf: list[str] | None) -> Iterator[job.Finding]:
+    """`conf` None: without the executors."""
+    here = list(job.of_this_machine())
+    yield from here
+    yield from job.of_the_cluster(servers, topics, local=master.startswith("local"))
+    if conf is None:
+        return
+    if any(each.state == job.WRONG for each in here):
+        yield job.Finding("executors", job.UNSEEN, "Spark does not start without the above")
+        return
+    try:
+        with spark_session("doctor", master, conf) as spark:
+            yield from job.of_the_executors(spark, servers)
+    except UsageError:
+        raise
+    except CommandError as error:
+        yield job.Finding("executors", job.WRONG, str(error).rstrip("."), "look at --master and --conf")
+
+
+def _cells(found: job.Finding) -> list[str]:
+    state = found.state if found.state == job.OK else Bad(found.state)
+    return [found.what, state, found.says, found.do]

@@ -1,0 +1,63 @@
+"""``barnabas spark lag``: how far groups and streaming queries are behind."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Final
+
+from barnabas.cli.command import Argument, Option
+from barnabas.cli.options import HERE, OutputFormat, Reach
+from barnabas.cli.output import Format, complain, print_json, print_table
+from barnabas.cli.spark_run import reach
+
+_WATCH_INTERVAL_S: Final = 2.0
+_CLEAR: Final = "\x1b[H\x1b[2J"
+
+
+def lag(
+    groups: Annotated[list[str] | None, Argument(metavar="GROUP..", help="All groups by default.")] = None,
+    topics: Annotated[
+        list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+    ] = None,
+    everything: Annotated[bool, Option("--all", help="The groups of queries that were given none as well.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Again every two seconds, until it is interrupted.")] = False,
+    at: Reach = HERE,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show how far groups and streaming queries are behind, in records and seconds. Needs no JVM."""
+    servers, _ = reach(at, topics)
+    _show(servers, groups, topics, everything, output)
+    try:
+        while watch:
+            time.sleep(_WATCH_INTERVAL_S)
+            if output is Format.text:
+                print(_CLEAR if sys.stdout.isatty() else "")
+            _show(servers, groups, topics, everything, output)
+    except KeyboardInterrupt:
+        return
+
+
+def _show(
+    servers: dict[str, str], groups: list[str] | None, topics: list[str] | None, everything: bool, output: Format
+) -> None:
+    from barnabas.spark.jobs import lag as job
+
+    left_out: list[str] = []
+    if not groups:
+        groups, automatic = job.chosen_groups(servers)
+        groups, left_out = ([*groups, *automatic], []) if everything else (groups, automatic)
+    found = job.lag(servers, groups, topics)
+    if output is Format.json:
+        print_json([each._asdict() for each in found])
+    else:
+        print_table(
+            ["group", "topic", "partition", "committed", "end", "lag", "behind", "lost"],
+            [
+                [*each[:6], "" if each.behind_s is None else f"{each.behind_s:,.1f} s", each.lost or ""]
+                for each in found
+            ],
+        )
+        if left_out:
+            complain(f"{len(left_out)} groups of queries without a groupId are left out: --all shows them.")
+    sys.stdout.flush()
