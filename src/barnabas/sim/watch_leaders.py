@@ -214,8 +214,11 @@ class LeaderWatch:
     def _around_make_leader(self, original: Any) -> Any:
         def make_leader(partition: Partition, state: Any, *arguments: Any) -> Any:
             self._coming_to_lead = state, (partition.leader_epoch, partition.leader_id)
-            result = original(partition, state, *arguments)
-            self._comes_to_lead(partition)
+            try:
+                result = original(partition, state, *arguments)
+                self._comes_to_lead(partition)
+            finally:  # a disk that failed keeps it from leading
+                self._coming_to_lead = None
             return result
 
         return make_leader
