@@ -75,10 +75,14 @@ class LogWatch:
     def leads(self, chain: Chain, log: Log, leader_epoch: int) -> None:
         """Whoever comes to lead without what its disk lost takes it from all: R7's premise failed."""
         key, partition = (chain.node, chain.partition), chain.partition
-        if not self.restarts.is_wiped(*key) or chain.end < self.restarts.synced_end.get(key, 0):
+        if key not in self.restarts.synced_end or chain.end < self.restarts.synced_end[key]:
             return
         loss, taken = self.losses.lacking(chain, log, leader_epoch)
         if not taken:
+            return
+        if not self.restarts.is_wiped(*key):
+            # All that is committed is there; what was not, nobody may have any more.
+            self._forget(chain, [each for each in taken if each.epoch == leader_epoch])
             return
         self.losses.happened(chain, loss, taken)
         committed = self.committed.get((partition, chain.topic_id))
