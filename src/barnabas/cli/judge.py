@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from barnabas.cli.command import Argument, Group
-from barnabas.cli.options import OutputFormat
-from barnabas.cli.output import CommandError, Exit, Format, print_json
+from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.options import HERE, OutputFormat, Reach, directory_of
+from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json
+
+if TYPE_CHECKING:
+    from barnabas.judge.clusters import Brokers
+    from barnabas.judge.history import History
 
 
 class _Judge(Group):
@@ -35,18 +43,130 @@ def check_command(
 
     Exit code 0: none beyond known limits. 1: at least one. 2: there is no such history.
     """
-    from barnabas.judge.check import check
     from barnabas.judge.history import HistoryError, read
-    from barnabas.judge.report import text
 
     try:
-        verdict = check(read(path))
+        history = read(path)
     except HistoryError as error:
         raise CommandError(f"{error}.", 2) from None
     except OSError as error:
         raise CommandError(f"{path} cannot be read ({error.strerror or error}).", 2) from None
+    _judge(history, output)
+
+
+def _judge(history: History, output: Format) -> None:
+    """Tells the verdict, and ends with it."""
+    from barnabas.judge.check import check
+    from barnabas.judge.history import HistoryError
+    from barnabas.judge.report import text
+
+    try:
+        verdict = check(history)
+    except HistoryError as error:
+        raise CommandError(f"{error}.", 2) from None
     if output is Format.json:
         print_json(verdict.as_json())
     else:
         print(*text(verdict), sep="\n")
     raise Exit(0 if verdict.good else 1)
+
+
+@app.command("run")
+def run_command(
+    at: Reach = HERE,
+    minutes: Annotated[float, Option("--minutes", min=0.1, help="How long clients are at work.")] = 10.0,
+    nemesis: Annotated[
+        str,
+        Option(
+            "--nemesis",
+            metavar="FAULT,..",
+            help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
+            "cut-answers, cut-after-request and delay-end-txn between clients and brokers), or some of them.",
+        ),
+    ] = "none",
+    apache: Annotated[
+        bool, Option("--apache", help="A cluster of Apache Kafka 3.9.2 that is made for the run.")
+    ] = False,
+    script: Annotated[
+        Path | None,
+        Option("--script", help="What kills and starts brokers of a cluster of another kind: docs/judge.md."),
+    ] = None,
+    acks: Annotated[str, Option("--acks", choices=("all", "1"), help="What writers ask for.")] = "all",
+    clients: Annotated[int, Option("--clients", min=1, help="Clients of each kind and driver.")] = 2,
+    partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its two topics.")] = 4,
+    seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
+    path: Annotated[Path, Option("--history", help="Where the history is written.")] = Path("history.parquet"),
+    output: OutputFormat = Format.text,
+) -> None:
+    """Lets clients of two makes work on a cluster, does things to it, reads everything, and judges.
+
+    It makes topics of its own and leaves them there. Exit code 0: no anomaly beyond known limits. 1: at least one.
+    2: it came to no history.
+    """
+    from barnabas.client import KafkaError
+    from barnabas.judge.clusters import ClusterError
+    from barnabas.judge.history import write
+    from barnabas.judge.run import Plan, RunError, run
+
+    faults = _faults(nemesis)
+    try:
+        with _cluster(at, apache, script, faults) as (bootstrap, brokers):
+            plan = Plan(
+                bootstrap, minutes, faults, brokers, acks, partitions, clients, seed=seed,
+                told=lambda line: print(line, file=sys.stderr),
+            )  # fmt: skip
+            outcome = run(plan)
+    except (RunError, ClusterError, KafkaError, OSError) as error:
+        raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
+    write(outcome.history, path)
+    struck = ", ".join(f"{name} {count}" for name, count in outcome.struck.items()) or "none"
+    print(f"history: {path}; faults: {struck}", file=sys.stderr)
+    if not outcome.settled:
+        print("some partitions had open transactions, or did not answer, for two minutes", file=sys.stderr)
+    _judge(outcome.history, output)
+
+
+def _faults(words: str) -> tuple[str, ...]:
+    from barnabas.judge.nemesis import FAULTS, PROCESS_FAULTS
+    from barnabas.judge.proxy import NETWORK_FAULTS
+
+    groups = {"all": FAULTS, "none": (), "process": PROCESS_FAULTS, "network": NETWORK_FAULTS}
+    wanted: dict[str, None] = {}
+    for word in filter(None, words.split(",")):
+        if word not in groups and word not in FAULTS:
+            raise UsageError(f"--nemesis has no fault {word}: it takes {', '.join((*groups, *FAULTS))}.")
+        wanted.update(dict.fromkeys(groups.get(word, (word,))))
+    return tuple(wanted)
+
+
+@contextlib.contextmanager
+def _cluster(
+    at: Reach, apache: bool, script: Path | None, faults: Sequence[str]
+) -> Iterator[tuple[str, Brokers | None]]:
+    """Where the cluster is, and how its processes are reached, if they are to be."""
+    from barnabas.judge.clusters import ApacheBrokers, LocalBrokers, ScriptBrokers
+    from barnabas.judge.nemesis import PROCESS_FAULTS
+
+    needed = bool(set(faults) & set(PROCESS_FAULTS))
+    if apache:
+        from barnabas.bench import BenchError
+        from barnabas.bench.apache import ApacheCluster
+
+        place = tempfile.mkdtemp(prefix="barnabas-judge-")
+        try:
+            with ApacheCluster(place, brokers=3) as cluster:
+                yield cluster.bootstrap, ApacheBrokers(cluster)
+        except BenchError as error:
+            raise CommandError(str(error), 2) from None
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    elif script is not None:
+        bootstrap = at.servers()
+        yield bootstrap, ScriptBrokers(script, bootstrap)
+    elif needed:
+        if at.bootstrap:
+            raise UsageError("Faults of processes need --dir, --apache or --script beside or instead of -b.")
+        brokers = LocalBrokers(directory_of(at.directory))
+        yield brokers.bootstrap, brokers
+    else:
+        yield at.servers(), None

@@ -1,0 +1,188 @@
+"""How a nemesis reaches the brokers of a cluster: a small adapter for each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from barnabas.bench.apache import ApacheCluster
+
+PATIENCE_S: Final = 120
+
+
+class ClusterError(Exception):
+    """A cluster could not be started, or did not do what it was told."""
+
+
+class Brokers(Protocol):
+    """Processes that can be ended, stopped for a while and started again. All methods raise `ClusterError`."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def ids(self) -> Sequence[int]: ...
+
+    def kill(self, broker: int) -> None:
+        """Without a word, as by ``kill -9``."""
+
+    def shutdown(self, broker: int) -> None:
+        """A controlled shutdown; returns when the process has ended."""
+
+    def pause(self, broker: int) -> None: ...
+
+    def resume(self, broker: int) -> None: ...
+
+    def start(self, broker: int) -> None:
+        """Returns when the broker answers."""
+
+
+class LocalBrokers:
+    """What ``barnabas up`` has started under `directory`."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self._directory = Path(directory).absolute()
+        self._state()
+
+    def _state(self) -> Mapping[int, tuple[int, int]]:
+        """Process id and port of each broker."""
+        try:
+            told = json.loads((self._directory / "cluster.json").read_text())
+            return {int(each["id"]): (int(each["pid"] or 0), int(each["port"])) for each in told["brokers"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ClusterError(f"there is no cluster in {self._directory} ({error})") from None
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for _, port in self._state().values())
+
+    @property
+    def ids(self) -> Sequence[int]:
+        return list(self._state())
+
+    def _signal(self, broker: int, number: signal.Signals) -> int:
+        pid, _ = self._state()[broker]
+        try:
+            os.kill(pid, number)
+        except OSError as error:
+            raise ClusterError(f"broker {broker} has no process {pid}: {error.strerror}") from None
+        return pid
+
+    def kill(self, broker: int) -> None:
+        self._end(self._signal(broker, signal.SIGKILL))
+
+    def shutdown(self, broker: int) -> None:
+        self._end(self._signal(broker, signal.SIGTERM))
+
+    @staticmethod
+    def _end(pid: int) -> None:
+        def ended() -> bool:
+            try:
+                return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            except OSError:
+                return True
+
+        _until(ended, f"the process {pid} to end")
+
+    def pause(self, broker: int) -> None:
+        self._signal(broker, signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        self._signal(broker, signal.SIGCONT)
+
+    def start(self, broker: int) -> None:
+        command = [sys.executable, "-m", "barnabas", "up", "--dir", str(self._directory)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ClusterError(f"broker {broker} did not start: {done.stderr.strip()}")
+
+
+class ApacheBrokers:
+    """Apache Kafka 3.9.2 in ZooKeeper mode, from Maven's jars."""
+
+    def __init__(self, cluster: ApacheCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    @property
+    def ids(self) -> Sequence[int]:
+        return list(self._cluster.ports)
+
+    def kill(self, broker: int) -> None:
+        self._cluster.kill(broker)
+
+    def shutdown(self, broker: int) -> None:
+        try:
+            self._cluster.stop(broker, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
+
+    def pause(self, broker: int) -> None:
+        self._cluster.processes[broker].send_signal(signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        self._cluster.processes[broker].send_signal(signal.SIGCONT)
+
+    def start(self, broker: int) -> None:
+        try:
+            self._cluster.start(broker)
+        except (RuntimeError, TimeoutError) as error:
+            raise ClusterError(str(error)) from None
+
+
+class ScriptBrokers:
+    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|start BROKER``, which ends with 0 when that is done.
+
+    ``SCRIPT brokers`` says the brokers' ids, in a line.
+    """
+
+    def __init__(self, script: Path | str, bootstrap: str) -> None:
+        self._script = str(script)
+        self.bootstrap = bootstrap
+        words = self._run("brokers").split()
+        if not words or not all(word.isdigit() for word in words):
+            raise ClusterError(f"{script} brokers says {' '.join(words)!r}, which are no ids of brokers")
+        self.ids: Sequence[int] = [int(word) for word in words]
+
+    def _run(self, *words: str) -> str:
+        try:
+            done = subprocess.run([self._script, *words], capture_output=True, text=True, timeout=PATIENCE_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ClusterError(f"{self._script} {' '.join(words)}: {error}") from None
+        if done.returncode:
+            said = done.stderr.strip() or f"exit code {done.returncode}"
+            raise ClusterError(f"{self._script} {' '.join(words)}: {said}")
+        return done.stdout
+
+    def kill(self, broker: int) -> None:
+        self._run("kill", str(broker))
+
+    def shutdown(self, broker: int) -> None:
+        self._run("shutdown", str(broker))
+
+    def pause(self, broker: int) -> None:
+        self._run("pause", str(broker))
+
+    def resume(self, broker: int) -> None:
+        self._run("resume", str(broker))
+
+    def start(self, broker: int) -> None:
+        self._run("start", str(broker))
+
+
+def _until(fact: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not fact():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"waited {PATIENCE_S} s for {what}")
+        time.sleep(0.05)

@@ -1,0 +1,213 @@
+"""The clients of a run that are librdkafka's (confluent-kafka), each in a thread of its own."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as Place
+
+from barnabas.judge.history import NONE, Client, Op, Status
+from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
+from barnabas.judge.workload import KEYS, Work, decoded, encoded
+from barnabas.model.ids import TopicPartition
+
+THEIRS: Final = "librdkafka"
+_QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}
+
+
+def _said(error: KafkaException) -> KafkaError:
+    said = error.args[0]
+    assert isinstance(said, KafkaError)
+    return said
+
+
+class _Sending:
+    """One record under way; librdkafka calls it when it knows what became of it."""
+
+    def __init__(self, journal: Journal, at: TopicPartition, txn: int, **fields: int) -> None:
+        self.journal, self.at, self.txn, self.fields = journal, at, txn, fields
+        self.invoked, self.settled = now(), False
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        self.settled = True
+        status = Status.OK if error is None else Status.UNKNOWN
+        offset = message.offset() if error is None else NONE
+        self._add(status, offset=max(NONE, offset or 0) if error is None else NONE, error=error and error.name())
+
+    def give_up(self) -> None:
+        if not self.settled:
+            self._add(Status.UNKNOWN)
+
+    def _add(self, status: Status, **more: Any) -> None:
+        self.journal.add(Op.SEND, self.invoked, self.at, status=status, txn=self.txn, **self.fields, **more)
+
+
+def _send(producer: Producer, sending: _Sending) -> None:
+    key = sending.fields.get("key")
+    producer.produce(
+        sending.at.topic,
+        encoded(sending.fields["value"]),
+        key=None if key is None else encoded(key),
+        partition=sending.at.partition,
+        on_delivery=sending,
+    )
+
+
+def write(work: Work, name: str) -> None:
+    chance = random.Random(name)
+    idempotent = work.acks == "all"
+    journal = work.notes.journal(Client(name, THEIRS, work.acks, idempotent))
+    config = {"acks": work.acks, "enable.idempotence": idempotent, "message.timeout.ms": 20_000}
+    producer = Producer({"bootstrap.servers": work.bootstrap, **config, **_QUIET})
+    under_way: list[_Sending] = []
+    while not work.stopping():
+        for _ in range(10):
+            value = work.notes.value()
+            under_way.append(_Sending(journal, work.place(chance, work.registers), NONE, key=value % KEYS, value=value))
+            _send(producer, under_way[-1])
+        producer.poll(work.pause_s)
+        time.sleep(work.pause_s)
+        under_way = [each for each in under_way if not each.settled]
+    producer.flush(30)
+    for each in under_way:
+        each.give_up()
+
+
+def transact(work: Work, name: str) -> None:
+    while not work.stopping():
+        journal = work.notes.journal(
+            Client(name, THEIRS, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+        )
+        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **_QUIET}
+        producer = Producer({"bootstrap.servers": work.bootstrap, "message.timeout.ms": 15_000, **config})
+        try:
+            producer.init_transactions(30)
+            _transactions(work, producer, journal, name)
+        except KafkaException:
+            time.sleep(1)  # another producer with the same id goes on
+
+
+def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -> None:
+    chance = random.Random(f"{name} {now()}")
+    while not work.stopping():
+        producer.begin_transaction()
+        txn = work.notes.txn()
+        sent: list[_Sending] = []
+        try:
+            for _ in range(chance.randint(2, 6)):
+                sent.append(_Sending(journal, work.place(chance, work.transfers), txn, value=work.notes.value()))
+                _send(producer, sent[-1])
+                producer.poll(work.pause_s)  # so that what comes late finds a transaction open
+            _end(producer, journal, txn, name, committed=chance.random() > 0.15)
+        finally:
+            for each in sent:
+                each.give_up()
+        time.sleep(work.pause_s)
+
+
+def _end(producer: Producer, journal: Journal, txn: int, name: str, *, committed: bool) -> None:
+    """Asks for the end until the outcome is known, or an error forbids to ask. Each request is a row."""
+    while True:
+        op = Op.COMMIT if committed else Op.ABORT
+        invoked = now()
+        try:
+            if committed:
+                producer.commit_transaction(15)
+            else:
+                producer.abort_transaction(15)
+            journal.add(op, invoked, txn=txn, name=name)
+            return
+        except KafkaException as error:
+            said = _said(error)
+            journal.add(op, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=said.name())
+            if said.txn_requires_abort():
+                committed = False
+            elif not said.retriable():
+                raise
+
+
+def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> None:
+    """A member that reads and commits, and now and then leaves the group and comes back."""
+    chance = random.Random(name)
+    while not work.stopping():
+        journal = work.notes.journal(Client(name, THEIRS, isolation=isolation, group=group))
+        consumer = Consumer(
+            {
+                "bootstrap.servers": work.bootstrap,
+                "group.id": group,
+                "isolation.level": isolation,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": 10_000,
+                "max.poll.interval.ms": 20_000,
+                **_QUIET,
+            }
+        )
+        leaves = now() + int(chance.uniform(8, 25) * 1e9)
+        consumer.subscribe([topic], on_assign=lambda it, places, to=journal: _assigned(it, places, to, group))
+        try:
+            while not work.stopping() and now() < leaves:
+                _poll(consumer, journal)
+                if chance.random() < 0.3:
+                    _commit(consumer, journal, group)
+        except KafkaException:
+            time.sleep(1)
+        finally:
+            consumer.close()
+
+
+def _assigned(consumer: Consumer, places: list[Place], journal: Journal, group: str) -> None:
+    """Asks where the group is, and goes there: so the history knows where the assignment begins."""
+    invoked = now()
+    try:
+        told = consumer.committed(places, timeout=10) if places else []
+    except KafkaException:
+        told = []
+    completed = now()
+    known = {(each.topic, each.partition): each.offset for each in told if each.error is None}
+    for each in places:
+        at = TopicPartition(each.topic, each.partition)
+        offset = known.get((each.topic, each.partition))
+        if offset is not None:
+            journal.add(Op.FETCH_OFFSET, invoked, at, completed=completed, offset=max(NONE, offset), name=group)
+        journal.add(Op.ASSIGN, completed, at, offset=NONE if offset is None else max(NONE, offset))
+        if offset is not None and offset >= 0:
+            each.offset = offset
+    consumer.assign(places)
+
+
+def _poll(consumer: Consumer, journal: Journal) -> None:
+    """Up to 500 records, one by one: between two of them the consumer may be given other partitions."""
+    patience = 0.5
+    for _ in range(500):
+        invoked = now()
+        message = consumer.poll(patience)
+        completed, patience = now(), 0.0
+        if message is None:
+            return
+        if message.error() is None:
+            at = TopicPartition(str(message.topic()), int(message.partition() or 0))
+            fields: dict[str, Any] = {"key": decoded(message.key()), "value": decoded(message.value())}
+            journal.add(Op.READ, invoked, at, completed=completed, offset=int(message.offset() or 0), **fields)
+
+
+def _commit(consumer: Consumer, journal: Journal, group: str) -> None:
+    positions = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]
+    if not positions:
+        return
+    invoked = now()
+    error: object = None
+    try:
+        answers = consumer.commit(offsets=positions, asynchronous=False) or []
+    except KafkaException as trouble:
+        answers, error = [], _said(trouble).name()
+    good = {(each.topic, each.partition) for each in answers if each.error is None}
+    completed = now()
+    for each in positions:
+        status = Status.OK if (each.topic, each.partition) in good else Status.UNKNOWN
+        at = TopicPartition(each.topic, each.partition)
+        fields: dict[str, Any] = {"offset": each.offset, "name": group, "error": error}
+        journal.add(Op.COMMIT_OFFSET, invoked, at, status=status, completed=completed, **fields)

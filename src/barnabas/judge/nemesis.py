@@ -1,0 +1,83 @@
+"""Faults, one after another, each healed before the next: of processes, and of the clients' network."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from barnabas.judge.clusters import Brokers
+from barnabas.judge.history import Op
+from barnabas.judge.journal import Journal, now
+from barnabas.judge.proxy import NETWORK_FAULTS, Proxy
+
+PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
+"""``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
+FAULTS: Final = (*PROCESS_FAULTS, *NETWORK_FAULTS)
+HELD_S: Final = (3.0, 15.0)
+"""How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
+FIRST_S: Final = 2.0
+REST_S: Final = (4.0, 10.0)
+
+
+class Nemesis:
+    """`brokers` is for faults of processes, `proxy` for those of the network."""
+
+    def __init__(
+        self, faults: Sequence[str], brokers: Brokers | None, proxy: Proxy | None, journal: Journal, seed: int
+    ) -> None:
+        self._faults = list(faults)
+        self._brokers = brokers
+        self._proxy = proxy
+        self._journal = journal
+        self._chance = random.Random(seed)
+        self.struck: dict[str, int] = dict.fromkeys(faults, 0)
+
+    def run(self, wait: Callable[[float], bool]) -> None:
+        """`wait` sleeps, and says whether the run goes on; a fault that is under way is healed in any case.
+
+        Raises `ClusterError` where the cluster does not do as it is told. Every fault comes in turn, in a new order
+        each time.
+        """
+        due: list[str] = []
+        goes_on = wait(FIRST_S)
+        while goes_on:
+            if not due:
+                due = self._chance.sample(self._faults, len(self._faults))
+            self._strike(due.pop(), wait)
+            goes_on = wait(self._chance.uniform(*REST_S))
+
+    def _strike(self, fault: str, wait: Callable[[float], bool]) -> None:
+        broker = self._chance.choice(self._targets(fault))
+        strike, heal = self._ways(fault)
+        invoked = now()
+        strike(broker)
+        self.struck[fault] += 1
+        # It is written down as it begins: what it does to requests may show before it is healed.
+        self._journal.add(Op.NEMESIS, invoked, name=f"{fault} broker {broker}")
+        try:
+            wait(self._chance.uniform(*HELD_S))
+        finally:
+            invoked = now()
+            heal(broker)
+            self._journal.add(Op.NEMESIS, invoked, name=f"heal broker {broker}")
+
+    def _targets(self, fault: str) -> Sequence[int]:
+        if fault in NETWORK_FAULTS:
+            assert self._proxy is not None
+            return list(self._proxy.ports)
+        assert self._brokers is not None
+        return self._brokers.ids
+
+    def _ways(self, fault: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+        if fault in NETWORK_FAULTS:
+            proxy = self._proxy
+            assert proxy is not None
+            return (lambda broker: proxy.strike(broker, fault)), proxy.heal
+        brokers = self._brokers
+        assert brokers is not None
+        return {
+            "kill": (brokers.kill, brokers.start),
+            "pause": (brokers.pause, brokers.resume),
+            "shutdown": (brokers.shutdown, brokers.start),
+        }[fault]

@@ -1,0 +1,237 @@
+"""A proxy between clients and brokers that knows frames, so that it can cut between a request and its answer.
+
+Each broker has a port of its own here. What brokers tell of addresses (Metadata, FindCoordinator, DescribeCluster) is
+rewritten, so that clients come here again; ApiVersions offers those only as far as they can be read here. Brokers speak
+to each other past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import struct
+import threading
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from barnabas.wire.api import ApiKey
+from barnabas.wire.errors import WireError
+from barnabas.wire.frames import decode_request_header, decode_response, encode_response, response_class
+from barnabas.wire.messages import APIS
+
+DELAY: Final = "delay"
+CUT: Final = "cut"
+CUT_REQUESTS: Final = "cut-requests"
+CUT_ANSWERS: Final = "cut-answers"
+CUT_AFTER_REQUEST: Final = "cut-after-request"
+DELAY_END_TXN: Final = "delay-end-txn"
+NETWORK_FAULTS: Final = (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS, CUT_AFTER_REQUEST, DELAY_END_TXN)
+"""Frames take up to a second; no connection; one way only; an answer that is lost with its connection; an EndTxn that
+arrives when its client has long asked again on another connection."""
+
+_ADDRESSES: Final = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER)
+_CHANGES: Final = frozenset(
+    {ApiKey.PRODUCE, ApiKey.END_TXN, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
+)
+_SIZE: Final = struct.Struct(">i")
+_FRAME_MAX: Final = 64 << 20
+_HELD_S: Final = (3.0, 8.0)
+
+Address = tuple[str, int]
+
+
+class Proxy:
+    """Runs in a thread of its own until `close`. `bootstrap` is where clients are to go."""
+
+    def __init__(self, brokers: Mapping[int, Address], seed: int = 0) -> None:
+        self.chance = random.Random(seed)
+        self.faults: dict[int, str] = {}
+        self.addresses = dict(brokers)
+        self.ports: dict[int, int] = {}
+        self.struck: dict[str, int] = dict.fromkeys(NETWORK_FAULTS, 0)
+        self._links: set[_Link] = set()
+        self._running: set[asyncio.Future[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._do(self._listen())
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def strike(self, broker: int, fault: str) -> None:
+        """One of `NETWORK_FAULTS`, from now on."""
+        assert fault in NETWORK_FAULTS, fault
+        self.faults[broker] = fault
+        if fault == CUT:
+            self._do(self._hang_up(broker))
+
+    def heal(self, broker: int) -> None:
+        """Connections that have lost something are closed: a stream with a hole in it is none."""
+        fault = self.faults.pop(broker, None)
+        if fault in (CUT_REQUESTS, CUT_ANSWERS):
+            self._do(self._hang_up(broker))
+
+    def close(self) -> None:
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+
+    async def _listen(self) -> None:
+        self._servers = []
+        for broker in self.addresses:
+
+            async def accepted(
+                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: int = broker
+            ) -> None:
+                link = _Link(self, broker, reader, writer)
+                self._links.add(link)
+                running = asyncio.ensure_future(link.run())
+                self._running.add(running)
+                try:
+                    await running
+                finally:
+                    self._links.discard(link)
+                    self._running.discard(running)
+
+            server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+            self._servers.append(server)
+            self.ports[broker] = server.sockets[0].getsockname()[1]
+
+    async def _hang_up(self, broker: int) -> None:
+        for link in list(self._links):
+            if link.broker == broker:
+                link.abort()
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        for link in list(self._links):
+            link.abort()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+
+class _Link:
+    """One client's connection, and the one to its broker."""
+
+    def __init__(self, proxy: Proxy, broker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.broker = broker
+        self._proxy = proxy
+        self._reader, self._writer = reader, writer
+        self._asked: dict[int, tuple[int, int]] = {}
+        self._lost: set[int] = set()
+        """Requests whose answers the client is not to get."""
+        self._behind: asyncio.StreamWriter | None = None
+        self._held = False
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+        if self._behind is not None and not self._held:
+            self._behind.transport.abort()
+
+    async def run(self) -> None:
+        try:
+            if self._proxy.faults.get(self.broker) == CUT:
+                return
+            reader, self._behind = await asyncio.open_connection(*self._proxy.addresses[self.broker])
+            both = [asyncio.ensure_future(each) for each in (self._requests(self._behind), self._answers(reader))]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if self._held:
+                await both[0]
+            for each in both:
+                each.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+        except OSError:
+            pass  # the broker is not there: the client sees the same
+        finally:
+            self._held = False
+            self.abort()
+
+    async def _requests(self, behind: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
+            while True:
+                frame = await _frame(self._reader)
+                header, _ = decode_request_header(frame)
+                self._asked[header.correlation_id] = (header.api_key, header.api_version)
+                fault = self._proxy.faults.get(self.broker)
+                if fault == CUT_REQUESTS:
+                    self._proxy.struck[fault] += 1
+                    continue
+                if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN and self._proxy.chance.random() < 0.5:
+                    await self._late(frame, behind)
+                    return
+                await self._perhaps_wait(fault)
+                if fault == CUT_AFTER_REQUEST and header.api_key in _CHANGES and self._proxy.chance.random() < 0.2:
+                    self._lost.add(header.correlation_id)
+                    self._proxy.struck[fault] += 1
+                behind.write(_SIZE.pack(len(frame)) + frame)
+                await behind.drain()
+
+    async def _late(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
+        """The client loses its connection and asks again on another; this request arrives after that."""
+        self._held = True
+        self._proxy.struck[DELAY_END_TXN] += 1
+        self._writer.transport.abort()
+        await asyncio.sleep(self._proxy.chance.uniform(*_HELD_S))
+        behind.write(_SIZE.pack(len(frame)) + frame)
+        await behind.drain()
+        await asyncio.sleep(1)  # the broker reads a request whose connection is gone, and need not answer it
+
+    async def _answers(self, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
+            while True:
+                frame = await _frame(reader)
+                fault = self._proxy.faults.get(self.broker)
+                if fault == CUT_ANSWERS:
+                    self._proxy.struck[fault] += 1
+                    continue
+                await self._perhaps_wait(fault)
+                (correlation_id,) = _SIZE.unpack_from(frame)
+                if correlation_id in self._lost:
+                    return
+                asked = self._asked.pop(correlation_id, None)
+                self._writer.writelines(self._readdressed(frame, asked))
+                await self._writer.drain()
+
+    async def _perhaps_wait(self, fault: str | None) -> None:
+        if fault == DELAY:
+            self._proxy.struck[DELAY] += 1
+            await asyncio.sleep(self._proxy.chance.uniform(0.0, 1.0) ** 3)
+
+    def _readdressed(self, frame: bytes, asked: tuple[int, int] | None) -> list[Any]:
+        """The frame with its size, its addresses being ours."""
+        plain = [_SIZE.pack(len(frame)), frame]
+        if asked is None:
+            return plain
+        api_key, version = asked
+        if api_key == ApiKey.API_VERSIONS:
+            correlation_id, message = decode_response(response_class(api_key), min(version, 4), frame)
+            if message.error_code:
+                return plain
+            for each in message.api_keys:
+                if each.api_key in _ADDRESSES:
+                    each.max_version = min(each.max_version, APIS[each.api_key].max_version)
+        elif api_key in _ADDRESSES:
+            correlation_id, message = decode_response(response_class(api_key), version, frame)
+            # One coordinator stands in the answer itself, several (from version 4 on) in a list.
+            several = getattr(message, "brokers", None) or getattr(message, "coordinators", None)
+            for each in several or [message]:
+                port = self._proxy.ports.get(getattr(each, "node_id", getattr(each, "broker_id", -1)))
+                if port is not None:
+                    each.host, each.port = "127.0.0.1", port
+        else:
+            return plain
+        return list(encode_response(message, version, correlation_id))
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = _SIZE.unpack(await reader.readexactly(4))
+    if not 0 <= size <= _FRAME_MAX:
+        raise WireError(f"a frame of {size} bytes")
+    return await reader.readexactly(size)

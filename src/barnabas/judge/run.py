@@ -1,0 +1,170 @@
+"""One run: topics, clients, a nemesis, and at the end a scan of everything; what comes of it is a history."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from barnabas.client import KafkaError, NewTopic, connect
+from barnabas.judge import librdkafka, workload
+from barnabas.judge.clusters import Brokers
+from barnabas.judge.history import Client, History
+from barnabas.judge.journal import Notes
+from barnabas.judge.nemesis import Nemesis
+from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
+from barnabas.judge.scan import scan, wait_until_settled
+from barnabas.judge.workload import Work
+from barnabas.model.errors import ErrorCode
+
+
+class RunError(Exception):
+    """The run came to no history that says anything."""
+
+
+@dataclass
+class Plan:
+    """What a run does: so many clients of each kind and driver, for so long."""
+
+    bootstrap: str
+    minutes: float
+    faults: Sequence[str] = ()
+    brokers: Brokers | None = None
+    acks: str = "all"
+    partitions: int = 4
+    clients: int = 2
+    pause_s: float = 0.1
+    seed: int = 0
+    told: Callable[[str], None] = field(default=lambda line: None)
+
+
+@dataclass
+class Outcome:
+    history: History
+    struck: dict[str, int]
+    settled: bool
+    """False: partitions did not come to rest before the scan."""
+
+
+def run(plan: Plan) -> Outcome:
+    """Raises `RunError`, `ClusterError`, and what a client raises where no broker answers."""
+    name = f"judge-{time.time_ns() // 1_000_000:x}"
+    topics, facts, addresses = asyncio.run(_prepare(plan, name))
+    notes = Notes(topics, facts)
+    stop = threading.Event()
+    proxy = Proxy(addresses, plan.seed) if set(plan.faults) & set(NETWORK_FAULTS) else None
+    work = Work(
+        plan.bootstrap if proxy is None else proxy.bootstrap,
+        notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
+    )  # fmt: skip
+    nemesis = Nemesis(plan.faults, plan.brokers, proxy, notes.journal(Client("nemesis")), plan.seed)
+    plan.told(f"{plan.minutes:g} minutes, topics {' and '.join(topics)}, {facts}")
+    try:
+        _strive(plan, work, name, nemesis, stop)
+    finally:
+        if proxy is not None:
+            proxy.close()
+    plan.told("the clients have ended: waiting for open transactions, then reading everything")
+    work.bootstrap = plan.bootstrap
+    settled = asyncio.run(wait_until_settled(work))
+    asyncio.run(scan(work))
+    return Outcome(notes.history(), nemesis.struck, settled)
+
+
+def _strive(plan: Plan, work: Work, name: str, nemesis: Nemesis, stop: threading.Event) -> None:
+    trouble: list[BaseException] = []
+    threads = [_thread(task, trouble, stop) for task in _clients(plan, work, name)]
+    try:
+        _last(plan, nemesis, stop, time.monotonic() + 60 * plan.minutes)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=120)
+    if trouble:
+        raise RunError(f"a client failed in a way that is not the broker's: {trouble[0]!r}") from trouble[0]
+    if any(thread.is_alive() for thread in threads):
+        raise RunError("a client did not end within two minutes")
+
+
+def _last(plan: Plan, nemesis: Nemesis, stop: threading.Event, ends: float) -> None:
+    """The run's time. The last fault is healed before it is over, so that clients see the cluster well again."""
+
+    calm = ends - min(15.0, 15.0 * plan.minutes)
+
+    def wait(seconds: float) -> bool:
+        stop.wait(max(0.0, min(seconds, calm - time.monotonic())))
+        return not stop.is_set() and time.monotonic() < calm
+
+    if plan.faults:
+        nemesis.run(wait)
+    stop.wait(max(0.0, ends - time.monotonic()))
+
+
+def _thread(task: Callable[[], None], trouble: list[BaseException], stop: threading.Event) -> threading.Thread:
+    def body() -> None:
+        try:
+            task()
+        except Exception as error:
+            trouble.append(error)
+            stop.set()
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    return thread
+
+
+def _clients(plan: Plan, work: Work, name: str) -> list[Callable[[], None]]:
+    """One thread for all of ours, and one for each of librdkafka's."""
+
+    async def ours() -> None:
+        kinds = [workload.observe(work, "observer")]
+        for number in range(plan.clients):
+            kinds += [
+                workload.write(work, f"writer-{number}"),
+                workload.transact(work, f"{name}-transactor-{number}"),
+                workload.consume(work, f"reader-{number}", work.registers, f"{name}-readers", "read_uncommitted"),
+                workload.consume(work, f"committed-{number}", work.transfers, f"{name}-committed", "read_committed"),
+            ]
+        kinds.append(workload.transact(work, f"{name}-copier", f"{name}-copiers"))
+        await asyncio.gather(*kinds)
+
+    tasks: list[Callable[[], None]] = [lambda: asyncio.run(ours())]
+    reads = (
+        ("rd-reader", work.registers, f"{name}-rd-readers", "read_uncommitted"),
+        ("rd-committed", work.transfers, f"{name}-rd-committed", "read_committed"),
+    )
+    for number in range(plan.clients):
+        tasks.append(partial(librdkafka.write, work, f"rd-writer-{number}"))
+        tasks.append(partial(librdkafka.transact, work, f"{name}-rd-transactor-{number}"))
+        tasks += [partial(librdkafka.consume, work, f"{reader}-{number}", *how) for reader, *how in reads]
+    return tasks
+
+
+async def _prepare(plan: Plan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:
+    """The run's topics, the version of transactions that the cluster has, and where its brokers are."""
+    async with connect(plan.bootstrap) as cluster:
+        brokers = (await cluster.refresh([])).brokers
+        copies = min(3, len(brokers))
+        config = {"min.insync.replicas": str(min(2, copies)), "retention.ms": "-1", "cleanup.policy": "delete"}
+        wanted = [f"{name}-registers", f"{name}-transfers"]
+        made = await cluster.admin.create_topics(
+            [NewTopic(each, partitions=plan.partitions, replication_factor=copies, configs=config) for each in wanted]
+        )
+        for topic, outcome in made.items():
+            if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise RunError(f"topic {topic} could not be made: {outcome}")
+        said = await cluster.admin.api_versions()
+        versions = [
+            each.finalized_features["transaction.version"].highest
+            for each in said.values()
+            if not isinstance(each, KafkaError) and "transaction.version" in each.finalized_features
+        ]
+        facts = {"transaction.version": str(max(versions, default=1))}
+        return (
+            dict.fromkeys(wanted, config),
+            facts,
+            {each.broker_id: (each.host, each.port) for each in brokers.values()},
+        )

@@ -1,0 +1,105 @@
+"""The end of a run: every partition is read once from its start to its end, with the markers of transactions in it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, Final
+
+from barnabas.client import Cluster, KafkaError, TopicPartition, connect
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.positions import read
+from barnabas.judge.history import NONE, Client, Op
+from barnabas.judge.journal import Journal, now
+from barnabas.judge.workload import OURS, TROUBLE, Work, decoded
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.records import batches, records_of
+
+PATIENCE_S: Final = 120
+"""So long the cluster has for getting well, and for ending what transactions are open."""
+_FETCH_VERSION: Final = 11
+_FETCH_BYTES: Final = 1 << 20
+
+
+async def wait_until_settled(work: Work) -> bool:
+    """Until every partition answers, and its last stable offset is its end. False where that takes too long."""
+    deadline = now() + PATIENCE_S * 10**9
+    async with connect(work.bootstrap) as cluster:
+        while now() < deadline:
+            try:
+                ends = await cluster.list_offsets(dict.fromkeys(work.places(), LATEST))
+                stable = await cluster.list_offsets(
+                    dict.fromkeys(work.places(), LATEST), isolation_level=READ_COMMITTED
+                )
+                if all(ends[at].offset == stable[at].offset for at in ends):
+                    return True
+            except TROUBLE:
+                pass
+            await asyncio.sleep(1)
+    return False
+
+
+async def scan(work: Work) -> None:
+    """Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
+    for name, isolation, level in (
+        ("scan", "read_uncommitted", READ_UNCOMMITTED),
+        ("scan-committed", "read_committed", READ_COMMITTED),
+    ):
+        journal = work.notes.journal(Client(name, OURS, isolation=isolation, scan=True))
+        async with connect(work.bootstrap) as cluster:
+            for at in work.places():
+                await cluster.retrying(partial(_scan, cluster, journal, at, level), timeout_ms=PATIENCE_S * 1000)
+
+
+async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: int) -> None:
+    begun = now()
+    end = (await cluster.list_offsets({at: LATEST}, isolation_level=level))[at].offset
+    offset = (await cluster.list_offsets({at: EARLIEST}))[at].offset
+    found: list[tuple[Op, int, int, int, int]] = []
+    last_of: dict[int, int] = {}
+    since, patience = offset, now() + PATIENCE_S * 10**9
+    while offset < end:
+        if offset > since:
+            since, patience = offset, now() + PATIENCE_S * 10**9
+        if now() > patience:
+            raise TimeoutError(f"{at} gives nothing from offset {offset} on, and says that it ends at {end}")
+        invoked = now()
+        part = await _fetch(cluster, at, offset, level)
+        if level == READ_COMMITTED:
+            records, offset = read(part.records or b"", offset, part.aborted_transactions or ())
+            found += [(Op.READ, invoked, each.offset, decoded(each.key), decoded(each.value)) for each in records]
+            continue
+        for header, start, stop in batches(part.records or b""):
+            if header.next_offset <= offset:
+                continue
+            if header.is_control:
+                found.append((Op.MARKER, invoked, header.base_offset, NONE, last_of.get(header.producer_id, NONE)))
+            else:
+                records = [each for each in records_of(part.records, start, stop) if each.offset >= offset]
+                found += [(Op.READ, invoked, each.offset, decoded(each.key), decoded(each.value)) for each in records]
+                if header.is_transactional and records:
+                    last_of[header.producer_id] = decoded(records[-1].value)
+            offset = header.next_offset
+    for op, invoked, where, key, value in found:
+        if where < end:
+            journal.add(op, invoked, at, offset=where, key=key, value=value)
+    journal.add(Op.SCANNED, begun, at, offset=end)
+
+
+async def _fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int) -> Any:
+    connection = await cluster.leader(at)
+    partition = FetchRequest.FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+    request = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        isolation_level=level,
+        topics=[FetchRequest.FetchTopic(at.topic, partitions=[partition])],
+    )
+    answer = await connection.send(request, _FETCH_VERSION, 30_000)
+    part = answer.responses[0].partitions[0]
+    if part.error_code:
+        code = ErrorCode(part.error_code)
+        raise KafkaError(code, f"{at}: {code.name}")
+    return part

@@ -1,0 +1,284 @@
+"""The clients of a run that are ours, in one asyncio loop: each does its work until it is told to stop.
+
+Whatever is not certainly done, or certainly not done, is written down as unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.client import (
+    Cluster,
+    Consumer,
+    ConsumerRecord,
+    Delivered,
+    KafkaError,
+    TopicPartition,
+    TransactionalProducer,
+    connect,
+)
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.transactions import State
+from barnabas.judge.history import NONE, Client, Op, Status
+from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, Notes, now
+from barnabas.wire.errors import WireError
+
+TROUBLE = (KafkaError, OSError, WireError)
+OURS = "barnabas.client"
+KEYS = 50
+
+
+@dataclass
+class Work:
+    """What the clients of a run share. `pause_s` stands between a client's batches, and sets the load."""
+
+    bootstrap: str
+    notes: Notes
+    registers: str
+    transfers: str
+    partitions: int
+    acks: str = "all"
+    pause_s: float = 0.1
+    stopping: Callable[[], bool] = field(default=lambda: False)
+
+    def place(self, chance: random.Random, topic: str) -> TopicPartition:
+        return TopicPartition(topic, chance.randrange(self.partitions))
+
+    def places(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic, number)
+            for topic in (self.registers, self.transfers)
+            for number in range(self.partitions)
+        ]
+
+
+def encoded(number: int) -> bytes:
+    return str(number).encode()
+
+
+def decoded(data: bytes | None) -> int:
+    """A value, or -1 for what no client of a run has written."""
+    return int(data) if data is not None and data.isdigit() and len(data) < 19 else NONE
+
+
+async def write(work: Work, name: str) -> None:
+    """Records of their own, a few under way at a time."""
+    chance = random.Random(name)
+    idempotent = work.acks == "all"
+    journal = work.notes.journal(Client(name, OURS, work.acks, idempotent))
+    async with connect(work.bootstrap) as cluster:
+        producer = cluster.producer(acks=work.acks, idempotent=idempotent, delivery_timeout_ms=20_000)
+        while not work.stopping():
+            sent = []
+            for _ in range(10):
+                at, value = work.place(chance, work.registers), work.notes.value()
+                invoked, key = now(), value % KEYS
+                try:
+                    future = await producer.append(at.topic, encoded(value), key=encoded(key), partition=at.partition)
+                except TROUBLE as error:
+                    journal.add(Op.SEND, invoked, at, status=Status.UNKNOWN, key=key, value=value, error=error)
+                    continue
+                sent.append((at, invoked, key, value, future))
+            for at, invoked, key, value, future in sent:
+                try:
+                    journal.add(Op.SEND, invoked, at, offset=(await future).offset, key=key, value=value)
+                except TROUBLE as error:
+                    journal.add(Op.SEND, invoked, at, status=Status.UNKNOWN, key=key, value=value, error=error)
+            await asyncio.sleep(work.pause_s)
+
+
+Sent = tuple[TopicPartition, int, int, asyncio.Future[Delivered]]
+
+
+async def transact(work: Work, name: str, group: str | None = None) -> None:
+    """Transactions across partitions; with a `group`, each reads what others committed and commits how far it read."""
+    while not work.stopping():
+        journal = work.notes.journal(
+            Client(
+                name,
+                OURS,
+                isolation="read_committed" if group else "read_uncommitted",
+                transactional_id=name,
+                group=group,
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            )
+        )
+        try:
+            async with connect(work.bootstrap) as cluster:
+                await _transactions(work, cluster, journal, name, group)
+        except TROUBLE:
+            await asyncio.sleep(1)  # another producer with the same id goes on
+
+
+async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: str, group: str | None) -> None:
+    chance = random.Random(f"{name} {now()}")
+    producer = cluster.transactional_producer(
+        name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, delivery_timeout_ms=15_000
+    )
+    await producer.init_transactions()
+    consumer = None if group is None else _consumer(cluster, journal, work.transfers, group, "read_committed")
+    while not work.stopping() and producer.state is State.READY:
+        records = []
+        if consumer is not None:
+            invoked = now()
+            records = await consumer.poll(1_000, max_records=20)
+            if not records:
+                continue
+        txn = work.notes.txn()
+        if consumer is not None:
+            noted(journal, invoked, records, txn)
+        await producer.begin_transaction()
+        sent: list[Sent] = []
+        good = True
+        try:
+            for _ in range(chance.randint(2, 6)):
+                at, value = work.place(chance, work.transfers), work.notes.value()
+                begun = now()
+                future = await producer.append(at.topic, encoded(value), partition=at.partition)
+                sent.append((at, value, begun, future))
+                await asyncio.sleep(work.pause_s)  # so that what comes late finds a transaction open
+            if consumer is not None:
+                await _offsets(journal, producer, consumer, txn)
+        except TROUBLE:
+            good = False
+        good = good and chance.random() > 0.15
+        await _end(journal, producer, txn, name, committed=good)
+        for at, value, begun, future in sent:
+            failed = not future.done() or future.cancelled() or future.exception() is not None
+            offset = NONE if failed else future.result().offset
+            status = Status.UNKNOWN if failed else Status.OK
+            journal.add(Op.SEND, begun, at, status=status, offset=offset, value=value, txn=txn)
+        if consumer is not None and not good:
+            return  # nothing of it counts: the next one begins where the group is
+        await asyncio.sleep(work.pause_s)
+
+
+async def _offsets(journal: Journal, producer: TransactionalProducer, consumer: Consumer, txn: int) -> None:
+    metadata = consumer.group_metadata()
+    for at, offset in consumer.positions().items():
+        invoked = now()
+        fields: dict[str, Any] = {"offset": offset, "txn": txn, "name": metadata.group}
+        try:
+            await producer.send_offsets_to_transaction({at: offset}, metadata)
+        except TROUBLE as error:
+            journal.add(Op.COMMIT_OFFSET, invoked, at, status=Status.UNKNOWN, error=error, **fields)
+            raise
+        journal.add(Op.COMMIT_OFFSET, invoked, at, **fields)
+
+
+async def _end(journal: Journal, producer: TransactionalProducer, txn: int, name: str, *, committed: bool) -> None:
+    """Commits or aborts; a commit that was never asked for, because a record failed, is no row."""
+    invoked = now()
+    if committed:
+        try:
+            await producer.commit_transaction()
+            journal.add(Op.COMMIT, invoked, txn=txn, name=name)
+            return
+        except TROUBLE as error:
+            if producer.state is not State.SPOILT:
+                journal.add(Op.COMMIT, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=error)
+                raise
+    invoked = now()
+    try:
+        await producer.abort_transaction()
+        journal.add(Op.ABORT, invoked, txn=txn, name=name)
+    except TROUBLE as error:
+        journal.add(Op.ABORT, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=error)
+        raise
+
+
+def _consumer(cluster: Cluster, journal: Journal, topic: str, group: str, isolation: str) -> Consumer:
+    async def assigned(partitions: list[TopicPartition]) -> None:
+        """Asks where the group is, and goes there: so the history knows where the assignment begins."""
+        invoked = now()
+        places = await consumer.committed(partitions) if partitions else {}
+        completed = now()
+        for at, offset in places.items():
+            journal.add(Op.FETCH_OFFSET, invoked, at, completed=completed, offset=offset, name=group)
+            journal.add(Op.ASSIGN, completed, at, offset=offset)
+            consumer.seek(at, offset if offset >= 0 else EARLIEST)
+
+    consumer = cluster.consumer(
+        topic,
+        group=group,
+        on_assigned=assigned,
+        isolation_level=isolation,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=10_000,
+        max_poll_interval_ms=20_000,
+    )
+    return consumer
+
+
+def noted(journal: Journal, invoked: int, records: Iterable[ConsumerRecord], txn: int = NONE) -> None:
+    completed = now()
+    for record in records:
+        journal.add(
+            Op.READ,
+            invoked,
+            record.topic_partition,
+            completed=completed,
+            offset=record.offset,
+            key=decoded(record.key),
+            value=decoded(record.value),
+            txn=txn,
+        )
+
+
+async def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> None:
+    """A member that reads and commits, and now and then leaves the group and comes back."""
+    chance = random.Random(name)
+    while not work.stopping():
+        journal = work.notes.journal(Client(name, OURS, isolation=isolation, group=group))
+        leaves = now() + int(chance.uniform(8, 25) * 1e9)
+        try:
+            async with connect(work.bootstrap) as cluster:
+                consumer = _consumer(cluster, journal, topic, group, isolation)
+                while not work.stopping() and now() < leaves:
+                    invoked = now()
+                    noted(journal, invoked, await consumer.poll(500, max_records=500))
+                    if chance.random() < 0.3:
+                        await _commit(journal, consumer, group)
+        except TROUBLE:
+            await asyncio.sleep(1)
+
+
+async def _commit(journal: Journal, consumer: Consumer, group: str) -> None:
+    positions = consumer.positions()
+    if not positions:
+        return
+    invoked = now()
+    status, trouble = Status.OK, None
+    try:
+        await consumer.commit(positions)
+    except TROUBLE as error:
+        status, trouble = Status.UNKNOWN, error
+    completed = now()
+    for at, offset in positions.items():
+        fields: dict[str, Any] = {"offset": offset, "name": group, "error": trouble}
+        journal.add(Op.COMMIT_OFFSET, invoked, at, status=status, completed=completed, **fields)
+
+
+async def observe(work: Work, name: str) -> None:
+    """Asks the leaders for high watermarks and last stable offsets, again and again."""
+    journal = work.notes.journal(Client(name, OURS))
+    async with connect(work.bootstrap) as cluster:
+        while not work.stopping():
+            for op, isolation, time in (
+                (Op.HIGH_WATERMARK, READ_UNCOMMITTED, LATEST),
+                (Op.LAST_STABLE, READ_COMMITTED, LATEST),
+                (Op.LOG_START, READ_UNCOMMITTED, EARLIEST),
+            ):
+                for at in work.places():
+                    invoked = now()
+                    try:
+                        listed = await cluster.list_offsets({at: time}, isolation_level=isolation)
+                    except TROUBLE:
+                        continue
+                    journal.add(op, invoked, at, offset=listed[at].offset)
+            await asyncio.sleep(5 * work.pause_s)

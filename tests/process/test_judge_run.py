@@ -1,0 +1,149 @@
+"""``barnabas judge run``: its clients, its nemesis and its proxy on clusters that live."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import barnabas
+
+from barnabas.cli.app import run as command
+from barnabas.client import connect
+from barnabas.judge import proxy as faults
+from barnabas.judge.check import check
+from barnabas.judge.clusters import ClusterError, LocalBrokers, ScriptBrokers
+from barnabas.judge.history import read, write
+from barnabas.judge.proxy import Proxy
+from barnabas.judge.run import Plan, run
+from barnabas.testing import KafkaCluster
+
+
+def addresses(bootstrap: str) -> dict[int, tuple[str, int]]:
+    async def ask() -> dict[int, tuple[str, int]]:
+        async with connect(bootstrap) as cluster:
+            return {each.broker_id: (each.host, each.port) for each in (await cluster.refresh([])).brokers.values()}
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture
+def proxy(kafka_cluster: KafkaCluster) -> Iterator[Proxy]:
+    made = Proxy(addresses(kafka_cluster.bootstrap))
+    yield made
+    made.close()
+
+
+async def produced(bootstrap: str, topic: str, values: range, timeout_ms: int = 60_000) -> list[int]:
+    """The offsets of the values that were acknowledged."""
+    async with connect(bootstrap) as cluster:
+        producer = cluster.producer(delivery_timeout_ms=timeout_ms, request_timeout_ms=3_000)
+        return [(await producer.send(topic, str(each).encode(), partition=0)).offset for each in values]
+
+
+async def consumed(bootstrap: str, topic: str, count: int) -> list[int]:
+    async with connect(bootstrap) as cluster:
+        consumer = cluster.consumer(topic, auto_offset_reset="earliest")
+        found: list[int] = []
+        while len(found) < count:
+            found += [int(each.value or b"") for each in await consumer.poll(30_000)]
+        return found + [int(each.value or b"") for each in await consumer.poll(500)]
+
+
+def test_brokers_are_where_the_proxy_says(proxy: Proxy) -> None:
+    assert {port for _, port in addresses(proxy.bootstrap).values()} == set(proxy.ports.values())
+
+    async def coordinator() -> tuple[str, int]:
+        async with connect(proxy.bootstrap) as cluster:
+            found = await cluster.coordinator("group")
+            return found.host, found.port
+
+    assert asyncio.run(coordinator())[1] in proxy.ports.values()
+
+
+def test_an_answer_that_is_cut_off_after_its_request_leaves_the_record_there_once(
+    kafka_cluster: KafkaCluster, proxy: Proxy
+) -> None:
+    kafka_cluster.create_topic("t", partitions=1, replication_factor=3)
+    for broker in proxy.ports:
+        proxy.strike(broker, faults.CUT_AFTER_REQUEST)
+    offsets = asyncio.run(produced(proxy.bootstrap, "t", range(50)))
+    assert offsets == list(range(50))
+    assert proxy.struck[faults.CUT_AFTER_REQUEST] > 0
+    assert asyncio.run(consumed(kafka_cluster.bootstrap, "t", 50)) == list(range(50))
+
+
+@pytest.mark.parametrize("fault", [faults.CUT, faults.CUT_REQUESTS, faults.CUT_ANSWERS])
+def test_a_record_waits_behind_a_cut_until_it_is_healed(kafka_cluster: KafkaCluster, proxy: Proxy, fault: str) -> None:
+    kafka_cluster.create_topic("t", partitions=1, replication_factor=3)
+    asyncio.run(produced(proxy.bootstrap, "t", range(1)))
+
+    async def across() -> list[int]:
+        loop = asyncio.get_running_loop()
+        for broker in proxy.ports:
+            await loop.run_in_executor(None, proxy.strike, broker, fault)
+        sending = asyncio.ensure_future(produced(proxy.bootstrap, "t", range(1, 2)))
+        done, _ = await asyncio.wait([sending], timeout=1)
+        assert not done
+        for broker in proxy.ports:
+            await loop.run_in_executor(None, proxy.heal, broker)
+        return await sending
+
+    assert asyncio.run(across()) == [1]
+    assert asyncio.run(consumed(kafka_cluster.bootstrap, "t", 2)) == [0, 1]
+
+
+def test_a_run_under_network_faults_judges_everything_and_finds_nothing(
+    kafka_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    outcome = run(Plan(kafka_cluster.bootstrap, 0.1, [faults.CUT_AFTER_REQUEST], clients=1, partitions=2))
+    write(outcome.history, tmp_path / "history.parquet")
+    verdict = check(read(tmp_path / "history.parquet"))
+    assert verdict.good, [each.examples for each in verdict.anomalies]
+    assert outcome.settled
+    assert sum(outcome.struck.values()) >= 1
+    assert set(verdict.unjudged) <= {"G1b", "G1c", "stale-committed-offset"}, verdict.unjudged
+
+
+def test_brokers_that_up_has_started_are_killed_paused_and_started_again(tmp_path: Path) -> None:
+    place = str(tmp_path / "c")
+    assert barnabas("up", "-n", "1", "--dir", place).returncode == 0
+    try:
+        brokers = LocalBrokers(place)
+        assert list(brokers.ids) == [0]
+        brokers.pause(0)
+        brokers.resume(0)
+        brokers.kill(0)
+        brokers.start(0)
+        assert addresses(brokers.bootstrap).keys() == {0}
+        brokers.shutdown(0)
+    finally:
+        barnabas("down", "--kill", "--dir", place)
+
+
+def test_a_script_is_told_what_to_do_and_its_failure_is_told(tmp_path: Path) -> None:
+    script, said = tmp_path / "s", tmp_path / "said"
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = brokers ] && echo 4 7 && exit\necho "$@" >> {said}\n'
+        '[ "$1" = start ] && echo "no such broker" >&2 && exit 3\nexit 0\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    brokers = ScriptBrokers(script, "localhost:9092")
+    assert list(brokers.ids) == [4, 7]
+    brokers.kill(4)
+    brokers.pause(7)
+    with pytest.raises(ClusterError, match="start 4: no such broker"):
+        brokers.start(4)
+    assert said.read_text().splitlines() == ["kill 4", "pause 7", "start 4"]
+
+
+def test_where_no_cluster_is_there_is_no_history(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = str(tmp_path / "none")
+    assert command(["judge", "run", "--nemesis", "kill", "--dir", place]) == 2
+    assert "there is no cluster in" in capsys.readouterr().err
+    assert command(["judge", "run", "--nemesis", "earthquake", "--dir", place]) == 2
+    assert "--nemesis has no fault earthquake" in capsys.readouterr().err
+    assert command(["judge", "run", "--nemesis", "kill", "-b", "localhost:1"]) == 2
+    assert "--script" in capsys.readouterr().err
