@@ -185,6 +185,11 @@ def test_after_a_restart_a_preferred_election_gives_the_leaders_back():
     assert states(elected) == {"t-0": (0, [0, 1, 2]), "t-1": (1, [0, 1, 2]), "t-2": (2, [0, 1, 2])}
 
 
+def test_brokers_that_come_back_together_are_all_taken_into_the_isrs():
+    *_, started = forecasts(cluster(THREE), "kill", "1,2", "start", "2,1")
+    assert states(started) == {f"t-{each}": (0, [0, 1, 2]) for each in range(3)}
+
+
 def test_a_reassignment_runs_to_its_end_and_one_that_cannot_is_noted():
     plan = json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 1]}]})
     znodes = cluster(THREE, alive=(0, 1, 2, 3))

@@ -220,10 +220,11 @@ class RehearsedBroker:
         proposed = replace(held.state, isr=held.state.isr + joining)
 
         def answered(outcome: LeaderAndIsr | ErrorCode) -> None:
-            # Whatever was refused, the controller has another state by now, and is about to tell it.
-            current = self.partitions.get(partition)
-            if current is held and isinstance(outcome, LeaderAndIsr):
+            # Whatever else was refused, the controller has another state by now, and is about to tell it.
+            if self.partitions.get(partition) is held and isinstance(outcome, LeaderAndIsr):
                 held.state = outcome
+            elif outcome is ErrorCode.OPERATION_NOT_ATTEMPTED:
+                self._neighbours.told([partition])
 
         self.alter_partition.submit(partition, held.topic_id, proposed, held.controller_epoch, answered)
 

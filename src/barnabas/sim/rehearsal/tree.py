@@ -245,7 +245,7 @@ def cluster_tree(source: str, znodes: Sequence[ExportedZNode]) -> ClusterTree:
         )
     written = data(ControllerZNode.path)
     kraft_epoch = None if written is None else ControllerZNode.decode(written).kraft_epoch
-    if kraft_epoch is not None and kraft_epoch > 0:
+    if kraft_epoch is not None and kraft_epoch >= 0:
         raise RehearsalError(
             f"A KRaft controller holds /controller in {source} (epoch {kraft_epoch}): it is no ZooKeeper-mode "
             "controller that decides there."
