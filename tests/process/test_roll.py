@@ -1,7 +1,7 @@
 """The commands of docs/mixed.md, executed as they stand there, while a producer and a group work.
 
-``ROLLED=0,1,2`` rolls these of three brokers, and lets a fourth one join and leave (`make roll`); without it two
-brokers are there, and one is rolled.
+``ROLLED=0,1,2`` rolls these of three brokers, and lets a fourth one join and leave (`make roll`); without it there
+are two, of which the Kafka broker is rolled and the other one is ours all the time.
 """
 
 import os
@@ -146,15 +146,17 @@ def test_kafkas_brokers_are_rolled_to_barnabas_and_back_by_the_pages_own_command
         try:
             for number in range(BROKERS):
                 place = tmp_path / f"broker-{number}"
+                ours = [sys.executable, "-m", "barnabas", "broker"]
+                kafkas = [str(tmp_path / "bin" / "kafka-server-start")]
+                command = kafkas if number in ROLLED else ours
                 with (place / "first.log").open("wb") as out:
-                    kafka = subprocess.Popen(
-                        ["kafka-server-start", str(place / "server.properties")], stdout=out, stderr=out,
-                        env=environment, cwd=tmp_path, executable=str(tmp_path / "bin" / "kafka-server-start"),
-                    )  # fmt: skip
-                begun.append(kafka.pid)
-                (place / "pid").write_text(str(kafka.pid))
+                    broker = subprocess.Popen(
+                        [*command, str(place / "server.properties")], stdout=out, stderr=out, env=environment
+                    )
+                begun.append(broker.pid)
+                (place / "pid").write_text(str(broker.pid))
                 # Whoever started it has to see it end: else its pid stays, as a zombie.
-                threading.Thread(target=kafka.wait, daemon=True).start()
+                threading.Thread(target=broker.wait, daemon=True).start()
             admin = AdminClient({"bootstrap.servers": environment["BOOTSTRAP"], "log_level": 0})
             eventually(lambda: len(admin.list_topics(timeout=5).brokers) == BROKERS, within=120, what="all are there")
             admin.create_topics([NewTopic("orders", PARTITIONS, BROKERS)])["orders"].result(30)
