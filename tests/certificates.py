@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,3 +65,20 @@ class Authority:
         store = self.directory / f"{name}.store.pem"
         store.write_bytes(key.read_bytes() + certificate.read_bytes())
         return Certificate(key, certificate, store)
+
+    def revocation_list(self, *revoked: Certificate) -> str:
+        """PEM: the certificates that the authority no longer stands for, good for a day."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+        now = datetime.datetime.now(datetime.UTC)
+        own = x509.load_pem_x509_certificate(self.trust_store.read_bytes())
+        built = x509.CertificateRevocationListBuilder().issuer_name(own.subject)
+        built = built.last_update(now - datetime.timedelta(hours=1)).next_update(now + datetime.timedelta(days=1))
+        for each in revoked:
+            number = x509.load_pem_x509_certificate(each.certificate.read_bytes()).serial_number
+            entry = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(now).build()
+            built = built.add_revoked_certificate(entry)
+        key = load_pem_private_key(self._key.read_bytes(), None)
+        return built.sign(key, SHA256()).public_bytes(Encoding.PEM).decode()  # type: ignore[arg-type]

@@ -45,6 +45,7 @@ def tls_of_listener(config: Config, endpoint: Endpoint) -> TlsSettings:
             values[f"ssl.{kind}.type"] = ""  # the default is JKS; the first bytes know better
     if endpoint.security_protocol == "SASL_SSL" and not config.is_set(f"{prefix}ssl.client.auth"):
         values["ssl.client.auth"] = "none"
+    values["ssl.crl.enable"] = own.joined("barnabas.ssl.crl.enable")
     return tls_settings(values)
 
 

@@ -200,6 +200,12 @@ _OWN_BROKER_KEYS: Final = (
         "[1,...]",
     ),
     _own(
+        "barnabas.ssl.crl.enable",
+        "boolean",
+        "false",
+        "Whether a listener refuses certificates that the revocation lists (CRL) in its PEM trust store name.",
+    ),
+    _own(
         "barnabas.zookeeper.sasl.username",
         "string",
         "",

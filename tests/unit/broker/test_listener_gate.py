@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ssl
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config, broker_config
 from barnabas.model.errors import ConfigError
 from barnabas.security.sasl.scram import NoUsers
+from barnabas.security.tls.settings import TlsSettings, tls_settings
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="c" user_b="c";'
 
@@ -105,3 +108,55 @@ def test_stores_are_read_again_and_taken_only_when_they_are_new(authority: Autho
     authority.issue("broker")
     assert made.reconfigure(config)
     assert made.tls is not before
+
+
+def lets_in(server: ssl.SSLContext, client: TlsSettings) -> str:
+    """Why the server does not let the client in; nothing where it does."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.client_context().wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    try:
+        for _ in range(4):
+            for side in (theirs, ours):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    return ""
+
+
+def test_a_revoked_certificate_is_refused_from_the_moment_that_the_list_is_read_again(
+    authority: Authority, tmp_path: Path
+) -> None:
+    good, bad = authority.issue("good"), authority.issue("bad")
+    trust_store = tmp_path / "trusted.pem"
+    trust_store.write_text(authority.trust_store.read_text() + authority.revocation_list())
+    config = configured(
+        authority,
+        "SSL",
+        ssl_client_auth="required",
+        ssl_truststore_location=str(trust_store),
+        listener_name_x_barnabas_ssl_crl_enable="true",
+    )
+    made = gate(config)
+    assert made.tls is not None
+    clients = [
+        tls_settings(
+            {"ssl.keystore.location": str(each.key_store), "ssl.truststore.location": str(authority.trust_store)}
+        )
+        for each in (good, bad)
+    ]
+    assert [lets_in(made.tls, client) for client in clients] == ["", ""]
+    trust_store.write_text(authority.trust_store.read_text() + authority.revocation_list(bad))
+    assert made.reconfigure(config)
+    assert [lets_in(made.tls, client) for client in clients] == ["", "certificate revoked"]
+    trust_store.write_text(authority.trust_store.read_text())  # without a list nobody is let in
+    assert made.reconfigure(config)
+    assert [lets_in(made.tls, client) for client in clients] == ["unable to get certificate CRL"] * 2
+    without = configured(authority, "SSL", ssl_client_auth="required")
+    assert lets_in(gate(without).tls or made.tls, clients[1]) == ""
+
+
+def test_lists_that_would_be_nowhere_are_refused(authority: Authority) -> None:
+    with pytest.raises(ConfigError, match="Revocation lists are asked for"):
+        gate(configured(authority, "SSL", ssl_truststore_location="", barnabas_ssl_crl_enable="true"))

@@ -46,7 +46,11 @@ _PLUGINS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What one side of a connection needs. `client_auth` is none, requested or required, and a server's alone."""
+    """What one side of a connection needs. `client_auth` is none, requested or required, and a server's alone.
+
+    `check_revocation` needs the lists (CRL) in the trust store, one of each authority that signs for somebody: whose
+    authority has none, or one that is out of date, is not trusted.
+    """
 
     key_store: Store | None = None
     trust_store: Store | None = None
@@ -54,6 +58,7 @@ class TlsSettings:
     cipher_suites: Sequence[str] = ()
     verify_host_name: bool = True
     client_auth: str = "none"
+    check_revocation: bool = False
 
     def read(self) -> TlsSettings:
         """The same settings with what the stores' files hold now. Raises `ConfigError`."""
@@ -63,10 +68,10 @@ class TlsSettings:
             trust_store=None if self.trust_store is None else self.trust_store.read(),
         )
 
-    def client_context(self, *, check_revocation: bool = False) -> ssl.SSLContext:
+    def client_context(self) -> ssl.SSLContext:
         """What a client needs to connect. Without a trust store the system's authorities are trusted.
 
-        `check_revocation` needs the lists (CRL) in the trust store. Raises `ConfigError`.
+        Raises `ConfigError`.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify_host_name
@@ -75,8 +80,6 @@ class TlsSettings:
             context.load_default_certs()
         else:
             self._trust(context, self.trust_store)
-        if check_revocation:
-            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         if self.key_store is not None:
             self.key_store.load_key_into(context)
         return context
@@ -107,6 +110,8 @@ class TlsSettings:
         store.load_trust_into(context)
 
     def _restrict(self, context: ssl.SSLContext) -> None:
+        if self.check_revocation:
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         protocols, suites = list(self.protocols), list(self.cipher_suites)
         unknown = [name for name in protocols if name not in _VERSIONS]
         if unknown or not protocols:
@@ -166,13 +171,20 @@ def tls_settings(values: Mapping[str, str], *, prefix: str = "") -> TlsSettings:
     algorithm = values.get("ssl.endpoint.identification.algorithm", "https").lower()
     if algorithm not in ("", "https"):
         raise ConfigError(f"{prefix}ssl.endpoint.identification.algorithm is {algorithm}: it takes https, or nothing.")
+    trust_store = _trust_store(text, prefix)
+    check_revocation = text("ssl.crl.enable").lower() == "true"
+    if check_revocation and (trust_store is None or trust_store.inline):
+        raise ConfigError(
+            f"Revocation lists are asked for, and {prefix}ssl.truststore.location, the PEM file with them, is not set."
+        )
     return TlsSettings(
         key_store=_key_store(text, prefix),
-        trust_store=_trust_store(text, prefix),
+        trust_store=trust_store,
         protocols=_items(text("ssl.enabled.protocols")) or PROTOCOLS,
         cipher_suites=_items(text("ssl.cipher.suites")),
         verify_host_name=bool(algorithm),
         client_auth=client_auth,
+        check_revocation=check_revocation,
     )
 
 

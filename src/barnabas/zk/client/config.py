@@ -85,4 +85,5 @@ def _tls(config: Config) -> ssl.SSLContext:
         values["ssl.enabled.protocols"] = protocols
     algorithm = config.text(f"{prefix}ssl.endpoint.identification.algorithm")
     values["ssl.endpoint.identification.algorithm"] = "https" if algorithm.upper() == "HTTPS" else ""
-    return tls_settings(values, prefix=prefix).client_context(check_revocation=config.flag(f"{prefix}ssl.crl.enable"))
+    values["ssl.crl.enable"] = config.joined(f"{prefix}ssl.crl.enable")
+    return tls_settings(values, prefix=prefix).client_context()
