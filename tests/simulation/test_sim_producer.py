@@ -11,6 +11,7 @@ import pytest
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.producer import Producer
+from barnabas.client.producing import PartitionQueue
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime.doors import Runtime
@@ -109,3 +110,29 @@ def test_a_record_for_a_partition_without_a_leader_says_so_when_its_time_is_over
         return str(late.value)
 
     assert "the last attempt: LEADER_NOT_AVAILABLE" in seen_in(story)
+
+
+def test_a_partition_that_moves_while_its_producer_id_is_asked_for_is_sent_to_its_new_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> set[int]:
+        await make_topic(cluster, {0: [0, 1], 1: [0, 1]})
+        producer, moves = Producer(cluster, delivery_timeout_ms=60_000), TopicPartition(TOPIC, 1)
+        identify = producer._identify
+
+        async def identify_and_move(queue: PartitionQueue) -> None:
+            await identify(queue)
+            if queue.id == moves and cluster.metadata.leader(moves) == 0:
+                await Admin(cluster).alter_reassignments({moves: [1, 0]})
+                await is_told(cluster, lambda known: known.metadata.topics[TOPIC].partitions[1].replicas == (1, 0))
+                await Admin(cluster).elect_leaders([moves])
+                await is_told(cluster, lambda known: known.metadata.leader(moves) == 1)
+
+        monkeypatch.setattr(producer, "_identify", identify_and_move)
+        sent = [await producer.append(TOPIC, b"value", partition=number) for number in (0, 1)]
+        delivered = await asyncio.wait_for(asyncio.gather(*sent), 30)
+        assert cluster.metadata.leader(moves) == 1
+        await producer.close()
+        return {each.partition for each in delivered}
+
+    assert seen_in(story) == {0, 1}

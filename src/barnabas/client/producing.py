@@ -165,8 +165,9 @@ class Producing(ABC, Generic[Connected]):
         try:
             await self._prepare(ready)
             batches = self._sealed(leader, ready)
+            sent = {queue.id for queue, _ in batches}
+            self._lay_down(queue for queue in ready if queue.id not in sent)  # they moved meanwhile
             if not batches:
-                self._lay_down(ready)
                 return Sent(None, None, [])
             request = produce_request(
                 [(queue.id, batch.encoded or b"") for queue, batch in batches],

@@ -81,8 +81,11 @@ class LogWatch:
         if not taken:
             return
         if not self.restarts.is_wiped(*key):
-            # All that is committed is there; what was not, nobody may have any more.
-            self._forget(chain, [each for each in taken if each.epoch == leader_epoch])
+            # All that is committed is there. What of its own epoch was not may be gone, or be on followers: a fork.
+            own = [each for each in taken if each.epoch == leader_epoch]
+            if own:
+                self.losses.happened(chain, loss, own)
+                self._forget(chain, own)
             return
         self.losses.happened(chain, loss, taken)
         committed = self.committed.get((partition, chain.topic_id))
