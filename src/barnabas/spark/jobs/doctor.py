@@ -55,7 +55,9 @@ def of_this_machine() -> Iterator[Finding]:
     else:
         try:
             require_spark()
-            yield Finding("spark", OK, f"PySpark {version('pyspark')}")
+            import pyspark  # of SPARK_HOME it may be, where no package says its version
+
+            yield Finding("spark", OK, f"PySpark {pyspark.__version__}")
         except SparkTooOld as error:
             yield Finding("spark", WRONG, str(error).rstrip("."), "pip install 'barnabas[spark]', in a new environment")
     try:
