@@ -169,9 +169,9 @@ standalone: setup
 archive-tables: setup
 	BARNABAS_ARCHIVE_TABLES=1 $(PYTEST) --timeout 0 tests/process/test_spark_archive_tables.py
 
-# A topic in Delta and Iceberg tables, of which the job is killed twenty times at each of its steps (minutes).
+# A topic in Delta and Iceberg tables, of which the job is killed twenty times, at its steps in turn (half an hour).
 land: setup
-	BARNABAS_LAND=1 $(PYTEST) -s --timeout 0 tests/process/test_spark_land_kills.py
+	BARNABAS_LAND=1 KILLS=$(or $(KILLS),20) $(PYTEST) -s --timeout 0 tests/process/test_spark_land_kills.py
 
 # The Spark source and sink on each version of Spark, in an environment of its own with the newest patch release; 4.0 is
 # told that it is too old. SPARKS=4.3 for one.

@@ -22,7 +22,8 @@ pytest.importorskip("pyarrow")
 
 PROGRAM = Path(__file__).with_name("landing_until_killed.py")
 PARTITIONS = 2
-KILLS = 20
+KILLS = int(os.environ.get("KILLS", "20"))
+WAIT_S_MAX = 900
 
 
 def run(moment: str, *words: str, environment: dict[str, str] | None = None) -> int:
@@ -33,7 +34,7 @@ def run(moment: str, *words: str, environment: dict[str, str] | None = None) -> 
         start_new_session=True,
     )
     try:
-        return job.wait(timeout=250)
+        return job.wait(timeout=WAIT_S_MAX)
     finally:
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
