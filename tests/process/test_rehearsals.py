@@ -8,6 +8,8 @@ import os
 import pytest
 from rehearsed import Kafkas, Ours, are_foreseen
 
+from barnabas.cli.app import run
+
 DRAWN = [9, 0] if "REHEARSALS" not in os.environ else range(int(os.environ["REHEARSALS"]))
 """Seeds. Of the two one has a broker killed, another one stopped, and the preferred leaders elected."""
 
@@ -20,4 +22,5 @@ def test_what_is_rehearsed_is_what_happens_to_our_brokers(tmp_path):
 @pytest.mark.apache
 def test_what_is_rehearsed_is_what_happens_to_apache_kafkas_brokers(tmp_path):
     with Kafkas(tmp_path) as live:
+        assert run(["rehearse", "migration", "-z", live.zookeeper]) == 0, "a healthy cluster may be migrated"
         are_foreseen(live, DRAWN if "REHEARSALS" in os.environ else DRAWN[:1], tmp_path)
