@@ -37,6 +37,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -381,8 +382,8 @@ class World:
             for number, place in acked.items()
             if found.get(place) != number
         ]
-        values = list(found.values())
-        return wrong + [f"record {each} is there twice" for each in set(values) if values.count(each) > 1]
+        times = Counter(found.values())
+        return wrong + [f"record {number} is there {count} times" for number, count in times.items() if count > 1]
 
     def progress(self) -> str:
         """How far the neighbour is: records acknowledged, and how long ago the last of each partition was sent."""

@@ -282,7 +282,7 @@ class LeaderWatch:
         if committed is None or not committed.high:
             return
         world.check("R3")
-        begins = max(chain.log_start, self.logs.cleaned_to(name, chain.topic_id))
+        begins = max(self.logs.start_of(chain), self.logs.cleaned_to(name, chain.topic_id))
         if begins < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
             # Forked copies may differ below what was committed since, and no later truncation mends that.
             judged = world.excuse if self.losses.is_forked(name) else world.violated

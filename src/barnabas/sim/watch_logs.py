@@ -274,7 +274,7 @@ class LogWatch:
                     "R11", f"{chain.partition} on {chain.node}: offset {header.base_offset} after {links[-1].last}",
                     chain.partition, chain.node,
                 )  # fmt: skip
-            if links and header.partition_leader_epoch < links[-1].epoch:
+            if not begins and header.partition_leader_epoch < links[-1].epoch:
                 world.violated(
                     "C5", f"{chain.partition} on {chain.node}: epoch {header.partition_leader_epoch} after "
                     f"{links[-1].epoch}", chain.partition, chain.node,

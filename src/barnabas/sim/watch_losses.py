@@ -52,7 +52,10 @@ class Loss(NamedTuple):
             return self.end <= batch.base < self.forked_until or (
                 batch.base >= self.end and batch.appended_ns <= self.at_ns
             )
-        return batch.base >= next((start for epoch, start in self.epochs if epoch > batch.epoch), self.end)
+        if batch.base >= self.end:
+            return True
+        there = next((epoch for epoch, start in reversed(self.epochs) if start <= batch.base), batch.epoch)
+        return there != batch.epoch
 
 
 class LossWatch:
