@@ -58,6 +58,8 @@ class CleanerWatch:
         """Records that a swap took out of a log."""
         self.before_swap: Callable[[str], None] = lambda name: None
         self.after_swap: Callable[[str], None] = lambda name: None
+        self._gave_way: dict[tuple[str, int], tuple[int, Written]] = {}
+        """By partition and offset of what a pass took: where the later one of its key was, and what."""
         self._passed_ms: dict[tuple[str, int], int] = {}
         """When a pass on any node first went by a tombstone and left it."""
         probes.around(Log, "opening", self._around_opening)
@@ -226,7 +228,9 @@ class CleanerWatch:
             return "it is not stable yet"
         if not settled.counts[offset]:
             return ""
-        if settled.newest.get(record.key, -1) > offset:
+        newest = settled.newest.get(record.key, -1)
+        if newest > offset:
+            self._gave_way[partition, offset] = newest, self.written[partition][newest]
             return ""
         if record.value is not None:
             return f"it is the last stable one of {record.key!r}"
@@ -257,7 +261,10 @@ class CleanerWatch:
         settled = self.settled(log)
         for key, offset in settled.newest.items():
             if offset >= log.log_start_offset and offset not in found and written[offset].value is not None:
-                world.violated(
+                later, newer = self._gave_way.get((partition, offset), (-1, None))
+                lost = newer is not None and (later >= log.high_watermark or written.get(later) is not newer)
+                judged = world.excuse if lost else world.violated  # it gave way to a later one, which is lost
+                judged(
                     "R7", f"{name}: the last value of {key!r} in {partition}@{offset} is gone", partition, name
                 )
 
