@@ -264,9 +264,7 @@ class CleanerWatch:
                 later, newer = self._gave_way.get((partition, offset), (-1, None))
                 lost = newer is not None and (later >= log.high_watermark or written.get(later) is not newer)
                 judged = world.excuse if lost else world.violated  # it gave way to a later one, which is lost
-                judged(
-                    "R7", f"{name}: the last value of {key!r} in {partition}@{offset} is gone", partition, name
-                )
+                judged("R7", f"{name}: the last value of {key!r} in {partition}@{offset} is gone", partition, name)
 
 
 def held(segments: Iterable[Segment]) -> tuple[dict[int, Record], dict[int, None]]:

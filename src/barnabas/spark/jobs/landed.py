@@ -74,6 +74,10 @@ class LandedTable(ABC):
         """The table's properties, None where there is no table."""
 
     @abstractmethod
+    def begun(self) -> tuple[str, ...]:
+        """What is there of a table whose making was cut short."""
+
+    @abstractmethod
     def create(self, schema: pyarrow.Schema) -> None:
         """Makes the table, with `landing` in its properties."""
 
@@ -113,8 +117,7 @@ class LandedTable(ABC):
         """Raises `JobError` for a table that was made in another way."""
         there = self.settings()
         if there is None:
-            others = [each.name for each in self.root.iterdir() if each.name != META] if self.root.is_dir() else []
-            if others:
+            if [each for each in self.root.iterdir() if each.name not in (META, *self.begun())]:
                 raise JobError(f"{self.root} is not empty and no table of this kind: choose another directory")
             self.create(schema)
             return

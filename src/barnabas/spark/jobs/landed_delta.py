@@ -35,6 +35,9 @@ class LandedDelta(LandedTable):
             return None
         return {**self.base().metadata().configuration}
 
+    def begun(self) -> tuple[str, ...]:
+        return () if any(self.root.glob("_delta_log/*.json")) else ("_delta_log",)
+
     def create(self, schema: pyarrow.Schema) -> None:
         DeltaTable.create(
             str(self.root),

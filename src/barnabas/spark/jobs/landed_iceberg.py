@@ -45,6 +45,9 @@ class LandedIceberg(LandedTable):
         with self._catalog() as catalog:
             return load(catalog, self.table, self.root).properties if catalog.table_exists(self.table) else None
 
+    def begun(self) -> tuple[str, ...]:
+        return ("metadata",) if (self.root / META / "iceberg.db").exists() else ()
+
     def create(self, schema: pyarrow.Schema) -> None:
         properties = {
             SETTINGS: self.landing.encode(),
