@@ -31,12 +31,15 @@ class _Judge(Group):
             ) from None
 
 
+Page = Annotated[Path | None, Option("--html", help="Writes a page, too, with the history around each anomaly.")]
+
 app = _Judge("A verdict on any broker that speaks Kafka, by what its clients saw.")
 
 
 @app.command("check")
 def check_command(
     path: Annotated[Path, Argument(metavar="HISTORY", help="A history that `judge run` has written.")],
+    html: Page = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Looks for anomalies in a history: by Jepsen's and Adya's names, with the rows that show them.
@@ -51,19 +54,25 @@ def check_command(
         raise CommandError(f"{error}.", 2) from None
     except OSError as error:
         raise CommandError(f"{path} cannot be read ({error.strerror or error}).", 2) from None
-    _judge(history, output)
+    _judge(history, html, output)
 
 
-def _judge(history: History, output: Format) -> None:
+def _judge(history: History, html: Path | None, output: Format) -> None:
     """Tells the verdict, and ends with it."""
     from barnabas.judge.check import check
     from barnabas.judge.history import HistoryError
+    from barnabas.judge.page import page
     from barnabas.judge.report import text
 
     try:
         verdict = check(history)
     except HistoryError as error:
         raise CommandError(f"{error}.", 2) from None
+    if html is not None:
+        try:
+            html.write_text(page(verdict), encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{html} cannot be written ({error.strerror or error}).", 2) from None
     if output is Format.json:
         print_json(verdict.as_json())
     else:
@@ -96,6 +105,7 @@ def run_command(
     partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its two topics.")] = 4,
     seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
     path: Annotated[Path, Option("--history", help="Where the history is written.")] = Path("history.parquet"),
+    html: Page = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Lets clients of two makes work on a cluster, does things to it, reads everything, and judges.
@@ -121,9 +131,11 @@ def run_command(
     write(outcome.history, path)
     struck = ", ".join(f"{name} {count}" for name, count in outcome.struck.items()) or "none"
     print(f"history: {path}; faults: {struck}", file=sys.stderr)
+    if outcome.met:
+        print(f"frames that met them: {', '.join(f'{name} {n}' for name, n in outcome.met.items())}", file=sys.stderr)
     if not outcome.settled:
         print("some partitions had open transactions, or did not answer, for two minutes", file=sys.stderr)
-    _judge(outcome.history, output)
+    _judge(outcome.history, html, output)
 
 
 def _faults(words: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Final
 from barnabas.judge.clusters import Brokers
 from barnabas.judge.history import Op
 from barnabas.judge.journal import Journal, now
-from barnabas.judge.proxy import NETWORK_FAULTS, Proxy
+from barnabas.judge.proxy import DELAY_END_TXN, NETWORK_FAULTS, Proxy
 
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
@@ -73,7 +73,10 @@ class Nemesis:
         if fault in NETWORK_FAULTS:
             proxy = self._proxy
             assert proxy is not None
-            return (lambda broker: proxy.strike(broker, fault)), proxy.heal
+            if fault != DELAY_END_TXN:
+                return (lambda broker: proxy.strike(broker, fault)), proxy.heal
+            # Few requests are EndTxns: those to every broker, or a run of minutes would hardly see one.
+            return (lambda _: _each(proxy, DELAY_END_TXN)), (lambda _: _each(proxy, None))
         brokers = self._brokers
         assert brokers is not None
         return {
@@ -81,3 +84,11 @@ class Nemesis:
             "pause": (brokers.pause, brokers.resume),
             "shutdown": (brokers.shutdown, brokers.start),
         }[fault]
+
+
+def _each(proxy: Proxy, fault: str | None) -> None:
+    for broker in proxy.ports:
+        if fault is None:
+            proxy.heal(broker)
+        else:
+            proxy.strike(broker, fault)

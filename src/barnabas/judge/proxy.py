@@ -36,7 +36,7 @@ _CHANGES: Final = frozenset(
 )
 _SIZE: Final = struct.Struct(">i")
 _FRAME_MAX: Final = 64 << 20
-_HELD_S: Final = (3.0, 8.0)
+_HELD_S: Final = (0.2, 1.5)
 
 Address = tuple[str, int]
 
@@ -163,7 +163,7 @@ class _Link:
                 if fault == CUT_REQUESTS:
                     self._proxy.struck[fault] += 1
                     continue
-                if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN and self._proxy.chance.random() < 0.5:
+                if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN and self._proxy.chance.random() < 0.3:
                     await self._late(frame, behind)
                     return
                 await self._perhaps_wait(fault)

@@ -45,6 +45,8 @@ class Plan:
 class Outcome:
     history: History
     struck: dict[str, int]
+    met: dict[str, int]
+    """How many frames met each fault of the network."""
     settled: bool
     """False: partitions did not come to rest before the scan."""
 
@@ -71,7 +73,8 @@ def run(plan: Plan) -> Outcome:
     work.bootstrap = plan.bootstrap
     settled = asyncio.run(wait_until_settled(work))
     asyncio.run(scan(work))
-    return Outcome(notes.history(), nemesis.struck, settled)
+    met = {} if proxy is None else {fault: count for fault, count in proxy.struck.items() if count}
+    return Outcome(notes.history(), nemesis.struck, met, settled)
 
 
 def _strive(plan: Plan, work: Work, name: str, nemesis: Nemesis, stop: threading.Event) -> None:

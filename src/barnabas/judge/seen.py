@@ -193,7 +193,10 @@ class Seen:
             if history.name[row] >= 0 and "end-txn" in history.names[int(history.name[row])]
         ]
         since = np.minimum(since, min(faults, default=NEVER))
-        at = self.end_row
+        sends = self.sends[history.txn[self.sends] >= 0]
+        last = np.full(len(self.txns), NONE, np.int64)
+        last[self.txn_of(sends)] = sends
+        at = np.where(self.end_row >= 0, self.end_row, last)  # a producer that failed may have asked for no end
         return np.where(at >= 0, since[owner[history.process[at]]] < history.invoked[at], False)
 
 

@@ -37,6 +37,18 @@ def test_the_verdict_is_told_and_is_the_exit_code(
     assert len(finding["examples"][0]["history"]) == len(finding["examples"][0]["rows"])
 
 
+@pytest.mark.parametrize("name", ANOMALIES)
+def test_the_page_shows_each_anomaly_with_its_rows_and_loads_nothing(name: str, tmp_path: Path) -> None:
+    path, html = str(tmp_path / "history.parquet"), tmp_path / "page.html"
+    write(parse(ANOMALIES[name].example.replace("p send", "<p> send")), path)
+    run(["judge", "check", path, "--html", str(html)])
+    page = html.read_text(encoding="utf-8")
+    assert f"<h2>{name}: " in page
+    assert page.count('shown"') == page.count("<b>") > 0
+    assert "<p> send" not in page
+    assert not re.search(r"(src|href)=", page)
+
+
 def test_what_cannot_be_judged_is_exit_code_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["judge", "check", str(tmp_path / "none")]) == 2
     assert "cannot be read" in capsys.readouterr().err
