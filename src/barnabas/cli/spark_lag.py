@@ -27,15 +27,17 @@ def lag(
 ) -> None:
     """Show how far groups and streaming queries are behind, in records and seconds. Needs no JVM."""
     servers, _ = reach(at, topics)
-    _show(servers, groups, topics, everything, output)
     try:
-        while watch:
+        while True:
+            _show(servers, groups, topics, everything, output)
+            if not watch:
+                return
             time.sleep(_WATCH_INTERVAL_S)
             if output is Format.text:
                 print(_CLEAR if sys.stdout.isatty() else "")
-            _show(servers, groups, topics, everything, output)
     except KeyboardInterrupt:
-        return
+        if not watch:
+            raise
 
 
 def _show(
