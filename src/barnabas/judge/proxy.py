@@ -17,7 +17,14 @@ from typing import Any, Final
 
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
-from barnabas.wire.frames import decode_request_header, decode_response, encode_response, response_class
+from barnabas.wire.frames import (
+    RequestHeader,
+    decode_request_header,
+    decode_response,
+    encode_response,
+    request_class,
+    response_class,
+)
 from barnabas.wire.messages import APIS
 
 DELAY: Final = "delay"
@@ -36,7 +43,8 @@ _CHANGES: Final = frozenset(
 )
 _SIZE: Final = struct.Struct(">i")
 _FRAME_MAX: Final = 64 << 20
-_HELD_S: Final = (0.2, 1.5)
+_HELD_S: Final = (0.0, 0.3)
+_BEGUN_S: Final = 8.0
 
 Address = tuple[str, int]
 
@@ -51,6 +59,7 @@ class Proxy:
         self.ports: dict[int, int] = {}
         self.struck: dict[str, int] = dict.fromkeys(NETWORK_FAULTS, 0)
         self._links: set[_Link] = set()
+        self._awaited: dict[str, list[asyncio.Event]] = {}
         self._running: set[asyncio.Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -82,6 +91,20 @@ class Proxy:
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+
+    def begins(self, frame: bytes, header: RequestHeader, position: int) -> None:
+        """A partition comes into a transaction: whoever waits in `begun` for that goes on."""
+        if header.api_version <= 3:
+            request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
+            for waiting in self._awaited.pop(request.v3_and_below_transactional_id, ()):
+                waiting.set()
+
+    async def begun(self, transactional_id: str) -> None:
+        """Until a partition comes into a transaction of that id, for some seconds at most."""
+        begins = asyncio.Event()
+        self._awaited.setdefault(transactional_id, []).append(begins)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(begins.wait(), _BEGUN_S)
 
     async def _listen(self) -> None:
         self._servers = []
@@ -157,14 +180,16 @@ class _Link:
         with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
             while True:
                 frame = await _frame(self._reader)
-                header, _ = decode_request_header(frame)
+                header, position = decode_request_header(frame)
+                if header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+                    self._proxy.begins(frame, header, position)
                 self._asked[header.correlation_id] = (header.api_key, header.api_version)
                 fault = self._proxy.faults.get(self.broker)
                 if fault == CUT_REQUESTS:
                     self._proxy.struck[fault] += 1
                     continue
                 if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN and self._proxy.chance.random() < 0.3:
-                    await self._late(frame, behind)
+                    await self._late(frame, header, position, behind)
                     return
                 await self._perhaps_wait(fault)
                 if fault == CUT_AFTER_REQUEST and header.api_key in _CHANGES and self._proxy.chance.random() < 0.2:
@@ -173,11 +198,14 @@ class _Link:
                 behind.write(_SIZE.pack(len(frame)) + frame)
                 await behind.drain()
 
-    async def _late(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
-        """The client loses its connection and asks again on another; this request arrives after that."""
+    async def _late(self, frame: bytes, header: RequestHeader, position: int, behind: asyncio.StreamWriter) -> None:
+        """The client loses its connection and asks again on another; this request arrives when its next transaction
+        is open, or after some seconds."""
         self._held = True
         self._proxy.struck[DELAY_END_TXN] += 1
         self._writer.transport.abort()
+        request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
+        await self._proxy.begun(str(request.transactional_id))
         await asyncio.sleep(self._proxy.chance.uniform(*_HELD_S))
         behind.write(_SIZE.pack(len(frame)) + frame)
         await behind.drain()
