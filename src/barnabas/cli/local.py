@@ -30,7 +30,7 @@ from barnabas.cli import secured
 from barnabas.cli.local_brokers import server_properties, wait_for_metadata
 from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, Process, birth_of
 from barnabas.cli.output import CommandError, UsageError, complain
-from barnabas.cli.plain import HOST, READY_FD, STATUS_FILE
+from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
 
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
@@ -350,7 +350,7 @@ class LocalCluster:
                     stderr=output,
                     pass_fds=[sending],
                     start_new_session=True,
-                    env={**os.environ, READY_FD: str(sending)},
+                    env={**os.environ, KAFKA_OPTS: "", READY_FD: str(sending)},
                 )
         except OSError as error:
             os.close(receiving)
@@ -377,6 +377,7 @@ class LocalCluster:
                     stderr=output,
                     pass_fds=[sending for _, sending in pipes],
                     start_new_session=True,
+                    env={**os.environ, KAFKA_OPTS: ""},
                 )
         except OSError as error:
             for receiving, _ in pipes:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
-from barnabas.cli.plain import READY_FD, STATUS_FILE
+from barnabas.cli.plain import KAFKA_OPTS, READY_FD, STATUS_FILE
 from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,6 +69,22 @@ def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
     return values
 
 
+def _with_jvm_properties(values: dict[str, str]) -> dict[str, str]:
+    """What ``KAFKA_OPTS`` and a JAAS file say beside the properties."""
+    from barnabas.model.config import JAAS_FILE
+
+    options = os.environ.get(KAFKA_OPTS, "")
+    if not options and JAAS_FILE not in values:
+        return values
+    from barnabas.broker.jvm_properties import with_jvm_properties
+
+    def read(path: str) -> str:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    return with_jvm_properties(values, options, read)
+
+
 def broker(
     file: Annotated[str, Argument(metavar="FILE.properties", help="Kafka's server.properties.")],
     override: Annotated[
@@ -94,7 +110,7 @@ def broker(
     def story() -> Story:
         from barnabas.model.config import broker_config
 
-        config = broker_config(read_properties(file, override or ()))
+        config = broker_config(_with_jvm_properties(read_properties(file, override or ())))
         from barnabas.broker.process import run_broker
         from barnabas.runtime.real import real_runtime
 

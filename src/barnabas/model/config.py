@@ -152,6 +152,7 @@ DYNAMIC_ONLY: Final = {
 }
 """Broker keys that are told only where they are set, while brokers run (``QuotaConfigs``, KIP-73, KIP-113)."""
 
+JAAS_FILE: Final = "java.security.auth.login.config"
 _OWN_BROKER_KEYS: Final = (
     _own(
         "barnabas.registration.timeout.ms",
@@ -210,6 +211,12 @@ _OWN_BROKER_KEYS: Final = (
         "string",
         "",
         "The user as whom the broker authenticates at ZooKeeper (SASL DIGEST-MD5); Kafka reads it from a JAAS file.",
+    ),
+    _own(
+        JAAS_FILE,
+        "string",
+        "",
+        "The JAAS file with what listeners' mechanisms and ZooKeeper need; Kafka reads it from a JVM's properties.",
     ),
     _own(
         "org.apache.kafka.sasl.oauthbearer.allowed.urls",

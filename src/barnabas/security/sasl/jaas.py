@@ -1,8 +1,9 @@
-"""JAAS as operators write it in ``sasl.jaas.config``: login modules, each with its options.
+"""JAAS as operators write it in ``sasl.jaas.config`` or in a file: login modules, each with its options.
 
 ``org.apache...PlainLoginModule required username="alice" password="s\\"ecret" user_bob="x";`` The grammar is that of
 Kafka's ``JaasConfig``, which reads it with Java's ``StreamTokenizer``: words are letters, digits and ``. - _ $`` and
-begin with no digit; quotes are double or single, with C's escapes; a slash begins a comment.
+begin with no digit; quotes are double or single, with C's escapes; a slash begins a comment. A file has the same in
+sections, ``KafkaServer { ... };`` (``sun.security.provider.ConfigFile``).
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ class LoginModule(NamedTuple):
         """The class without its package: ``PlainLoginModule``."""
         return self.class_name.rpartition(".")[2]
 
+    @property
+    def text(self) -> str:
+        """What `login_module` reads this from."""
+        options = "".join(f" {name}={_quoted(value)}" for name, value in self.options.items())
+        return f"{self.class_name} {self.control_flag}{options};"
+
 
 class _Token(NamedTuple):
     text: str
@@ -63,6 +70,33 @@ def login_modules(text: str) -> tuple[LoginModule, ...]:
     if not modules:
         raise ValueError("it names no login module")
     return tuple(modules)
+
+
+def jaas_sections(text: str) -> dict[str, tuple[LoginModule, ...]]:
+    """What a JAAS file says, by section. Raises ``ValueError``, whose text has no option's value."""
+    tokens = _tokens(text)
+    sections: dict[str, tuple[LoginModule, ...]] = {}
+    while tokens:
+        name = _next(tokens, "a section's name")
+        if name in sections:
+            raise ValueError(f"section {name} is there twice")
+        _sign(tokens, "{", f"behind {name}")
+        modules: list[LoginModule] = []
+        while not (tokens and tokens[0].sign and tokens[0].text == "}"):
+            modules.append(_module(tokens))
+        _sign(tokens, "}", f"at the end of {name}")
+        _sign(tokens, ";", f"behind the end of {name}")
+        for option, value in (each for module in modules for each in module.options.items()):
+            if "${" in value:
+                raise ValueError(f"option {option} in section {name} asks for a Java property, which nobody has here")
+        sections[name] = tuple(modules)
+    return sections
+
+
+def _sign(tokens: list[_Token], text: str, where: str) -> None:
+    if not tokens or not (tokens[0].sign and tokens[0].text == text):
+        raise ValueError(f"it needs {text} {where}")
+    tokens.pop(0)
 
 
 def _module(tokens: list[_Token]) -> LoginModule:
@@ -112,6 +146,12 @@ def _tokens(text: str) -> list[_Token]:
                 tokens.append(_Token(_ESCAPE.sub(_unescaped, quoted), False, position))
         position = match.end()
     return tokens
+
+
+def _quoted(text: str) -> str:
+    for character, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(character, escape)
+    return f'"{text}"'
 
 
 def _unescaped(match: re.Match[str]) -> str:

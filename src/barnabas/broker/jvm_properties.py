@@ -1,0 +1,93 @@
+"""What Kafka's operators say to a broker's JVM rather than in its properties, read as they write it.
+
+``KAFKA_OPTS="-Djava.security.auth.login.config=/etc/kafka/jaas.conf"`` names a JAAS file: its section ``KafkaServer``,
+or ``<listener>.KafkaServer``, has the login modules of the listeners (``JaasContext.loadServerContext``), its section
+``Client`` who the broker is at ZooKeeper. What the properties say themselves wins.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from barnabas.broker.listeners import listeners_of
+from barnabas.model.config import JAAS_FILE, broker_config
+from barnabas.model.errors import ConfigError
+from barnabas.security.listener_config import mechanism_key
+from barnabas.security.sasl.http import ALLOWED_URLS
+from barnabas.security.sasl.jaas import LoginModule, jaas_sections
+from barnabas.security.sasl.offered import LOGIN_MODULES, enabled_mechanisms
+
+_SERVER: Final = "KafkaServer"
+_ZOOKEEPER_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
+_ZOOKEEPER_USER: Final = "barnabas.zookeeper.sasl.username"
+_ZOOKEEPER_PASSWORD: Final = "barnabas.zookeeper.sasl.password"
+
+
+def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[[str], str]) -> dict[str, str]:
+    """A ``server.properties`` with what the JVM's `options` and the JAAS file, which `read` reads, say beside it.
+
+    Raises `ConfigError`.
+    """
+    given = _properties_of(options)
+    found = {name: given[name] for name in (JAAS_FILE, ALLOWED_URLS) if name in given} | dict(values)
+    path = found.get(JAAS_FILE)
+    if not path:
+        return found
+    try:
+        sections = jaas_sections(read(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{JAAS_FILE} {path} cannot be read ({error}).") from None
+    except ValueError as error:
+        raise ConfigError(f"{JAAS_FILE} {path} cannot be read: {error}.") from None
+    found |= _of_listeners(found, sections, path)
+    if given.get("zookeeper.sasl.client", "true").lower() == "true" and _ZOOKEEPER_USER not in found:
+        found |= _of_zookeeper(sections.get(given.get("zookeeper.sasl.clientconfig", "Client"), ()), path)
+    return found
+
+
+def _properties_of(options: str) -> dict[str, str]:
+    """The properties of ``-Dname=value`` words. Raises `ConfigError`."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise ConfigError(f"KAFKA_OPTS cannot be read: {error}.") from None
+    pairs = (word[2:].partition("=") for word in words if word.startswith("-D"))
+    return {name: value for name, _, value in pairs}
+
+
+def _of_listeners(
+    values: Mapping[str, str], sections: Mapping[str, Sequence[LoginModule]], path: str
+) -> dict[str, str]:
+    config = broker_config(values)
+    found: dict[str, str] = {}
+    for endpoint in listeners_of(config, "localhost").bound:
+        if not endpoint.security_protocol.startswith("SASL"):
+            continue
+        own = f"{endpoint.listener.lower()}.{_SERVER}"
+        modules = sections.get(own, sections.get(_SERVER, ()))
+        for mechanism in enabled_mechanisms(config, endpoint.listener):
+            key = mechanism_key(endpoint.listener, mechanism, "sasl.jaas.config")
+            if key in values or mechanism not in LOGIN_MODULES:
+                continue
+            module = next((each for each in modules if each.class_name == LOGIN_MODULES[mechanism]), None)
+            if module is None:
+                raise ConfigError(
+                    f"{JAAS_FILE} {path} has no {LOGIN_MODULES[mechanism]} in a section {own} or {_SERVER}, {key} is "
+                    f"not set, and sasl.enabled.mechanisms has {mechanism}."
+                )
+            found[key] = module.text
+    return found
+
+
+def _of_zookeeper(modules: Sequence[LoginModule], path: str) -> dict[str, str]:
+    if not modules:
+        return {}
+    module = modules[0]
+    if module.class_name != _ZOOKEEPER_LOGIN or not {"username", "password"} <= module.options.keys():
+        raise ConfigError(
+            f"{JAAS_FILE} {path} says for ZooKeeper {module.class_name}: this broker logs in there by "
+            f"{_ZOOKEEPER_LOGIN} with a username and a password."
+        )
+    return {_ZOOKEEPER_USER: module.options["username"], _ZOOKEEPER_PASSWORD: module.options["password"]}
