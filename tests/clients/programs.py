@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.bench.apache import VERSION, cache_directory, fetch_jars, java
+from barnabas.bench.apache import VERSION, cache_directory, classpath, fetch_jars, java
 
 HERE = Path(__file__).parent
 
@@ -32,12 +32,14 @@ STREAMS_POM = f"""<?xml version="1.0" encoding="UTF-8"?>
 
 @dataclass(frozen=True)
 class Program:
-    """The folder of a program, the tool that builds it, how, and what is run afterwards with a cluster's address."""
+    """The folder of a program, the tool that builds it, how, and what is run afterwards with a cluster's address; and
+    what is run with a file of logins."""
 
     folder: str
     tool: str
     build: tuple[str, ...]
     run: tuple[str, ...]
+    logins: tuple[str, ...] = ()
 
     def built(self) -> Path:
         """The folder in which it was built; a test that needs it is skipped where the toolchain is missing, and fails
@@ -56,19 +58,35 @@ class Program:
 
     def tell(self, bootstrap: str, name: str) -> Any:
         """What the program found, from the JSON that it prints."""
-        done = subprocess.run(
-            [*self.run, bootstrap, name], cwd=self.built(), capture_output=True, text=True, timeout=240
-        )
+        return self._told(*self.run, bootstrap, name)
+
+    def log_in(self, logins: Path) -> Any:
+        """What it found by each of the `logins`, a file in JSON."""
+        return self._told(*self.logins, str(logins))
+
+    def _told(self, *command: str) -> Any:
+        done = subprocess.run(command, cwd=self.built(), capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, f"{self.folder}: {done.stderr[-3000:]}"
         return json.loads(done.stdout)
 
 
 PROGRAMS = [
-    Program("kafkajs", "npm", ("npm", "install", "--no-package-lock"), ("node", "story.js")),
-    Program("franz_go", "go", ("go", "build", "-o", "story", "."), ("./story",)),
+    Program("kafkajs", "npm", ("npm", "install", "--no-package-lock"), ("node", "story.js"), ("node", "login.js")),
+    Program("franz_go", "go", ("go", "build", "-o", "story", "."), ("./story",), ("./story", "logins")),
     Program("sarama", "go", ("go", "build", "-o", "story", "."), ("./story",)),
     Program("rdkafka", "cargo", ("cargo", "build", "--release", "--quiet"), ("./target/release/story",)),
 ]
+
+
+def java_logins(folder: Path, allowed_url: str) -> Any:
+    """What the Java client finds by each of the properties files in `folder`, as ``Logins.java`` tells it."""
+    done = subprocess.run(
+        [java(), "-Xmx256m", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed_url}", "-cp", classpath(),
+         str(HERE / "java/Logins.java"), str(folder)],
+        capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def streams_classpath() -> str:

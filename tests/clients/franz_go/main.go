@@ -256,6 +256,10 @@ func ends(admin *kadm.Client, topic string) {
 }
 
 func main() {
+	if os.Args[1] == "logins" {
+		logIn(os.Args[2])
+		return
+	}
 	seeds, name = strings.Split(os.Args[1], ","), os.Args[2]
 	var cancel context.CancelFunc
 	ctx, cancel = context.WithTimeout(context.Background(), 120*time.Second)
