@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from kazoo.client import KazooClient
 from processes import eventually
 from secured import SecuredCluster
 from test_secured_listeners import ask, login, secured
 
+from barnabas.security.password_encoder import PasswordEncoder
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 
 KEY_STORE = "listener.name.both.ssl.keystore.location"
+
+
+SECRET = "of this broker's passwords"
+
+
+@pytest.fixture
+def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    config = {"password.encoder.secret": SECRET}
+    with SecuredCluster(tmp_path_factory.mktemp("encrypting"), 1, config) as running:
+        yield running
 
 
 @pytest.fixture
@@ -23,9 +36,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
         yield running
 
 
-def alter(cluster: SecuredCluster, name: str, value: str, broker_id: int = 0) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker_id), incremental_configs=[entry])
+def alter(cluster: SecuredCluster, name: str, value: str) -> None:
+    alter_together(cluster, {name: value})
+
+
+def alter_together(cluster: SecuredCluster, values: dict[str, str]) -> None:
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in values.items()]
+    resource = ConfigResource(ConfigResource.Type.BROKER, "0", incremental_configs=entries)
     admin = AdminClient(cluster.settings("BOTH"))
     [done] = admin.incremental_alter_configs([resource]).values()
     done.result(60)
@@ -68,7 +85,7 @@ def test_a_certificate_is_renewed_without_a_restart(cluster: SecuredCluster) -> 
         ("fewer", "SubjectAltNames do not match"),
         ("foreign", "cannot connect to one with them"),
         ("missing", "is no file that can be read"),
-        ("secret", "changes neither its listeners nor their protection"),
+        ("secret", "Password encoder secret not configured"),
         ("unprefixed", "changes neither its listeners nor their protection"),
     ],
 )
@@ -99,6 +116,33 @@ def test_a_certificate_that_others_would_not_know_is_refused(
     with pytest.raises(KafkaException, match=reason):
         alter(cluster, key, value)
     assert shown(cluster) == before
+
+
+def test_a_store_with_another_password_is_taken_up_and_the_password_lies_encrypted(encrypting: SecuredCluster) -> None:
+    renewed = encrypting.authority.issue("broker")
+    password = "listener.name.both.ssl.keystore.password"
+    kind = {"listener.name.both.ssl.keystore.type": "PKCS12"}
+    store = str(renewed.pkcs12("another password"))
+    with pytest.raises(KafkaException, match="password"):
+        alter_together(encrypting, {**kind, KEY_STORE: store, password: "a wrong one"})
+    alter_together(encrypting, {**kind, KEY_STORE: store, password: "another password"})
+    expected = ssl.PEM_cert_to_DER_cert(renewed.certificate.read_text())
+    eventually(lambda: shown(encrypting) == expected, what="the store with the password is open")
+    admin = AdminClient(encrypting.settings("BOTH"))
+    [described] = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "0")]).values()
+    assert described.result(60)[password].value is None
+    zookeeper = KazooClient(f"127.0.0.1:{encrypting.zookeeper_port}", timeout=10)
+    zookeeper.start(60)
+    stored = json.loads(zookeeper.get("/config/brokers/0")[0])["config"][password]
+    zookeeper.stop()
+    zookeeper.close()
+    assert "another password" not in stored
+    assert PasswordEncoder(SECRET).decode(stored) == "another password"
+    alter(encrypting, "log.cleaner.threads", "2")  # what is changed beside it leaves it as it is
+    [broker] = encrypting.brokers
+    broker.stop()
+    broker.start()
+    eventually(lambda: shown(encrypting) == expected, what="the store is open after a restart")
 
 
 def test_a_listener_has_a_limit_of_its_own_that_changes(cluster: SecuredCluster) -> None:

@@ -7,7 +7,8 @@ hears of (`ChangeNotifications`): it reads the entity again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.broker import client_quotas
@@ -21,9 +22,10 @@ from barnabas.broker.configs import (
     validate_topic_values,
 )
 from barnabas.broker.passing import telling
-from barnabas.broker.protection import unchangeable
+from barnabas.broker.protection import is_password, unchangeable
 from barnabas.model.config import broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.security.password_encoder import PasswordEncoder, password_encoder
 from barnabas.zk.kafka.config_znodes import (
     BROKERS,
     CLIENTS,
@@ -46,7 +48,9 @@ class ConfigChanges:
     """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows others."""
 
     def __init__(self, broker: Broker) -> None:
+        """Raises `ConfigError` for a ``password.encoder`` that cannot be kept."""
         self._broker = broker
+        self._encoder = password_encoder(broker.config)
 
     # Following
 
@@ -88,18 +92,21 @@ class ConfigChanges:
             return
         values = await self._broker.zk.get_entity_configs(BROKERS, entity)
         usable: dict[str, str] = {}
-        for name, text in values.items():
+        for name, stored in values.items():
             try:
                 definition = broker_definitions().get(name)
                 if unchangeable([name]):
                     raise ConfigError(f"{name} cannot be changed while this broker runs.")
+                text = self._password_encoder.decode(stored) if is_password(name) else stored
                 check_listeners_value(name, text)
                 if definition is not None:
                     definition.parse(text)
                     if definition.update_mode == "read-only":
                         raise ConfigError(f"{name} cannot be changed while a broker runs.")
             except ConfigError as error:
-                logger.error("[broker %d] dynamic configuration is not used: %s", self._broker.broker_id, error)
+                logger.error(
+                    "[broker %d] dynamic configuration %s is not used: %s", self._broker.broker_id, name, error
+                )
             else:
                 usable[name] = text
         if entity == DEFAULT_ENTITY:
@@ -125,6 +132,8 @@ class ConfigChanges:
             _refuse_promises(each for each, operation, _ in operations if operation != AlterOperation.DELETE)
         definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
         current = await self._broker.zk.get_entity_configs(entity_type, entity)
+        if entity_type == BROKERS:
+            current = self._decoded(current)
         values = apply_incremental(current, operations, definitions)
         await self._write(entity_type, entity, values, validate_only=validate_only)
 
@@ -156,6 +165,28 @@ class ConfigChanges:
             )
         return BROKERS, name
 
+    @property
+    def _password_encoder(self) -> PasswordEncoder:
+        """Raises `ConfigError` where there is no secret."""
+        if self._encoder is None:
+            raise ConfigError("Password encoder secret not configured")
+        return self._encoder
+
+    def _encoded(self, values: Mapping[str, str]) -> dict[str, str]:
+        token = self._broker.runtime.entropy.token
+        return {
+            name: self._password_encoder.encode(text, token) if is_password(name) else text
+            for name, text in values.items()
+        }
+
+    def _decoded(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Without the passwords that cannot be read any more (``DynamicBrokerConfig.fromPersistentProps``)."""
+        found: dict[str, str] = {}
+        for name, text in values.items():
+            with suppress(ConfigError):
+                found[name] = self._password_encoder.decode(text) if is_password(name) else text
+        return found
+
     async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
         try:
             if entity_type == TOPICS:
@@ -167,6 +198,7 @@ class ConfigChanges:
                 if entity != DEFAULT_ENTITY:
                     layers = self._broker.config_layers
                     self._broker.check_stores(layers.static.with_overrides({**layers.dynamic_default, **values}))
+                values = self._encoded(values)
         except ConfigError as error:
             kind, name = ("TOPIC", entity) if entity_type == TOPICS else ("BROKER", entity.replace(DEFAULT_ENTITY, ""))
             resource = f"ConfigResource(type={kind}, name='{name}')"

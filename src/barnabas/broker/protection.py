@@ -63,9 +63,13 @@ def unchangeable(names: Iterable[str]) -> list[str]:
 
 
 def _is_fixed(name: str) -> bool:
-    """Whether it is a listener's own and neither a store's nor a limit, or secret: Kafka encrypts that for ZooKeeper
-    (``password.encoder.secret``), and here it would lie open."""
+    """Whether it is a listener's own and neither a store's nor a limit."""
     match = _LISTENERS_OWN.fullmatch(name)
-    if match is None or match[1] == "max.connections":
-        return False
-    return match[1] not in CHANGING_STORES or broker_definitions()[match[1]].type == "password"
+    return match is not None and match[1] != "max.connections" and match[1] not in CHANGING_STORES
+
+
+def is_password(name: str) -> bool:
+    """Whether its value lies encrypted in ZooKeeper (``DynamicBrokerConfig.isPasswordConfig``)."""
+    match = _LISTENERS_OWN.fullmatch(name)
+    definition = broker_definitions().get(name if match is None else match[1])
+    return definition is not None and definition.type == "password"
