@@ -386,6 +386,24 @@ PROTECTIONS: Final = (
         "", "",
         replace("zk.server.connection:Connection._take", "min(allowed, STRANGER_BYTES)", "allowed"),
     ),
+    # What changes while a broker runs
+    mutant(
+        "P38", "KIP-226", "passwords that change while a broker runs lie open in ZooKeeper",
+        "", "",
+        replace(
+            "broker.config_changes:ConfigChanges._encoded",
+            "self._password_encoder.encode(text, token) if is_password(name) else text",
+            "text",
+        ),
+    ),
+    mutant(
+        "P39", "RFC 5280", "a revoked certificate is let in",
+        "", "",
+        remove("security.tls.settings:TlsSettings._restrict", """
+            if self.check_revocation:
+                context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+            """),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -426,4 +444,8 @@ NOTICED_BY: Final = {
     "P35": f"{_BROKER}/test_delegation_tokens.py::test_who_may_change_a_token_and_until_when",
     "P36": f"{_STRANGERS}::test_a_handshake_that_does_not_end_is_ended",
     "P37": f"{_STRANGERS}::test_a_long_frame_is_refused_before_a_session_and_taken_in_one",
+    "P38": "tests/process/test_certificates_change.py"
+    "::test_a_store_with_another_password_is_taken_up_and_the_password_lies_encrypted",
+    "P39": f"{_BROKER}/test_listener_gate.py"
+    "::test_a_revoked_certificate_is_refused_from_the_moment_that_the_list_is_read_again",
 }
