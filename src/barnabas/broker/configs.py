@@ -71,7 +71,7 @@ _FAMILIES: Final = (
 )
 
 
-_SYSTEM_PROPERTIES: Final = "org.apache.kafka."
+_SYSTEM_PROPERTIES: Final = ("java.", "org.apache.kafka.")
 """What Kafka reads from its JVM, ours from the configuration: told where it is set."""
 _INTERNAL: Final = frozenset(
     {
