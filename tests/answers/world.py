@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from barnabas.bench.apache import cluster_view
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -58,6 +60,9 @@ class World:
         until(lambda: errors_in(self.ask(init_producer_id(None), 4)) == OK, "producer ids")
         transaction = FindCoordinatorRequest(key="transaction", key_type=1)
         until(lambda: errors_in(self.ask(transaction, 3)) == OK, "a transaction coordinator")
+        with contextlib.closing(BlockingConnection("127.0.0.1", self.other_port, "every-version")) as other:
+            asked = ApiVersionsRequest(client_software_name="every-version", client_software_version="1")
+            until(lambda: other.send(asked, 3).finalized_features_epoch >= 0, "the other knows /feature")
         described = DescribeTransactionsRequest(transactional_ids=[self.transactional_id()])
         until(lambda: errors_in(self.ask(described, 0)) == NO_TRANSACTION, "the coordinator's transactions")
         self._names = 1000  # however many it took until here
