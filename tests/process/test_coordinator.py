@@ -190,12 +190,16 @@ def test_the_four_letter_words_tell_what_goes_on(coordinator: Coordinator) -> No
 def test_the_four_letter_words_count_and_forget(coordinator: Coordinator) -> None:
     client = coordinator.client()
     client.create("/a", b"x")
+    many = client.transaction()
+    for number in range(1_000):
+        many.create(f"/a/{number}", b"")
+    many.commit()
     for _ in range(20):
         client.get("/a", watch=lambda event: None)
     srvr = dict(line.split(": ") for line in coordinator.word("srvr").splitlines())
     least, average, most = map(float, srvr["Latency min/avg/max"].split("/"))
     assert least <= average <= most
-    assert most >= 1  # an fsync takes some time
+    assert most >= 1  # in whole milliseconds: one fsync may take less, a thousand znodes at once take more
     assert int(srvr["Received"]) >= 22
     (cons,) = [line for line in coordinator.word("cons").splitlines() if "sid=" in line]
     assert "lop=GETD" in cons

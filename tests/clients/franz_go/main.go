@@ -49,6 +49,19 @@ func word(err error) string {
 	return err.Error()
 }
 
+// A broker that is asked for the topic's partitions may not have heard of it yet, as it may not on Apache Kafka.
+func grow(admin *kadm.Client, topic string) error {
+	for {
+		grown, err := admin.CreatePartitions(ctx, 1, topic)
+		if err == nil {
+			err = grown.Error()
+		}
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 func topics(admin *kadm.Client, topic string) {
 	hour := "3600000"
 	made, err := admin.CreateTopic(ctx, 3, 3, map[string]*string{"retention.ms": &hour}, topic)
@@ -58,9 +71,7 @@ func topics(admin *kadm.Client, topic string) {
 	_, bad := admin.CreateTopic(ctx, 3, 3, nil, "not a name")
 	_, many := admin.CreateTopic(ctx, 1, 9, nil, name+"-many")
 	facts["refused"] = []string{word(again), word(bad), word(many)}
-	grown, err := admin.CreatePartitions(ctx, 1, topic)
-	must(err)
-	must(grown.Error())
+	must(grow(admin, topic))
 	altered, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{
 		{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("2000000")},
 		{Op: kadm.AppendConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")},
