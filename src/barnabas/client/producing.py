@@ -165,8 +165,6 @@ class Producing(ABC, Generic[Connected]):
         try:
             await self._prepare(ready)
             batches = self._sealed(leader, ready)
-            sent = {queue.id for queue, _ in batches}
-            self._lay_down(queue for queue in ready if queue.id not in sent)  # they moved meanwhile
             if not batches:
                 return Sent(None, None, [])
             request = produce_request(
@@ -188,15 +186,17 @@ class Producing(ABC, Generic[Connected]):
             raise
 
     def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, Batch]]:
-        """The oldest batches of those that `leader` leads still."""
+        """The oldest batches of those that `leader` leads still; partitions that moved meanwhile are laid down."""
         metadata = self._asking.metadata
         batches = []
         for queue in ready:
-            if queue.batches and metadata.leader(queue.id) == leader:
-                batch = queue.batches[0]
-                if batch.encoded is None:
-                    self._seal(queue, batch)
-                batches.append((queue, batch))
+            if not queue.batches or metadata.leader(queue.id) != leader:
+                queue.under_way = False
+                continue
+            batch = queue.batches[0]
+            if batch.encoded is None:
+                self._seal(queue, batch)
+            batches.append((queue, batch))
         return batches
 
     async def _take(self, sent: Sent[Connected]) -> bool:
