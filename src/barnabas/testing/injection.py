@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,20 +64,18 @@ class Injections:
             rule.stop()
         self._rules.clear()
 
-    def strike(self, api: ApiKey, broker_id: int) -> bool:
-        """Whether any request of that kind may be struck there, whoever sends it."""
-        return any(rule.api is api and rule.broker_id in (None, broker_id) and not rule.over for rule in self._rules)
+    def of(self, api: ApiKey, broker_id: int) -> Iterator[Injection]:
+        """Those that may strike requests of that kind there, whoever sends them."""
+        for rule in self._rules:
+            if rule.api is api and rule.broker_id in (None, broker_id) and not rule.over:
+                yield rule
 
     def match(self, api: ApiKey, broker_id: int, context: RequestContext) -> Injection | None:
-        if not self._rules:
-            return None
-        self._rules = [rule for rule in self._rules if not rule.over]
-        for rule in self._rules:
-            if rule.api is api and rule.broker_id in (None, broker_id):
-                port = context.connection.peer.rpartition(":")[2]
-                source = self._links.name_of(int(port)) if port.isdigit() else CLIENT
-                if source == rule.source:
-                    return rule
+        for rule in self.of(api, broker_id):
+            port = context.connection.peer.rpartition(":")[2]
+            source = self._links.name_of(int(port)) if port.isdigit() else CLIENT
+            if source == rule.source:
+                return rule
         return None
 
 
@@ -90,7 +88,7 @@ class _RepeatedFetches(RepeatedFetches):
         self._injections = injections
 
     def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> list[Bytes] | None:
-        if self._injections.strike(ApiKey.FETCH, broker.broker_id):
+        if any(self._injections.of(ApiKey.FETCH, broker.broker_id)):
             return None
         return super().answer(broker, connection, frame)
 
