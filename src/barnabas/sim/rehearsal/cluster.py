@@ -29,6 +29,7 @@ from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, broker_name
 from barnabas.sim.zookeeper import Ensemble
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
+from barnabas.zk.inspection.check.finding import listed
 from barnabas.zk.inspection.transfer import ExportedZNode
 from barnabas.zk.kafka.config_znodes import DEFAULT_ENTITY
 from barnabas.zk.kafka.znodes import BrokerIdsZNode, ControllerZNode
@@ -140,8 +141,7 @@ class CopiedCluster:
         after = self.now()
         moving = [each for each, state in after.partitions.items() if state.being_reassigned]
         if moving and told != NOW:
-            waits = ", ".join(map(str, moving[:5])) + (f" and {len(moving) - 5} more" if len(moving) > 5 else "")
-            tally.notes.append(f"Not moved to the end, since new replicas are not in sync: {waits}.")
+            tally.notes.append(f"Not moved to the end, since new replicas are not in sync: {listed(moving)}.")
         return Forecast(
             told, before, after, dict(sorted(tally.costs.items())), tally.znodes, self._min_isr, tuple(tally.notes)
         )
@@ -326,9 +326,7 @@ class CopiedCluster:
             else:
                 if not remaining:
                     return
-                why = f"it still leads {', '.join(map(str, sorted(remaining)[:5]))}" + (
-                    f" and {len(remaining) - 5} more" if len(remaining) > 5 else ""
-                )
+                why = f"it still leads {listed(sorted(remaining))}"
             if attempt < SHUTDOWN_RETRIES:
                 await asyncio.sleep(SHUTDOWN_BACKOFF_S)
         self.tally.notes.append(

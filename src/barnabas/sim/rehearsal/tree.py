@@ -167,13 +167,19 @@ def _without_acls(read: ReadZNode) -> ExportedZNode:
     )
 
 
+def _names_below(paths: Iterable[str]) -> dict[str, list[str]]:
+    """The names of the children of each znode that has any."""
+    names: dict[str, list[str]] = {}
+    for path in paths:
+        if path != "/":
+            names.setdefault(parent_of(path), []).append(path.rpartition("/")[2])
+    return names
+
+
 def image_of(znodes: Iterable[ExportedZNode]) -> TreeImage:
     """The znodes as rules read them; their Stats have version, owner (1 where there is one) and children."""
     by_path = {znode.path: znode for znode in znodes}
-    names: dict[str, list[str]] = {}
-    for path in by_path:
-        if path != "/":
-            names.setdefault(parent_of(path), []).append(path.rpartition("/")[2])
+    names = _names_below(by_path)
     return TreeImage(
         {
             path: ReadZNode(
@@ -225,9 +231,7 @@ def copied_of(znodes: Iterable[ExportedZNode]) -> tuple[ExportedZNode, ...]:
 def cluster_tree(source: str, znodes: Sequence[ExportedZNode]) -> ClusterTree:
     """The cluster that the znodes describe. Raises `RehearsalError` where there is none, `ZNodeError` for nonsense."""
     by_path = {znode.path: znode for znode in znodes}
-    names: dict[str, list[str]] = {}
-    for path in by_path:
-        names.setdefault(parent_of(path), []).append(path.rpartition("/")[2])
+    names = _names_below(by_path)
 
     def data(path: str) -> bytes | None:
         znode = by_path.get(path)
