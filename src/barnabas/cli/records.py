@@ -17,7 +17,7 @@ from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.output import CommandError, Exit, Format, Progress, UsageError, complain, print_json, progress
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer, ConsumerRecord
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, LATEST, isolation_level
 from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS
 from barnabas.client.producer import Delivered, Producer
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -230,9 +230,10 @@ def consume(
         raise UsageError(f"{error}.") from None
     if group is not None and (partitions or offset):
         raise UsageError("A group gives the partitions and keeps the offsets: leave out -p and -o.")
-    isolation = values.get("isolation.level", "read_uncommitted")
-    if isolation not in ("read_uncommitted", "read_committed"):
-        raise UsageError(f"-X isolation.level={isolation}: it takes read_uncommitted or read_committed.")
+    try:
+        isolation = isolation_level(values.get("isolation.level", "read_uncommitted"))
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
     reset = {"earliest": EARLIEST, "latest": LATEST, "smallest": EARLIEST, "largest": LATEST, "none": None}
     policy = values.get("auto.offset.reset", "earliest")
     if policy not in reset:
@@ -242,7 +243,7 @@ def consume(
         consumer = Consumer(
             cluster,
             group=group,
-            isolation_level=READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED,
+            isolation_level=isolation,
             auto_offset_reset=reset[policy],
             max_wait_ms=number(values, 500, "fetch.wait.max.ms"),
             min_bytes=number(values, 1, "fetch.min.bytes"),

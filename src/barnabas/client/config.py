@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, LATEST, isolation_level
 from barnabas.model.errors import ConfigError
 from barnabas.security.sasl.login import SETTINGS as SASL
 from barnabas.security.sasl.login import Login, login_of
@@ -25,10 +25,6 @@ RESETS: Final[Mapping[str, int | None]] = {
     "end": LATEST,
     "none": None,
     "error": None,
-}
-ISOLATION_LEVELS: Final[Mapping[str, int]] = {
-    "read_uncommitted": READ_UNCOMMITTED,
-    "read_committed": READ_COMMITTED,
 }
 ASSIGNORS: Final = ("range", "cooperative-sticky")
 """Kafka's default: range, and ready to go over to cooperative rebalances."""
@@ -55,10 +51,6 @@ def _reset(text: str) -> int | None:
     return RESETS[text]
 
 
-def _isolation(text: str) -> int:
-    return ISOLATION_LEVELS[text]
-
-
 CLUSTER: Final[Mapping[str, _Key]] = {
     "client.id": _Key("client_id", str),
     "request.timeout.ms": _Key("request_timeout_ms", _whole),
@@ -83,7 +75,7 @@ PRODUCER: Final[Mapping[str, _Key]] = {
 CONSUMER: Final[Mapping[str, _Key]] = {
     "group.id": _Key("group", str),
     "group.instance.id": _Key("group_instance_id", str),
-    "isolation.level": _Key("isolation_level", _isolation),
+    "isolation.level": _Key("isolation_level", isolation_level),
     "auto.offset.reset": _Key("auto_offset_reset", _reset),
     "enable.auto.commit": _Key("enable_auto_commit", _truth),
     "auto.commit.interval.ms": _Key("auto_commit_interval_ms", _whole),

@@ -25,7 +25,6 @@ from barnabas.client.config import (
     ASSIGNORS,
     CLUSTER,
     CONSUMER,
-    ISOLATION_LEVELS,
     PRODUCER,
     RESETS,
     check_names,
@@ -35,6 +34,7 @@ from barnabas.client.config import (
 )
 from barnabas.client.consumer import Consumer, RebalanceCallback
 from barnabas.client.metadata import parse_bootstrap
+from barnabas.client.offsets import ISOLATION_LEVELS
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.model.errors import ConfigError, KafkaError

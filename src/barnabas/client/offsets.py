@@ -24,11 +24,19 @@ EARLIEST: Final = EARLIEST_TIMESTAMP
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 FIRST_BATCH_VERSION: Final = 11
 """The last one before Kafka 2.7's: everybody has it, and it names topics."""
 _FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
 _FIRST_VERSION_WITH_GROUPS: Final = 8
+
+
+def isolation_level(word: str) -> int:
+    """The level that ``isolation.level`` names. Raises ``ValueError`` for any other word."""
+    if word not in ISOLATION_LEVELS:
+        raise ValueError(f"isolation.level is {word}: it takes {' or '.join(ISOLATION_LEVELS)}")
+    return ISOLATION_LEVELS[word]
 
 
 class CommittedOffset(NamedTuple):

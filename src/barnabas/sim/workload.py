@@ -10,7 +10,7 @@ from typing import Any, Final
 from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, READ_COMMITTED, isolation_level
 from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.producing import NO_PRODUCER, PartitionQueue
@@ -127,7 +127,7 @@ class Workload:
 
     def _consume(self, action: Action) -> None:
         client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
-        isolation = READ_COMMITTED if action.arguments.get("isolation") == "read_committed" else READ_UNCOMMITTED
+        isolation = isolation_level(str(action.arguments.get("isolation", "read_uncommitted")))
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping:

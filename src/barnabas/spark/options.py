@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Self
 
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST
 from barnabas.model.ids import TopicPartition
 from barnabas.spark import passed_over
 from barnabas.spark.access import ClusterAccess
@@ -112,7 +112,6 @@ class SourceOptions:
         chosen = [name for name in ("subscribe", "subscribepattern", "assign") if name in given]
         if len(chosen) != 1:
             raise ValueError(f"Exactly one of subscribe, subscribePattern and assign is needed; {len(chosen)} are set.")
-        isolation = _word(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
         subscription = f"{chosen[0]}={given[chosen[0]]}"
         prefix = given.get("groupidprefix") or _GROUP_PREFIX
         group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription, prefix)
@@ -134,7 +133,7 @@ class SourceOptions:
             fail_on_data_loss=_flag(given, "failondataloss", True),
             columns=_columns(given),
             filter_pushdown=_flag(given, "filterpushdown", False),
-            isolation_level=READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED,
+            isolation_level=ISOLATION_LEVELS[_word(given, "kafka.isolation.level", tuple(ISOLATION_LEVELS))],
             fetch_bytes_max=min(
                 _number(given, "kafka.max.partition.fetch.bytes") or FETCH_BYTES,
                 _number(given, "kafka.fetch.max.bytes") or FETCH_BYTES,

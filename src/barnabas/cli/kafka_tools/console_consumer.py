@@ -13,10 +13,10 @@ from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.message_formatters import FORMATTERS, Formatter, Message, formatter_of
 from barnabas.cli.kafka_tools.options import Option, OptionError, OptionParser, key_values
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST
 from barnabas.client.positions import ConsumerRecord
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
@@ -205,6 +205,13 @@ class _Reader:
 
     async def run(self) -> None:
         """Raises `JavaError`."""
+        isolation = self._words.properties["isolation.level"]
+        if isolation not in ISOLATION_LEVELS:
+            raise JavaError(
+                CONFIG_EXCEPTION,
+                f"Invalid value {isolation} for configuration isolation.level: String must be one of: "
+                "read_committed, read_uncommitted",
+            )
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -228,7 +235,7 @@ class _Reader:
         consumer = Consumer(
             cluster,
             group=properties.get("group.id"),
-            isolation_level=READ_COMMITTED if properties["isolation.level"] == "read_committed" else READ_UNCOMMITTED,
+            isolation_level=ISOLATION_LEVELS[properties["isolation.level"]],
             auto_offset_reset=resets.get(properties["auto.offset.reset"], LATEST),
             max_wait_ms=int(properties.get("fetch.max.wait.ms", "500")),
             min_bytes=int(properties.get("fetch.min.bytes", "1")),

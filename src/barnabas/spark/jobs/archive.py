@@ -23,7 +23,8 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.client.offsets import isolation_level as level_of
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
@@ -103,7 +104,7 @@ def archive(
         )
         kept = Archive.open_or_create(target, settings)
         with kept.writing():
-            level = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
+            level = level_of(isolation_level)
             positions = kept.positions()
             left, gaps = ahead(cluster, positions, topics, level, allow_gaps=allow_gaps, recreated=recreated)
             for part in portions(left, records_per_commit):

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.blocking import BlockingCluster
+from barnabas.client.offsets import isolation_level as level_of
 from barnabas.spark.access import Servers, cluster_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import KEPT_MS, PER, RECORDS_PER_COMMIT, SMALL_FILES, crowded, portions, records_of
@@ -165,17 +166,14 @@ def _prepared(job: Job) -> StructType:
     return evolved
 
 
-def _rounds(cluster: object, job: Job, records: int, *, allow_gaps: bool) -> list[list[Covered]]:
+def _rounds(cluster: BlockingCluster, job: Job, records: int, *, allow_gaps: bool) -> list[list[Covered]]:
     """What there is to land now, in parts of about `records`."""
-    from barnabas.client.blocking import BlockingCluster
-
-    assert isinstance(cluster, BlockingCluster)
     landing = job.landing
     partitions = [each.partition for each in cluster.metadata.partitions(job.topic)]
     positions = {
         Source(job.topic, landing.topic_id, each): offset for each, offset in job.table.positions(partitions).items()
     }
-    level = READ_COMMITTED if job.isolation_level == "read_committed" else READ_UNCOMMITTED
+    level = level_of(job.isolation_level)
     if str(cluster.metadata.topic_id(job.topic)) != landing.topic_id:
         raise JobError(f"Topic {job.topic} was deleted and created again while it landed: land it in another table")
     left, _ = whats_ahead(
