@@ -12,7 +12,20 @@ from barnabas.cli import spark_doctor, spark_lag, spark_land, spark_programs
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import HERE, Directory, OutputFormat, Reach, directory_of, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
-from barnabas.cli.spark_run import WRONG, Conf, Jobs, Master, Topics, reach, spark_session
+from barnabas.cli.spark_run import (
+    WRONG,
+    Catalog,
+    CatalogTable,
+    Conf,
+    IsolationLevel,
+    Jobs,
+    Master,
+    RecordsPerCommit,
+    Topics,
+    reach,
+    sentences,
+    spark_session,
+)
 
 app = Jobs("Jobs on topics, archives and log directories, on Spark.")
 
@@ -43,7 +56,7 @@ def audit(
     sequence: Annotated[
         str | None, Option("--sequence", metavar="SQL", help="As its how many-eth, read from the record.")
     ] = None,
-    isolation: Annotated[str, Option("--isolation-level")] = "read_committed",
+    isolation: IsolationLevel = "read_committed",
     limit: Annotated[int, Option("--limit", min=0, help="List at most so many of the faulty records.")] = 20,
     at: Reach = HERE,
     master: Master = "local[*]",
@@ -62,10 +75,8 @@ def audit(
         raise UsageError("--mirrored goes with --archive, and without --replayed.")
     servers, _ = reach(at, topics)
     if manifest is not None:
-        try:
-            job.require_manifest(manifest)  # before a JVM starts
-        except ValueError as error:
-            raise UsageError(str(error)) from None
+        with sentences():
+            job.require_manifest(manifest)
     with spark_session("audit", master, conf) as spark:
         if archive is not None and mirrored:
             expected, found = against_archive_of_source(spark, servers, topics, archive)
@@ -110,8 +121,8 @@ def archive(
     event_time: Annotated[
         str, Option("--event-time", metavar="SQL", help="The time of a record, read from the record.")
     ] = "timestamp",
-    isolation: Annotated[str, Option("--isolation-level")] = "read_committed",
-    records_per_commit: Annotated[int, Option("--records-per-commit", min=1)] = 20_000_000,
+    isolation: IsolationLevel = "read_committed",
+    records_per_commit: RecordsPerCommit = 20_000_000,
     allow_gaps: Annotated[
         bool, Option("--allow-gaps", help="Go on where records were deleted before they were archived.")
     ] = False,
@@ -121,27 +132,19 @@ def archive(
     table_format: Annotated[
         str, Option("--as", metavar="FORMAT", help="parquet, or a table of such files: delta or iceberg.")
     ] = "parquet",
-    catalog: Annotated[
-        str,
-        Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not the archive's own."),
-    ] = "",
-    table: Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")] = "",
+    catalog: Catalog = "",
+    table: CatalogTable = "",
     at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Bring an archive up to what topics hold now: every record once; run again, it goes on where it was."""
-    from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs import archive as job
     from barnabas.spark.jobs.tables import check_table
 
-    try:
-        check_table(table_format, catalog, table)  # what is missing shows before a JVM starts
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    except JobError as error:
-        raise CommandError(str(error)) from None
+    with sentences():
+        check_table(table_format, catalog, table)
     servers, _ = reach(at, topics)
     with spark_session("archive", master, conf) as spark:
         done = job.archive(
@@ -176,15 +179,12 @@ app.command("land")(spark_land.land)
 @app.command("coverage")
 def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) -> None:
     """Show which offsets an archive covers; exit 1 where some are covered twice or left out. Needs no Spark."""
-    from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs.commits import Archive, coverage
 
-    try:
+    with sentences():
         kept = Archive.open(directory)
         found = coverage(kept.commits())
         files, missing = kept.files(), kept.missing()
-    except JobError as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from None
     if output is Format.json:
         print_json(
             {
@@ -284,14 +284,11 @@ def verify(
     output: OutputFormat = Format.text,
 ) -> None:
     """Compare replicas batch by batch up to the high watermark, with CRCs; exit 1 where one diverges."""
-    from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs import verify as job
 
     places = log_dirs or _log_dirs(Path(directory_of(directory)))
-    try:
-        job.plan(places, topics)  # what is wrong with the directories shows before a JVM starts
-    except JobError as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from None
+    with sentences():
+        job.plan(places, topics)
     with spark_session("verify", master, conf) as spark:
         found = job.verify(spark, places, topics)
     divergences = [each.divergence for each in found if each.divergence is not None]

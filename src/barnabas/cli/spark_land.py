@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
-from barnabas.cli.output import CommandError, Format, UsageError, print_json
-from barnabas.cli.spark_run import Conf, Master, reach, spark_session
+from barnabas.cli.output import Format, print_json
+from barnabas.cli.spark_run import (
+    Catalog,
+    CatalogTable,
+    Conf,
+    IsolationLevel,
+    Master,
+    RecordsPerCommit,
+    reach,
+    sentences,
+    spark_session,
+)
 
 if TYPE_CHECKING:
     from barnabas.spark.jobs.land import Landed
@@ -41,34 +51,27 @@ def land(
     every: Annotated[
         float | None, Option("--every", metavar="SECONDS", min=0.1, help="Go on until Ctrl-C, a commit each so often.")
     ] = None,
-    isolation: Annotated[str, Option("--isolation-level")] = "read_committed",
-    records_per_commit: Annotated[int, Option("--records-per-commit", min=1)] = 20_000_000,
+    isolation: IsolationLevel = "read_committed",
+    records_per_commit: RecordsPerCommit = 20_000_000,
     small_files: Annotated[
         int, Option("--small-files", min=2, help="So many small files of a directory are joined.")
     ] = 16,
     allow_gaps: Annotated[
         bool, Option("--allow-gaps", help="Go on where records were deleted before they landed.")
     ] = False,
-    catalog: Annotated[
-        str, Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not the table's own.")
-    ] = "",
-    table: Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")] = "",
+    catalog: Catalog = "",
+    table: CatalogTable = "",
     at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Bring a Delta or Iceberg table up to what a topic holds: each offset once; run again, it goes on where it was."""
-    from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs import land as job
     from barnabas.spark.jobs.landed import check_landing
 
-    try:
-        check_landing(table_format, catalog, table)  # what is missing shows before a JVM starts
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    except JobError as error:
-        raise CommandError(str(error)) from None
+    with sentences():
+        check_landing(table_format, catalog, table)
     servers, _ = reach(at, [topic])
     source = pairs_of(options or (), "--option")
 

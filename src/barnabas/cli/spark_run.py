@@ -32,6 +32,12 @@ _POLL_S: Final = 0.25
 _REACHABLE_MS: Final = "5000"
 
 Master = Annotated[str, Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
+IsolationLevel = Annotated[str, Option("--isolation-level")]
+RecordsPerCommit = Annotated[int, Option("--records-per-commit", min=1)]
+Catalog = Annotated[
+    str, Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not one beside the files.")
+]
+CatalogTable = Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")]
 Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]
 
 
@@ -93,6 +99,17 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], Clus
 
 
 @contextmanager
+def sentences() -> Iterator[None]:
+    """A job's own errors are told in a sentence; before `spark_session`, what is missing shows before a JVM starts."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{str(error).rstrip('.')}.") from None
+    except JobError as error:
+        raise CommandError(f"{str(error).rstrip('.')}.") from None
+
+
+@contextmanager
 def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> Iterator[SparkSession]:
     """A session whose stages show as a bar on a terminal. What fails in it is raised as one sentence."""
     from barnabas.spark.session import SparkUnavailable, session
@@ -112,15 +129,11 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
         ) from None
     failed = True
     try:
-        with _stages_shown(spark, name):
+        with sentences(), _stages_shown(spark, name):
             yield spark
         failed = False
     except (CommandError, Exit, KafkaError, OSError):
         raise
-    except ValueError as error:
-        raise UsageError(f"{str(error).rstrip('.')}.") from None
-    except JobError as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from None
     except Exception as error:
         if os.environ.get("BARNABAS_DEBUG"):
             raise
