@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Generator, Mapping
 from typing import NamedTuple
@@ -37,6 +38,24 @@ class MetadataCache:
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.image = image or ClusterImage()
+        self._told = asyncio.Event()
+
+    async def known(self) -> ClusterImage:
+        """The image, as soon as there is one: it names a broker, if only this one.
+
+        Between its registration and the controller's first word a broker knows nobody. Apache Kafka's answers then that
+        there is no broker, which librdkafka 2.16 takes at its word: it lets all brokers go, and never sends again.
+        """
+        if not self.image.brokers:
+            logger.info("clients that ask for metadata wait: no controller has told this broker of the cluster yet")
+            while not self.image.brokers:
+                await self._told.wait()
+        return self.image
+
+    def take(self, update: MetadataUpdate) -> None:
+        """Takes up what `updating` came to."""
+        self.image = update.image
+        self._told.set()
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
         """Takes up `request` and returns the partitions whose topics are being deleted."""
@@ -46,7 +65,7 @@ class MetadataCache:
                 next(updating)
             except StopIteration as end:
                 update: MetadataUpdate = end.value
-                self.image = update.image
+                self.take(update)
                 return update.deleted
 
     def updating(self, request: UpdateMetadataRequest) -> Generator[None, None, MetadataUpdate]:

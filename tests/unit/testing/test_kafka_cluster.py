@@ -12,6 +12,8 @@ import pytest
 from cluster import until
 
 from barnabas.broker.repeated_fetch import RepeatedFetches
+from barnabas.client.blocking import BlockingConnection
+from barnabas.client.metadata import metadata_request, read_metadata
 from barnabas.testing import AcknowledgedRecordLost, ClusterError, KafkaCluster
 
 pytest_plugins = ["pytester"]
@@ -196,6 +198,29 @@ def test_followers_fetches_are_answered_as_by_any_broker(monkeypatch):
         answered.clear()
         until(lambda: fault.hits, "a fetch failed")
         assert answered == []
+
+
+def test_a_broker_speaks_of_the_cluster_when_a_controller_has_told_it(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    controller = kafka_cluster.controller
+    broker = next(each for each in kafka_cluster.brokers if each != controller)
+    broker.kill()
+    untold = kafka_cluster.disconnect("UPDATE_METADATA", times=None, broker=broker, from_=controller)
+    broker.start()
+
+    def ask():
+        host, _, port = broker.address.rpartition(":")
+        with BlockingConnection(host, int(port), "early") as connection:
+            return read_metadata(connection.send(metadata_request(["t"])))
+
+    with ThreadPoolExecutor(1) as early:
+        asked = early.submit(ask)
+        until(lambda: untold.hits > 2, "the controller has tried to tell it")
+        assert not asked.done()
+        untold.stop()
+        told = asked.result(20)
+    assert len(told.brokers) == 3
+    assert len(told.partitions("t")) == 1
 
 
 def test_a_late_answer_is_late(kafka_cluster):

@@ -26,7 +26,7 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         )
-    image = broker.metadata.image
+    image = await broker.metadata.known()
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=image.controller_id,

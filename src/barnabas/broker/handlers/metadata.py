@@ -23,7 +23,7 @@ _FIRST_VERSION_WITH_IDS_IN_REQUESTS: Final = 12
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version = context.version
     all_topics = request.topics is None or (version == 0 and not request.topics)
-    image = broker.metadata.image
+    image = await broker.metadata.known()
     topics: list[MetadataResponse.MetadataResponseTopic] = []
     reachable = reachable_brokers(image, context.listener)
     alive = frozenset(each.broker_id for each, _, _ in reachable)
