@@ -10,8 +10,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 KERNEL := $(VENV)/.kernel
 PYTEST ?= $(BIN)/pytest -q
-# In CI real processes share two cores with whatever else the host does: what fails there is tried once more, and -rR names it.
-AGAIN := $(if $(CI),--reruns 1 -rR --durations=25)
+# Tests as a target's own run. In CI they share two cores with whatever else the host does: what fails there is tried once
+# more, by a process of its own, so that nothing of the first try is left over, no cluster and no topic; -rpf names it.
+KEPT = -o cache_dir=.pytest_cache/$@
+tested = $(PYTEST) $(if $(CI),--durations=25 $(KEPT)) $(1)$(if $(CI), || $(PYTEST) $(KEPT) -rpf --last-failed --last-failed-no-failures=none $(1))
 SEEDS ?= 1000
 MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
@@ -52,19 +54,19 @@ test: check
 IN_MEMORY := tests/unit tests/property tests/simulation
 
 test-in-memory: setup
-	$(PYTEST) $(IN_MEMORY)
+	$(call tested,$(IN_MEMORY))
 	$(if $(CLANG),mkdir -p build && $(MAKE) --no-print-directory fuzz MINUTES=1 > /dev/null 2> build/fuzz.log || { tail -40 build/fuzz.log; false; })
 
 # Beside Apache Kafka and ZooKeeper, and with other people's clients.
 test-conformance: setup
-	$(PYTEST) $(AGAIN) tests/conformance
+	$(call tested,tests/conformance)
 
 test-processes: setup
-	$(PYTEST) $(AGAIN) $(addprefix --ignore=,$(IN_MEMORY) tests/conformance) tests
+	$(call tested,$(addprefix --ignore=,$(IN_MEMORY) tests/conformance) tests)
 
 # What the documents show, run as it stands there; most of it is Spark.
 test-examples: setup
-	$(PYTEST) $(AGAIN) docs/examples
+	$(call tested,docs/examples)
 
 # What runs on macOS: all but the benches, which want Linux's /proc. Types know the functions each system and Python has.
 PORTABLE := $(filter-out $(addprefix src/barnabas/,__pycache__/ bench/ cli/ spark/),$(wildcard src/barnabas/*/)) \

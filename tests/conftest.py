@@ -19,13 +19,6 @@ def _apache_kafka_is_there(request: pytest.FixtureRequest) -> None:
         apache.require()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Why a test was run again, which is said nowhere else."""
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"the first run of {report.nodeid}")
-        terminalreporter.write_line(report.longreprtext)
-
-
 @pytest.fixture
 def spark() -> Any:
     """The test run's one Spark session: two cores, filters handed down, the official connector beside ours.

@@ -39,6 +39,7 @@ class MetadataCache:
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.image = image or ClusterImage()
         self._told = asyncio.Event()
+        self._waited_for = False
 
     async def known(self) -> ClusterImage:
         """The image, as soon as there is one: it names a broker, if only this one.
@@ -46,10 +47,11 @@ class MetadataCache:
         Between its registration and the controller's first word a broker knows nobody. Apache Kafka's answers then that
         there is no broker, which librdkafka 2.16 takes at its word: it lets all brokers go, and never sends again.
         """
-        if not self.image.brokers:
-            logger.info("clients that ask for metadata wait: no controller has told this broker of the cluster yet")
-            while not self.image.brokers:
-                await self._told.wait()
+        while not self.image.brokers:
+            if not self._waited_for:
+                self._waited_for = True
+                logger.info("clients that ask for metadata wait: no controller has told this broker of the cluster yet")
+            await self._told.wait()
         return self.image
 
     def take(self, update: MetadataUpdate) -> None:
