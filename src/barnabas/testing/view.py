@@ -13,6 +13,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Disk
 from barnabas.testing.history import History
 from barnabas.web.history import History as ViewedHistory
+from barnabas.web.history import broker_fact, partition_fact, registered_fact
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
     BrokerIdZNode,
@@ -131,10 +132,8 @@ def _controller(tree: DataTree[Any]) -> dict[str, Any] | None:
 def _broker(broker_id: int, tree: DataTree[Any]) -> dict[str, Any]:
     data = _data(BrokerIdZNode.path(broker_id), tree)
     if data is None:
-        return {"address": "", "rack": None, "up": False}
-    info = BrokerIdZNode.decode(broker_id, data)
-    first = info.endpoints[0]
-    return {"address": f"{first.host}:{first.port}", "rack": info.rack, "up": True}
+        return broker_fact("", None, up=False)
+    return registered_fact(BrokerIdZNode.decode(broker_id, data), up=True)
 
 
 def _partition(ms: int, topic_partition: TopicPartition, tree: DataTree[Any]) -> Iterator[Told]:
@@ -146,13 +145,6 @@ def _partition(ms: int, topic_partition: TopicPartition, tree: DataTree[Any]) ->
         return
     state = TopicPartitionStateZNode.decode(topic_partition, data, 0).leader_and_isr
     assignment = TopicZNode.decode(topic, assigned).assignment.get(topic_partition)
-    yield (
-        ms,
-        f"partition/{topic_partition}",
-        {
-            "leader": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "isr": list(state.isr),
-            "replicas": [] if assignment is None else list(assignment.replicas),
-        },
-    )
+    replicas = () if assignment is None else assignment.replicas
+    fact = partition_fact(state.leader, state.leader_epoch, state.isr, replicas)
+    yield ms, f"partition/{topic_partition}", fact

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
+
+from barnabas.model.cluster import BrokerInfo
 
 HISTORY_BYTES_MAX: Final = 16 * 1024 * 1024
 KEPT_MS: Final = 60 * 60 * 1000
@@ -32,6 +34,28 @@ OVERHEAD_BYTES: Final = 128
 """Of Python's objects, for each change."""
 PIECE: Final = 1_000
 LINE: Final = ""
+
+
+def broker_fact(address: str, rack: str | None, *, up: bool) -> dict[str, Any]:
+    """`address` is ``host:port``, or empty where nobody has said it."""
+    return {"address": address, "rack": rack, "up": up}
+
+
+def registered_fact(info: BrokerInfo, *, up: bool) -> dict[str, Any]:
+    """Of a registration, which may name no endpoint."""
+    address = f"{info.endpoints[0].host}:{info.endpoints[0].port}" if info.endpoints else ""
+    return broker_fact(address, info.rack, up=up)
+
+
+def partition_fact(leader: int, leader_epoch: int, isr: Iterable[int], replicas: Iterable[int]) -> dict[str, Any]:
+    return {"leader": leader, "leader_epoch": leader_epoch, "isr": list(isr), "replicas": list(replicas)}
+
+
+def leader_fact(high_watermark: int, log_end_offset: int, followers: Mapping[int, int]) -> dict[str, Any]:
+    """Offsets as the leader has them. `followers` are their log end offsets by broker; negative: not heard of yet."""
+    behind = {str(each): max(0, log_end_offset - end) for each, end in followers.items() if end >= 0}
+    offsets = {"role": "leader", "high_watermark": high_watermark, "log_end_offset": log_end_offset}
+    return {**offsets, "behind": behind}
 
 
 class History:

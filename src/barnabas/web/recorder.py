@@ -12,12 +12,12 @@ from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
-from barnabas.model.cluster import BrokerInfo, ClusterImage, PartitionInfo
+from barnabas.model.cluster import ClusterImage
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.partition import Partition
 from barnabas.runtime.turns import SLICE
 from barnabas.web.group_lag import GroupLag
-from barnabas.web.history import History
+from barnabas.web.history import History, leader_fact, partition_fact, registered_fact
 
 LOOK_INTERVAL_S: Final = 0.25
 OFFSETS_INTERVAL_MS: Final = 1_000
@@ -91,10 +91,10 @@ class Recorder:
         before, image, history = self._image, self._broker.metadata.image, self.history
         self._image = image
         for broker_id, info in image.brokers.items():
-            history.note(ms, f"broker/{broker_id}", _broker(info))
+            history.note(ms, f"broker/{broker_id}", registered_fact(info, up=True))
         for broker_id, info in before.brokers.items():
             if broker_id not in image.brokers:
-                history.note(ms, f"broker/{broker_id}", _broker(info) | {"up": False})
+                history.note(ms, f"broker/{broker_id}", registered_fact(info, up=False))
         since = 0
         for name, topic in image.topics.items():
             known = before.topics.get(name)
@@ -102,7 +102,8 @@ class Recorder:
                 continue
             for number, partition in topic.partitions.items():
                 if known is None or known.partitions.get(number) is not partition:
-                    history.note(ms, f"partition/{name}-{number}", _partition(partition))
+                    fact = partition_fact(partition.leader, partition.leader_epoch, partition.isr, partition.replicas)
+                    history.note(ms, f"partition/{name}-{number}", fact)
                     since += 1
                     if not since % SLICE:
                         await self._turn()
@@ -145,20 +146,6 @@ class Recorder:
         self._groups = set(told)
 
 
-def _broker(info: BrokerInfo) -> dict[str, Any]:
-    address = f"{info.endpoints[0].host}:{info.endpoints[0].port}" if info.endpoints else ""
-    return {"address": address, "rack": info.rack, "up": True}
-
-
-def _partition(partition: PartitionInfo) -> dict[str, Any]:
-    return {
-        "leader": partition.leader,
-        "leader_epoch": partition.leader_epoch,
-        "isr": list(partition.isr),
-        "replicas": list(partition.replicas),
-    }
-
-
 def _offsets(partition: Partition) -> tuple[int, ...]:
     """What moves of a partition, to be compared; empty where there is no log."""
     log = partition.log
@@ -171,16 +158,7 @@ def _offsets(partition: Partition) -> tuple[int, ...]:
 
 def _told_offsets(partition: Partition) -> dict[str, Any]:
     log = partition.local_log()
-    told: dict[str, Any] = {
-        "role": "leader" if partition.is_leader else "follower",
-        "high_watermark": log.high_watermark,
-        "log_end_offset": log.log_end_offset,
-    }
     if partition.is_leader:
-        # A leader that has not heard of a follower yet does not know where it is.
-        told["behind"] = {
-            str(broker_id): max(0, log.log_end_offset - progress.log_end_offset)
-            for broker_id, progress in partition.progress.items()
-            if progress.log_end_offset >= 0
-        }
-    return told
+        followers = {broker_id: progress.log_end_offset for broker_id, progress in partition.progress.items()}
+        return leader_fact(log.high_watermark, log.log_end_offset, followers)
+    return {"role": "follower", "high_watermark": log.high_watermark, "log_end_offset": log.log_end_offset}

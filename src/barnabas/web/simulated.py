@@ -10,7 +10,7 @@ from typing import Final
 
 from barnabas.sim.timeline import Picture, broker_id
 from barnabas.sim.trace import Event, Happening
-from barnabas.web.history import HISTORY_BYTES_MAX, History
+from barnabas.web.history import HISTORY_BYTES_MAX, History, broker_fact, leader_fact, partition_fact
 
 _MOVES: Final = (Happening.LEADING, Happening.FOLLOWING, Happening.LOG, Happening.TRUNCATED)
 _FACTS: Final = (
@@ -34,9 +34,8 @@ def history_of(trace: Iterable[Event], made_by: str) -> History:
         kind = event.kind
         if kind is Happening.PROCESS and event.node.startswith("broker-"):
             up = not picture.is_down(event.node)
-            history.note(
-                ms, f"broker/{broker_id(event.node)}", {"address": event.fields["what"], "rack": None, "up": up}
-            )
+            fact = broker_fact(str(event.fields["what"]), None, up=up)
+            history.note(ms, f"broker/{broker_id(event.node)}", fact)
         elif kind in (Happening.CONTROLLER, Happening.RESIGNED):
             seen = (
                 {"id": broker_id(picture.controller), "epoch": picture.controller_epoch} if picture.controller else None
@@ -45,11 +44,11 @@ def history_of(trace: Iterable[Event], made_by: str) -> History:
         elif kind is Happening.STATE:
             name = str(event.fields["partition"])
             known = picture.partitions[name]
-            told = {"leader": known.leader, "leader_epoch": known.leader_epoch}
-            history.note(ms, f"partition/{name}", {**told, "isr": list(known.isr), "replicas": list(known.replicas)})
+            fact = partition_fact(known.leader, known.leader_epoch, known.isr, known.replicas)
+            history.note(ms, f"partition/{name}", fact)
         elif kind is Happening.DELETED:
-            for fact in ("partition", "offsets"):
-                history.note(ms, f"{fact}/{event.fields['partition']}", None)
+            for of in ("partition", "offsets"):
+                history.note(ms, f"{of}/{event.fields['partition']}", None)
         if kind in _MOVES or kind is Happening.STATE:
             _note_offsets(history, ms, picture, str(event.fields["partition"]))
         if kind not in _FACTS:
@@ -65,10 +64,9 @@ def _note_offsets(history: History, ms: int, picture: Picture, partition: str) -
     leader = None if known is None else picture.replicas.get((f"broker-{known.leader}", partition))
     if known is None or leader is None:
         return
-    behind = {
-        str(each): max(0, leader.log_end_offset - replica.log_end_offset)
+    followers = {
+        each: replica.log_end_offset
         for each in known.replicas
         if each != known.leader and (replica := picture.replicas.get((f"broker-{each}", partition))) is not None
     }
-    offsets = {"role": "leader", "high_watermark": leader.high_watermark, "log_end_offset": leader.log_end_offset}
-    history.note(ms, f"offsets/{partition}", {**offsets, "behind": behind})
+    history.note(ms, f"offsets/{partition}", leader_fact(leader.high_watermark, leader.log_end_offset, followers))

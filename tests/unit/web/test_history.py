@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.web.assets import MODULES, asset, exported
-from barnabas.web.history import OVERHEAD_BYTES, History
+from barnabas.web.history import OVERHEAD_BYTES, History, leader_fact, partition_fact, registered_fact
 
 NAMES = st.sampled_from(["broker/1", "controller", "partition/a-0", "partition/a-1", ""])
 VALUES = st.one_of(st.none(), st.integers(0, 3), st.text(max_size=5))
@@ -50,6 +51,24 @@ def test_what_is_left_of_the_ring_still_makes_the_newest_picture(
     newest_ms = max((change[0] for change in told["changes"]), default=0)
     assert all(change[0] >= newest_ms - kept_ms for change in told["changes"])
     assert told["written"] == history.written
+
+
+def test_the_facts_of_brokers_and_partitions_are_as_the_page_reads_them() -> None:
+    endpoint = Endpoint("PLAINTEXT", "somewhere", 9092)
+    assert registered_fact(BrokerInfo(1, (endpoint,), "a"), up=True) == {
+        "address": "somewhere:9092",
+        "rack": "a",
+        "up": True,
+    }
+    assert registered_fact(BrokerInfo(1, ()), up=False) == {"address": "", "rack": None, "up": False}
+    assert partition_fact(2, 7, (2, 3), (1, 2, 3)) == {
+        "leader": 2,
+        "leader_epoch": 7,
+        "isr": [2, 3],
+        "replicas": [1, 2, 3],
+    }
+    told = leader_fact(5, 9, {1: 6, 2: 9, 3: -1})
+    assert told == {"role": "leader", "high_watermark": 5, "log_end_offset": 9, "behind": {"1": 3, "2": 0}}
 
 
 def test_who_counts_along_is_told_what_is_new_and_sees_what_is_lost() -> None:
