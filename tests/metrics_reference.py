@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.web.exposition import exposed_name
-from barnabas.web.group_lag import GroupLag
-from barnabas.web.loop_lag import LoopLag
-from barnabas.web.metrics import METRICS, Metric
+from barnabas.web.metrics import Metric
 from barnabas.web.not_exported import NOT_EXPORTED
 from barnabas.web.partition_metrics import (
     PARTITION_METRICS,
@@ -17,6 +15,7 @@ from barnabas.web.partition_metrics import (
     PartitionTotal,
     TopicMetric,
 )
+from barnabas.web.table import Table
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
 _HEAD: Final = """\
@@ -41,15 +40,30 @@ scrape_configs:
       - targets: ["127.0.0.1:9404", "127.0.0.1:9405", "127.0.0.1:9406"]  # their barnabas.admin.listener
 ```
 
+## OpenTelemetry
+
+With `pip install "barnabas[otel]"` a broker sends the same series, under the same names, to a collector by OTLP over
+HTTP: `barnabas.opentelemetry.endpoint=http://collector:4318`, or the environment alone, as OpenTelemetry specifies it:
+
+```
+OTEL_METRICS_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318 barnabas up -n 3
+```
+
+`OTEL_METRIC_EXPORT_INTERVAL` (milliseconds; 60,000 by default), `OTEL_EXPORTER_OTLP_HEADERS`, `…_CERTIFICATE`,
+`…_CLIENT_KEY`, `…_CLIENT_CERTIFICATE`, `…_COMPRESSION`, `…_TIMEOUT`, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`
+count in both cases. The resource is `service.name=barnabas`, `service.namespace` the cluster's id and
+`service.instance.id` `broker-ID`. Counters are cumulative. What is a summary below is a histogram without bounds there.
+Reading happens on the broker's loop in slices, sending in a thread beside it.
+
+## The table
+
 """
 
 
 def page() -> str:
     lines = [_HEAD, "| name | kind | labels | Kafka's MBean | |", "| --- | --- | --- | --- | --- |"]
     rows: list[Metric | TopicMetric | PartitionTotal] = [
-        *METRICS,
-        *LoopLag().metrics,
-        *GroupLag().metrics,
+        *Table().metrics,
         *TOPIC_METRICS,
         *PARTITION_TOTALS,
     ]

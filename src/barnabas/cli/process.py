@@ -25,13 +25,12 @@ from barnabas.cli.plain import KAFKA_OPTS, READY_FD, STATUS_FILE
 from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from barnabas.runtime import Runtime
-    from barnabas.zk.server.config import CoordinatorConfig
-    from barnabas.zk.server.server import CoordinatorServer
-
-if TYPE_CHECKING:
     from barnabas.broker.server import Broker
     from barnabas.model.config import Config
+    from barnabas.runtime import Runtime
+    from barnabas.web.table import Table
+    from barnabas.zk.server.config import CoordinatorConfig
+    from barnabas.zk.server.server import CoordinatorServer
 
 LogFormat = Annotated[
     str | None, Option("--log-format", choices=(TEXT, JSON), help="How the log is written; lines of text by default.")
@@ -40,6 +39,8 @@ Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coro
 
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+OTEL_INTERVAL_MS: Final = 60_000
+"""As OpenTelemetry's specification has it where ``OTEL_METRIC_EXPORT_INTERVAL`` does not say."""
 SAME_WISH_S: Final = 0.5
 """Signals this soon after the first are the same wish: ``timeout`` signals its child, and then the child's group."""
 
@@ -117,7 +118,7 @@ def broker(
         use(config.text("barnabas.log.format"))
         if config.text("barnabas.state.change.log"):
             _keep_state_changes(config.text("barnabas.state.change.log"), config.text("barnabas.log.format"))
-        told: dict[str, Any] = {"host_name": os.uname().nodename, "beside": _admin_endpoint(config)}
+        told: dict[str, Any] = {"host_name": os.uname().nodename, "beside": _beside(config)}
         if status is not None:
             told["on_status"] = lambda said: _write_status(status, said)
 
@@ -152,18 +153,60 @@ def _keep_state_changes(path: str, log_format: str) -> None:
     state_changes.propagate = False
 
 
-def _admin_endpoint(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]] | None:
-    """What begins the admin endpoint, where the configuration asks for one."""
-    if not config.text("barnabas.admin.listener"):
+def _beside(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]] | None:
+    """What begins what tells of the broker, where the configuration asks for it: the admin endpoint, OpenTelemetry."""
+    listener, endpoint = config.text("barnabas.admin.listener"), config.text("barnabas.opentelemetry.endpoint")
+    sends = bool(endpoint) or os.environ.get("OTEL_METRICS_EXPORTER") == "otlp"
+    if not listener and not sends:
         return None
     from barnabas.web.endpoint import AdminEndpoint, address_of
+    from barnabas.web.table import Table
 
-    address = address_of(config.text("barnabas.admin.listener"))
+    address = address_of(listener) if listener else None
+    begin_sending = _otlp(endpoint) if sends else None
 
     async def begin(broker: Broker) -> Callable[[], None]:
-        endpoint = AdminEndpoint(broker)
-        await endpoint.start(*address)
-        return endpoint.close
+        ends: list[Callable[[], None]] = []
+        table = Table()
+        table.start(broker)
+        if address is not None:
+            admin = AdminEndpoint(broker, table)
+            await admin.start(*address)
+            ends.append(admin.close)
+        if begin_sending is not None:
+            ends.append(begin_sending(broker, table))
+        ends.append(table.stop)
+
+        def end() -> None:
+            for each in ends:
+                each()
+
+        return end
+
+    return begin
+
+
+def _otlp(endpoint: str) -> Callable[[Broker, Table], Callable[[], None]]:
+    """What begins to send metrics by OTLP, and returns what ends it; `endpoint` may be empty."""
+    try:
+        from barnabas.web.otlp import OtlpSender, url_of
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("opentelemetry"):
+            raise
+        raise ConfigError(
+            "Metrics are to be sent by OpenTelemetry (barnabas.opentelemetry.endpoint or OTEL_METRICS_EXPORTER=otlp), "
+            "and it is not installed: pip install 'barnabas[otel]'."
+        ) from None
+    if endpoint:
+        url_of(endpoint)
+    text = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "") or str(OTEL_INTERVAL_MS)
+    if not text.isdigit() or not int(text):
+        raise ConfigError(f"OTEL_METRIC_EXPORT_INTERVAL={text} takes milliseconds, a whole number above 0.")
+
+    def begin(broker: Broker, table: Table) -> Callable[[], None]:
+        sender = OtlpSender(broker, table, endpoint, int(text) / 1000)
+        sender.start()
+        return sender.close
 
     return begin
 

@@ -181,6 +181,12 @@ _OWN_BROKER_KEYS: Final = (
         "[1,...]",
     ),
     _own(
+        "barnabas.opentelemetry.endpoint",
+        "string",
+        "",
+        "The URL to which the metrics are sent by OTLP over HTTP; empty: to none, or to what OTEL_* variables name.",
+    ),
+    _own(
         "barnabas.log.format",
         "string",
         "text",

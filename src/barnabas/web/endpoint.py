@@ -23,13 +23,11 @@ from barnabas.model.cluster import is_loopback
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener, Story, Tasks, drive
 from barnabas.web.assets import PROTECTION, asset, exported
-from barnabas.web.exposition import CONTENT_TYPE, exposed, process_registry
-from barnabas.web.group_lag import GroupLag
+from barnabas.web.exposition import CONTENT_TYPE, exposed
 from barnabas.web.history import History
-from barnabas.web.loop_lag import LoopLag
-from barnabas.web.metrics import METRICS
 from barnabas.web.pages import PAGES, groups
 from barnabas.web.recorder import Recorder
+from barnabas.web.table import Table
 from barnabas.web.views import VIEWS, NotSeen, Query
 
 logger = logging.getLogger(__name__)
@@ -64,10 +62,11 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 class AdminEndpoint:
-    """Serves one broker; `start` it when the broker has started, `close` it before the broker stops."""
+    """Serves one broker; `start` it when the broker and `table` have started, `close` it before they stop."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, table: Table) -> None:
         self.broker = broker
+        self._table = table
         self._listener: Listener | None = None
         self._connections: dict[HttpConnection, None] = {}
         self._streams: dict[HttpConnection, None] = {}
@@ -79,20 +78,13 @@ class AdminEndpoint:
         self._local = True
         self._told_lines = 0
         self._told_controller: dict[str, Any] | None = None
-        self._process = process_registry()
-        self._loop_lag = LoopLag()
-        self.group_lag = GroupLag()
-        self.metrics = (*METRICS, *self._loop_lag.metrics, *self.group_lag.metrics)
-        """The table, and what is measured only where somebody may ask for it."""
 
     async def start(self, host: str, port: int) -> None:
         self._listener = await self.broker.runtime.network.listen(lambda: HttpConnection(self), host, port)
         self.broker.admin = f"{host}:{self._listener.port}"
         self._local = is_loopback(host)
-        self._loop_lag.start()
-        self.group_lag.start(self.broker)
         self.history = History(f"broker {self.broker.broker_id}", self.broker.runtime.clock.now_ms())
-        recorder = Recorder(self.broker, self.history, self.group_lag, self._tell_live)
+        recorder = Recorder(self.broker, self.history, self._table.group_lag, self._tell_live)
         self._recording = self._tasks.begin(recorder.run(), "history")
         logger.info("[broker %d] admin endpoint at http://%s", self.broker.broker_id, self.broker.admin)
 
@@ -103,8 +95,6 @@ class AdminEndpoint:
             self._timer.cancel()
         if self._recording is not None:
             self._recording.cancel()
-        self._loop_lag.stop()
-        self.group_lag.stop()
         for connection in list(self._connections):
             connection.close()
 
@@ -128,7 +118,7 @@ class AdminEndpoint:
         """HTTP status and value of a page."""
         try:
             if path == GROUPS_PATH:
-                return 200, await groups(self.broker, query, self.group_lag)
+                return 200, await groups(self.broker, query, self._table.group_lag)
             return 200, await PAGES[path](self.broker, query)
         except NotSeen as nothing:
             return nothing.status, {"error": f"{nothing}."}
@@ -152,8 +142,8 @@ class AdminEndpoint:
         """One of `WHOLE`."""
         turn = self.broker.long_requests.turns.next
         if path == METRICS_PATH:
-            self.group_lag.want()
-            async for piece in exposed(self.broker, self.metrics, self._process, turn):
+            self._table.group_lag.want()
+            async for piece in exposed(self.broker, self._table.metrics, self._table.process, turn):
                 yield piece
             return
         for piece in self.history.pieces() if path == HISTORY_PATH else exported(self.history):
@@ -171,7 +161,7 @@ class AdminEndpoint:
 
     def _tell_live(self) -> None:
         if self._live:
-            self.group_lag.want()  # somebody looks
+            self._table.group_lag.want()  # somebody looks
         for connection, told in list(self._live.items()):
             self.tell_live(connection, told)
 

@@ -10,10 +10,9 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from barnabas.web.exposition import LEFT_OUT, exposed_name, process_registry
-from barnabas.web.group_lag import GroupLag
-from barnabas.web.loop_lag import LoopLag
-from barnabas.web.metrics import METRICS, Kind
+from barnabas.web.metrics import Kind
 from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
+from barnabas.web.table import Table
 
 HOME = Path(__file__).parents[3] / "docs" / "monitoring"
 DASHBOARD = json.loads((HOME / "grafana.json").read_text())
@@ -24,7 +23,7 @@ _NAME = re.compile(r"\b(?:kafka|barnabas|process|python)_[a-z0-9_]+")
 def told() -> dict[str, set[str]]:
     """By every name that stands in a scrape the labels that it may have."""
     names: dict[str, set[str]] = {LEFT_OUT: {"name"}}
-    for each in (*METRICS, *LoopLag().metrics, *GroupLag().metrics, *TOPIC_METRICS, *PARTITION_TOTALS):
+    for each in (*Table().metrics, *TOPIC_METRICS, *PARTITION_TOTALS):
         name, labels = exposed_name(each), set(each.labels)
         if each.kind in (Kind.HISTOGRAM, Kind.SUMMARY):
             names |= {f"{name}_sum": labels, f"{name}_count": labels}

@@ -1,0 +1,27 @@
+"""The whole table of one broker's metrics: what it counts anyway, and what is measured only where somebody may ask."""
+
+from __future__ import annotations
+
+from barnabas.broker.server import Broker
+from barnabas.web.exposition import process_registry
+from barnabas.web.group_lag import GroupLag
+from barnabas.web.loop_lag import LoopLag
+from barnabas.web.metrics import METRICS
+
+
+class Table:
+    """Measures from `start` to `stop`. Metrics of topics and partitions are beside it: see `partition_metrics`."""
+
+    def __init__(self) -> None:
+        self._loop_lag = LoopLag()
+        self.group_lag = GroupLag()
+        self.metrics = (*METRICS, *self._loop_lag.metrics, *self.group_lag.metrics)
+        self.process = process_registry()
+
+    def start(self, broker: Broker) -> None:
+        self._loop_lag.start()
+        self.group_lag.start(broker)
+
+    def stop(self) -> None:
+        self._loop_lag.stop()
+        self.group_lag.stop()
