@@ -15,7 +15,7 @@ from barnabas.client import connect
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
 from barnabas.judge.clusters import ClusterError, LocalBrokers, ScriptBrokers
-from barnabas.judge.history import read, write
+from barnabas.judge.history import Op, read, write
 from barnabas.judge.proxy import Proxy
 from barnabas.judge.run import Plan, run
 from barnabas.testing import KafkaCluster
@@ -104,6 +104,15 @@ def test_a_run_under_network_faults_is_judged_and_finds_nothing(kafka_cluster: K
     assert sum(outcome.struck.values()) >= 1
     # On a machine that stands still for seconds there may be no transaction; records there are.
     assert {"lost-write", "duplicate", "internal-gap"}.isdisjoint(verdict.unjudged), verdict.unjudged
+
+
+def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(kafka_cluster: KafkaCluster) -> None:
+    outcome = run(Plan(kafka_cluster.bootstrap, 0.3, [faults.DELAY_END_TXN], clients=2, partitions=2))
+    names = [outcome.history.names[number] for number in outcome.history.name[outcome.history.rows(Op.NEMESIS)]]
+    held = [name.removeprefix("delay-end-txn:") for name in names if name.startswith("delay-end-txn:")]
+    assert len(held) == outcome.met[faults.DELAY_END_TXN] > 0
+    assert set(held) <= {each.transactional_id for each in outcome.history.context.clients}
+    assert check(outcome.history).good
 
 
 def test_brokers_that_up_has_started_are_killed_paused_and_started_again(tmp_path: Path) -> None:

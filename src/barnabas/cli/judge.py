@@ -92,7 +92,7 @@ def run_command(
             help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
             "cut-answers, cut-after-request and delay-end-txn between clients and brokers), or some of them.",
         ),
-    ] = "none",
+    ] = "network",
     apache: Annotated[
         bool, Option("--apache", help="A cluster of Apache Kafka 3.9.2 that is made for the run.")
     ] = False,

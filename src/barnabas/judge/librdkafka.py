@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Place
 
 from barnabas.judge.history import NONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
-from barnabas.judge.workload import KEYS, Work, decoded, encoded
+from barnabas.judge.workload import ABORTED, KEYS, Work, decoded, encoded
 from barnabas.model.ids import TopicPartition
 
 THEIRS: Final = "librdkafka"
@@ -101,7 +101,7 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
                 sent.append(_Sending(journal, work.place(chance, work.transfers), txn, value=work.notes.value()))
                 _send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
-            _end(producer, journal, txn, name, committed=chance.random() > 0.15)
+            _end(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
             for each in sent:
                 each.give_up()

@@ -47,6 +47,12 @@ class Nemesis:
             self._strike(due.pop(), wait)
             goes_on = wait(self._chance.uniform(*REST_S))
 
+    def note_held(self) -> None:
+        """Writes down every EndTxn that the proxy gave to its broker late; to be called when the proxy has ended."""
+        for held in () if self._proxy is None else self._proxy.held:
+            name = f"{DELAY_END_TXN}:{held.transactional_id}"
+            self._journal.add(Op.NEMESIS, held.since, completed=held.until, name=name)
+
     def _strike(self, fault: str, wait: Callable[[float], bool]) -> None:
         broker = self._chance.choice(self._targets(fault))
         strike, heal = self._ways(fault)

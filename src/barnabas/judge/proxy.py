@@ -12,8 +12,9 @@ import contextlib
 import random
 import struct
 import threading
+import time
 from collections.abc import Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
@@ -49,6 +50,14 @@ _BEGUN_S: Final = 8.0
 Address = tuple[str, int]
 
 
+class Held(NamedTuple):
+    """An EndTxn that its broker was given late; monotonic times in nanoseconds."""
+
+    transactional_id: str
+    since: int
+    until: int
+
+
 class Proxy:
     """Runs in a thread of its own until `close`. `bootstrap` is where clients are to go."""
 
@@ -58,6 +67,7 @@ class Proxy:
         self.addresses = dict(brokers)
         self.ports: dict[int, int] = {}
         self.struck: dict[str, int] = dict.fromkeys(NETWORK_FAULTS, 0)
+        self.held: list[Held] = []
         self._links: set[_Link] = set()
         self._awaited: dict[str, list[asyncio.Event]] = {}
         self._running: set[asyncio.Future[None]] = set()
@@ -203,11 +213,13 @@ class _Link:
         is open, or after some seconds."""
         self._held = True
         self._proxy.struck[DELAY_END_TXN] += 1
+        since = time.monotonic_ns()
         self._writer.transport.abort()
         request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
         await self._proxy.begun(str(request.transactional_id))
         await asyncio.sleep(self._proxy.chance.uniform(*_HELD_S))
         behind.write(_SIZE.pack(len(frame)) + frame)
+        self._proxy.held.append(Held(str(request.transactional_id), since, time.monotonic_ns()))
         await behind.drain()
         await asyncio.sleep(1)  # the broker reads a request whose connection is gone, and need not answer it
 

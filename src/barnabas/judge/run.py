@@ -69,6 +69,7 @@ def run(plan: Plan) -> Outcome:
     finally:
         if proxy is not None:
             proxy.close()
+            nemesis.note_held()
     plan.told("the clients have ended: waiting for open transactions, then reading everything")
     work.bootstrap = plan.bootstrap
     settled = asyncio.run(wait_until_settled(work))

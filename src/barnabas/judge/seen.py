@@ -170,7 +170,7 @@ class Seen:
     def delayed_end(self) -> Column:
         """By transaction: whether an end of an earlier one may have been under way still, so that under transactions of
         version 1 it may have ended this one (KAFKA-17754): an answer of the same transactional id did not come, or the
-        nemesis held or cut an EndTxn.
+        nemesis held an EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``).
         """
         history = self.history
         if history.context.facts.get("transaction.version", "2") not in ("0", "1"):
@@ -187,12 +187,11 @@ class Seen:
         ends = history.rows(Op.COMMIT, Op.ABORT)
         lost = ends[history.status[ends] == Status.UNKNOWN]
         np.minimum.at(since, owner[history.process[lost]], history.invoked[lost])
-        faults = [
-            int(history.invoked[row])
-            for row in history.rows(Op.NEMESIS)
-            if history.name[row] >= 0 and "end-txn" in history.names[int(history.name[row])]
-        ]
-        since = np.minimum(since, min(faults, default=NEVER))
+        for row in history.rows(Op.NEMESIS):
+            fault, _, held = (history.names[int(history.name[row])] if history.name[row] >= 0 else "").partition(":")
+            if fault == "delay-end-txn" and held in ("", *ids):
+                whose = slice(None) if not held else ids[held]
+                since[whose] = np.minimum(since[whose], history.invoked[row])
         sends = self.sends[history.txn[self.sends] >= 0]
         last = np.full(len(self.txns), NONE, np.int64)
         last[self.txn_of(sends)] = sends
