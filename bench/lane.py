@@ -28,7 +28,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_metrics import RequestMetrics

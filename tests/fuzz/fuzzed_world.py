@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from certificates import Authority
 
-from barnabas.broker.connection import ConnectionLimits
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.server import Broker
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient

@@ -90,7 +90,7 @@ MUTANTS: Final = (
     mutant(
         "B61", "KAFKA-15653", "a request's bytes are those of the buffer that the next one is received into",
         "KILL", "R10 S4",
-        replace("broker.connection:BrokerConnection.buffer_updated", "_shared[4:end]", "_shared_view[4:end]"),
+        replace("broker.framed_connection:FramedConnection.buffer_updated", "_shared[4:end]", "_shared_view[4:end]"),
     ),
     mutant(
         "B83", "KAFKA-5283", "sequence numbers do not wrap",

@@ -24,7 +24,7 @@ MUTANTS: Final = (
         "B89", "KAFKA-7639", "the length that a frame announces is trusted",
         "NET", "S2",
         replace(
-            "broker.connection:BrokerConnection._cut",
+            "broker.framed_connection:FramedConnection._cut",
             "not 0 <= size <= self.max_request_bytes",
             "size < 0",
         ),

@@ -549,13 +549,13 @@ _BROKER: Final = (
         "N54",
         "broker",
         "a client that pipelines and reads slowly hangs: what it asked meanwhile is never begun",
-        remove("broker.connection:BrokerConnection.resume_writing", "self._begin_waiting()"),
+        remove("broker.framed_connection:FramedConnection.resume_writing", "self._begin_waiting()"),
     ),
     _new(
         "N55",
         "broker",
         "a producer's second transactional batch overtakes the first, and is refused as out of order",
-        remove("broker.connection:BrokerConnection._may_begin", "not unanswered[-1].settled"),
+        remove("broker.framed_connection:FramedConnection._may_begin", "not unanswered[-1].settled"),
     ),
     _new(
         "N56",

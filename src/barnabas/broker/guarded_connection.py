@@ -13,7 +13,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.sasl_authenticator import SHOWN_CHARACTERS, Reply, SaslServerAuthenticator, Session
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.story import drive

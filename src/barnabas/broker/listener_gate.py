@@ -11,7 +11,8 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.guarded_connection import GuardedConnection, SaslConnection
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config, broker_definitions

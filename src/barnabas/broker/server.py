@@ -16,11 +16,11 @@ from typing import Any, Final
 from barnabas.broker.acl_store import AclStore, authorizer_of
 from barnabas.broker.config_changes import ConfigChanges
 from barnabas.broker.configs import BrokerConfigLayers
-from barnabas.broker.connection import ConnectionLimits
 from barnabas.broker.connections import Connections
 from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.delegation_tokens import DelegationTokens
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.inter_broker import InterBrokerAccess
 from barnabas.broker.listener_gate import ListenerGate
 from barnabas.broker.listeners import Listeners, listeners_of

@@ -9,7 +9,8 @@ from typing import Any
 
 from replicas_alone import replicas_alone
 
-from barnabas.broker.connection import BrokerConnection, ConnectionLimits
+from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_metrics import RequestMetrics

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from clocks import ManualClock
 
-from barnabas.broker import connection as connections
-from barnabas.broker import long_requests
-from barnabas.broker.connection import SHARED_BYTES, BrokerConnection, ConnectionLimits
+from barnabas.broker import framed_connection, long_requests
+from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.context import Disconnect
+from barnabas.broker.framed_connection import SHARED_BYTES, ConnectionLimits
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.repeated_fetch import RepeatedFetches
@@ -198,7 +198,7 @@ def test_one_request_is_in_flight_and_the_next_waits_for_its_answer():
 
 
 def test_reading_pauses_while_too_much_waits_and_goes_on_afterwards(monkeypatch):
-    monkeypatch.setattr(connections, "MAX_WAITING_BYTES", 100)
+    monkeypatch.setattr(framed_connection, "MAX_WAITING_BYTES", 100)
 
     async def main():
         gate = asyncio.get_running_loop().create_future()
@@ -444,8 +444,8 @@ def test_nothing_begins_behind_a_request_that_has_not_settled_until_it_does():
 
 
 def test_no_more_than_a_bounded_number_is_begun_and_not_answered(monkeypatch):
-    monkeypatch.setattr(connections, "MAX_UNANSWERED", 3)
-    monkeypatch.setattr(connections, "MAX_WAITING_BYTES", 60)
+    monkeypatch.setattr(framed_connection, "MAX_UNANSWERED", 3)
+    monkeypatch.setattr(framed_connection, "MAX_WAITING_BYTES", 60)
 
     async def main():
         gates, connection, transport = begin_pipelined()

@@ -11,7 +11,7 @@ import pytest
 from clocks import ManualClock
 from test_broker_connection import Node, Table, Transport, echo, feed, heartbeat
 
-from barnabas.broker.connection import ConnectionLimits
+from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.guarded_connection import SaslConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.security.authorizer import AllowAll

@@ -1,0 +1,268 @@
+"""A connection's answers: they leave in the order of their requests, whoever is ready first.
+
+So does the end of the connection that a request brings about. What several requests of one read are answered leaves in
+one write, and so does what became ready in one turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from barnabas.broker.context import Disconnect, Pending, RequestContext
+from barnabas.broker.request_metrics import Timing
+from barnabas.replica.purgatory import DelayedOperation
+from barnabas.runtime.doors import Bytes
+from barnabas.runtime.file_records import FileRecords, FileSender
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.server import Broker
+
+JOINED_BYTES: Final = 32 * 1024
+"""Answers up to this size leave as one buffer; the parts of larger ones are not copied together."""
+
+
+class Abandonable(Protocol):
+    """What gives an answer by and by: a story, or an operation in a purgatory."""
+
+    def abandon(self) -> None:
+        """The connection is gone: nobody wants the answer."""
+        ...
+
+
+class Unanswered:
+    """A request that was begun, and whose answer has to wait: for what gives it, or for the answers before it."""
+
+    __slots__ = ("_connection", "_settled", "answer", "context", "refusal", "timing", "waits_for")
+
+    def __init__(
+        self, connection: AnsweringConnection, context: RequestContext | None, *, settled: bool = True
+    ) -> None:
+        self._connection = connection
+        self._settled = settled
+        self.context = context
+        """Of a request that a handler's story answers."""
+        self.timing: Timing | None = None
+        """Where it is measured."""
+        self.waits_for: Abandonable | None = None
+        self.answer: list[Bytes] = []
+        """Empty where there is none, as after acks=0."""
+        self.refusal: str | None = None
+        """Why the connection ends when this request's turn comes."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether what comes behind it may begin: nothing but its answer is waited for."""
+        return self._settled if self.context is None else self.context.settled
+
+    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], Any]) -> None:
+        """Its story is over, and left an operation to be waited for."""
+        self.waits_for = operation
+        operation.then = partial(self._connection.completed, self, put)
+
+    def ended(self, response: Any, error: BaseException | None) -> None:
+        """Its story has ended."""
+        self.waits_for = None
+        if type(response) is Pending:
+            if not response.operation.completed:
+                self.wait_for(response.operation, response.answer)
+                return
+            try:
+                response = response.answer()
+            except Exception as failure:
+                response, error = None, failure
+        self._connection.story_ended(self, response, error)
+
+
+class AnsweringConnection(asyncio.BufferedProtocol, ABC):
+    """Keeps what was begun and is not answered, and sends what is."""
+
+    __slots__ = (
+        "_broker",
+        "_closed",
+        "_corked",
+        "_corked_bytes",
+        "_ending",
+        "_file_sender",
+        "_flush_is_due",
+        "_transport",
+        "_unanswered",
+        "_waiting",
+        "sends_files",
+    )
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._transport: asyncio.Transport | None = None
+        self._file_sender: FileSender | None = None
+        self.sends_files = False
+        """Whether answers may hold `FileRecords`."""
+        self._unanswered: deque[Unanswered] = deque()
+        self._waiting: deque[bytearray] = deque()
+        """Requests that may not begin yet."""
+        self._corked: list[Bytes] | None = None
+        """Answers that leave together, at the end of what is being done; None where each leaves at once."""
+        self._corked_bytes = 0
+        self._flush_is_due = False
+        self._ending: str | None = None
+        """Why the connection ends once what was begun is answered."""
+        self._closed = False
+
+    @abstractmethod
+    def _begin_waiting(self) -> None:
+        """Requests that waited for others to be answered may begin."""
+
+    @abstractmethod
+    def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
+        """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
+
+    @abstractmethod
+    def _abort(self, reason: str) -> None:
+        """Ends the connection, and says why."""
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._unanswered)
+
+    def story_ended(self, unanswered: Unanswered, response: Any, error: BaseException | None) -> None:
+        context, timing = unanswered.context, unanswered.timing
+        assert context is not None
+        if timing is not None:
+            timing.ended()
+        try:
+            unanswered.answer = self._answer(context, response, error)
+        except Disconnect as end:
+            unanswered.refusal = str(end)
+        if self._closed or unanswered is not self._unanswered[0]:
+            return
+        if len(self._unanswered) == 1:
+            self._flush()
+        else:
+            self._flush_soon()
+
+    def completed(self, unanswered: Unanswered, put: Callable[[], Any]) -> None:
+        """What a request waited for is complete.
+
+        This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
+        """
+        unanswered.waits_for = None
+        context = unanswered.context
+        try:
+            answer = put() if context is None else self._answer(context, put(), None)
+        except Exception as error:
+            try:
+                if context is None:
+                    raise Disconnect(f"its answer cannot be put ({error})") from error
+                answer = self._answer(context, None, error)
+            except Disconnect as end:
+                answer, unanswered.refusal = [], str(end)
+        unanswered.answer = answer
+        timing = unanswered.timing
+        if timing is not None:
+            timing.ended()
+        queue = self._unanswered
+        if self._closed or unanswered is not queue[0]:
+            return
+        if len(queue) > 1 or unanswered.refusal is not None:
+            self._flush_soon()
+            return
+        queue.clear()
+        if len(answer) == 1 and self._corked is None:
+            self._transport.write(answer[0])  # type: ignore[union-attr]
+        elif answer:
+            self._send(answer)
+        if timing is not None:
+            timing.sent()
+        if self._waiting or self._ending is not None:
+            asyncio.get_running_loop().call_soon(self._begin_waiting)
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due:
+            # What ended these stories may end those behind them in the same turn of the loop: one write for all.
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Sends the answers whose turn has come, and begins what waited for that."""
+        self._flush_is_due = False
+        if self._closed:
+            return
+        answers: list[Bytes] = []
+        timings: list[Timing] = []
+        unanswered = self._unanswered
+        while unanswered and unanswered[0].waits_for is None:
+            first = unanswered.popleft()
+            if first.refusal is not None:
+                self._write(answers)
+                self._abort(first.refusal)
+                return
+            answers += first.answer
+            if first.timing is not None:
+                timings.append(first.timing)
+        if timings:
+            since_ns = self._broker.requests.clock()
+            self._write(answers)
+            for timing in timings:
+                timing.sent(since_ns)
+        else:
+            self._write(answers)
+        self._begin_waiting()
+
+    def _send(self, answer: list[Bytes], timing: Timing | None = None) -> None:
+        """Sends an answer, behind those that have to leave before it."""
+        if self._closed:
+            return
+        if self._unanswered:
+            behind = Unanswered(self, None)
+            behind.answer = answer
+            behind.timing = timing
+            self._unanswered.append(behind)
+            return
+        if self._corked is None:
+            self._write(answer)
+        else:
+            self._corked += answer
+            self._corked_bytes += sum(map(len, answer))
+            if self._corked_bytes > JOINED_BYTES:
+                self._uncork()
+                self._corked = []
+        if timing is not None:
+            timing.sent()
+
+    def _uncork(self) -> None:
+        corked, self._corked = self._corked, None
+        self._corked_bytes = 0
+        if corked:
+            self._write(corked)
+
+    def _write(self, parts: list[Bytes]) -> None:
+        if not parts or self._closed:
+            return
+        transport = self._transport
+        assert transport is not None
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif sum(map(len, parts)) <= JOINED_BYTES:
+            transport.write(b"".join(parts))
+        elif self.sends_files and any(isinstance(each, FileRecords) for each in parts):
+            self._write_files(transport, parts)
+        else:
+            transport.writelines(parts)
+
+    def _write_files(self, transport: asyncio.Transport, parts: list[Any]) -> None:
+        if self._file_sender is None:
+            self._file_sender = FileSender(transport)
+        before: list[Bytes] = []
+        for each in parts:
+            if isinstance(each, FileRecords):
+                self._file_sender.send(b"".join(before), each)
+                before.clear()
+            else:
+                before.append(each)
+        if before:
+            transport.writelines(before)

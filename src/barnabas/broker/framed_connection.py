@@ -1,0 +1,332 @@
+"""A connection's requests: bytes in, whole frames out, and when the next one may begin.
+
+All connections of a loop receive into one small shared buffer, which holds no bytes between two calls. Whole frames in
+it are cut out, each into a bytearray of its own; a frame that goes on beyond it gets a bytearray of its own, into which
+the rest is received directly: of its exact size where that is an ordinary one, else growing with what arrives
+(`RequestMemory`). So every request owns its bytes: a record batch in it is a memoryview that the log may stamp in place
+and that nobody else will overwrite.
+
+A frame is begun at once where nothing is in its way; else it waits. While frames wait, reading goes on, so that the end
+of the connection is seen and its stories can be abandoned, until `MAX_WAITING_BYTES` of them are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.answering_connection import AnsweringConnection
+from barnabas.broker.request_memory import RequestMemory
+from barnabas.broker.router import Router
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+SHARED_BYTES: Final = 32 * 1024
+"""Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
+MAX_WAITING_BYTES: Final = 1024 * 1024
+"""How many bytes of further requests may wait until they can begin before reading pauses."""
+MAX_UNANSWERED: Final = 64
+"""How many requests may be begun and not answered: the last one to be begun waits until the first is answered."""
+
+TLS_RECORDS: Final = range(0x160300, 0x160305)
+"""How a size begins that is none, but the first record of a TLS handshake."""
+_WRITING_PAUSED: Final = 1
+_THROTTLED: Final = 2
+_SIZE: Final = Struct(">i").unpack_from
+_shared: Final = bytearray(SHARED_BYTES)
+_shared_view: Final = memoryview(_shared)
+
+
+class ConnectionLimits:
+    """What a listener grants each of its connections, and all of them together."""
+
+    __slots__ = ("max_request_bytes", "memory")
+
+    def __init__(self, max_request_bytes: int, memory: RequestMemory | None = None) -> None:
+        self.max_request_bytes = max_request_bytes
+        self.memory = RequestMemory() if memory is None else memory
+
+
+class FramedConnection(AnsweringConnection):
+    """Cuts what arrives into frames, and holds them back until they may begin."""
+
+    __slots__ = (
+        "_filled",
+        "_frame",
+        "_frame_size",
+        "_frame_view",
+        "_gated",
+        "_head",
+        "_memory",
+        "_muted",
+        "_reading_paused",
+        "_router",
+        "_routes",
+        "_stalled",
+        "_throttle",
+        "_waiting_bytes",
+        "_waiting_since",
+        "max_request_bytes",
+    )
+
+    def __init__(self, broker: Broker, router: Router, limits: ConnectionLimits) -> None:
+        super().__init__(broker)
+        self._router = router
+        self._routes = router.routes
+        self._memory = limits.memory
+        self.max_request_bytes = limits.max_request_bytes
+        """What may be announced now; less than the listener grants while nobody knows who it is."""
+        self._head = b""  # up to three bytes of a size whose rest has not come
+        self._frame: bytearray | None = None
+        self._frame_view = _shared_view
+        self._frame_size = 0
+        self._filled = 0
+        self._waiting_since: deque[int] = deque()
+        self._waiting_bytes = 0
+        self._gated = False  # by `hold`
+        self._muted = False  # until there is room for the frame that is announced
+        self._reading_paused = False
+        self._stalled = 0
+        """Why no request may begin, though no other is in its way: flags."""
+        self._throttle: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
+        """Begins a request; one that had to wait arrived at `arrived_ns`."""
+
+    # Bytes to frames
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        frame = self._frame
+        if frame is not None:
+            if self._filled == len(frame):
+                self._grow_frame(frame)
+            return self._frame_view[self._filled :]
+        if self._head:
+            held = len(self._head)
+            _shared[:held] = self._head
+            return _shared_view[held:]
+        return _shared_view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._ending is not None:
+            return
+        frame = self._frame
+        if frame is not None:
+            self._filled += nbytes
+            self._memory.ahead -= nbytes
+            if self._filled == self._frame_size:
+                self._frame = None
+                self._frame_view = _shared_view
+                self._arrived(frame)
+            return
+        end = nbytes
+        if self._head:
+            end += len(self._head)
+            self._head = b""
+        if end >= 4:
+            size = _SIZE(_shared)[0]
+            # Exactly one request, and nothing in its way: the common case.
+            if (
+                end == size + 4
+                and not (self._unanswered or self._waiting or self._stalled)
+                and size <= self.max_request_bytes
+            ):
+                self._run(_shared[4:end])
+                return
+        self._cut(end)
+
+    def _cut(self, end: int) -> None:
+        """Takes the frames out of the shared buffer's first `end` bytes before any of them is run."""
+        position = 0
+        frames: list[bytearray] = []
+        refusal: str | None = None
+        while end - position >= 4:
+            size = _SIZE(_shared, position)[0]
+            if not 0 <= size <= self.max_request_bytes:
+                refusal = (
+                    f"it announced a request of {size} bytes; {self.max_request_bytes} may be"
+                    if size >> 8 not in TLS_RECORDS
+                    else "it speaks TLS, and this listener does not"
+                )
+                break
+            start = position + 4
+            if start + size > end:
+                self._begin_frame(size, _shared_view[start:end])
+                position = end
+                break
+            position = start + size
+            frames.append(_shared[start:position])
+        if refusal is None:
+            self._head = bytes(_shared_view[position:end])
+        if len(frames) > 1:
+            self._corked = []
+        for frame in frames:
+            if self._unanswered or self._waiting or self._stalled or self._closed or self._ending is not None:
+                self._arrived(frame, held=False)
+            else:
+                self._run(frame)
+        self._uncork()
+        if refusal is not None:
+            self._end_when_answered(refusal)
+
+    def _begin_frame(self, size: int, arrived: memoryview) -> None:
+        memory = self._memory
+        self._filled = filled = len(arrived)
+        self._frame = frame = bytearray(memory.buffer_bytes(size, filled))
+        self._frame_view = memoryview(frame)
+        self._frame_size = size
+        frame[:filled] = arrived
+        memory.ahead += len(frame) - filled
+        if memory.admit(self):
+            memory.held += size
+        else:
+            self._muted = True
+            self._pause_or_resume()
+
+    def unmute(self) -> None:
+        self._muted = False
+        self._memory.held += self._frame_size
+        self._pause_or_resume()
+
+    def _grow_frame(self, frame: bytearray) -> None:
+        """Into a new buffer: whoever received into the old one may have a hand on it still."""
+        memory = self._memory
+        grown = bytearray(memory.buffer_bytes(self._frame_size, self._filled))
+        grown[: self._filled] = frame
+        memory.ahead += len(grown) - self._filled
+        self._frame = grown
+        self._frame_view = memoryview(grown)
+
+    # When a frame begins
+
+    def _arrived(self, frame: bytearray, *, held: bool = True) -> None:
+        """A whole frame; `held` by the memory, as those are that did not come at once."""
+        if not self._closed and self._ending is None:
+            if self._waiting or not self._may_begin(frame):
+                if not held:
+                    self._memory.held += len(frame)
+                self._waiting.append(frame)
+                self._waiting_since.append(self._broker.requests.clock())
+                self._waiting_bytes += len(frame)
+                self._pause_or_resume()
+                return
+            self._run(frame)
+        if held:
+            self._memory.release(len(frame))
+
+    def _may_begin(self, frame: bytearray) -> bool:
+        if self._closed or self._stalled:
+            return False
+        unanswered = self._unanswered
+        if not unanswered:
+            return True
+        if len(unanswered) >= MAX_UNANSWERED or not unanswered[-1].settled or len(frame) < 2:
+            return False
+        route = self._routes.get(frame[0] << 8 | frame[1])
+        return route is not None and route.pipelined
+
+    def _begin_waiting(self) -> None:
+        waiting = self._waiting
+        if waiting and self._corked is None:
+            self._corked = []
+            while waiting and self._may_begin(waiting[0]):
+                frame = waiting.popleft()
+                self._waiting_bytes -= len(frame)
+                self._run(frame, self._waiting_since.popleft())
+                self._memory.release(len(frame))
+            self._uncork()
+        if self._closed:
+            return
+        if self._ending is not None:
+            self._end_when_answered(self._ending)
+        else:
+            self._pause_or_resume()
+
+    def settled(self) -> None:
+        """A request has done all it does: what waits may begin, but not in the midst of its story."""
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_waiting)
+
+    # Reading, and not
+
+    def hold(self) -> None:
+        """Reads nothing until `release`: the broker does not serve yet."""
+        self._gated = True
+        self._pause_or_resume()
+
+    def release(self) -> None:
+        self._gated = False
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        paused = self._gated or self._muted or self._throttle is not None or self._waiting_bytes > MAX_WAITING_BYTES
+        if paused == self._reading_paused or self._closed:
+            return
+        assert self._transport is not None
+        self._reading_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._stalled |= _WRITING_PAUSED
+
+    def resume_writing(self) -> None:
+        self._stalled &= ~_WRITING_PAUSED
+        self._begin_waiting()
+
+    def throttle(self, milliseconds: int) -> None:
+        """Begins no request, and reads none, for so long from now (KIP-219); what was begun is answered."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + milliseconds / 1000
+        if self._throttle is not None:
+            if self._throttle.when() >= until:
+                return
+            self._throttle.cancel()
+        self._stalled |= _THROTTLED
+        self._throttle = loop.call_at(until, self._throttled)
+        self._pause_or_resume()
+
+    def _throttled(self) -> None:
+        self._throttle = None
+        self._stalled &= ~_THROTTLED
+        self._begin_waiting()
+
+    # The last of them
+
+    def _refuse(self, reason: str) -> None:
+        """Ends the connection when all that came before is answered; nothing behind is begun or read."""
+        self._drop_requests()
+        self._end_when_answered(reason)
+
+    def _drop_requests(self) -> None:
+        """Those that have not begun."""
+        held = self._waiting_bytes
+        self._waiting.clear()
+        self._waiting_since.clear()
+        self._waiting_bytes = 0
+        if self._frame is not None:
+            self._memory.ahead -= len(self._frame) - self._filled
+            if self._muted:
+                self._muted = False
+                self._memory.forget(self)
+            else:
+                held += self._frame_size
+            self._frame = None
+            self._frame_view = _shared_view
+        if held:
+            self._memory.release(held)
+
+    def _end_when_answered(self, reason: str) -> None:
+        if self._ending is None:
+            self._ending = reason
+        if not (self._unanswered or self._waiting):
+            self._abort(self._ending)
