@@ -229,7 +229,7 @@ class World:
             protocol = Connection(self.coordinator)
         else:
             listener = {"sasl": "SASL", "tls": "TLS"}.get(door, "PLAINTEXT")
-            protocol = self.broker.gates[listener].accept(limits)
+            protocol = self.broker.socket_server.gates[listener].accept(limits)
         transport = Transport(protocol)
         protocol.connection_made(transport)
         feed = _into_buffers if isinstance(protocol, asyncio.BufferedProtocol) else _whole

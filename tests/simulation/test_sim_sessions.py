@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.server import Broker, BrokerStartError
+from barnabas.broker.server import Broker
+from barnabas.broker.start_error import BrokerStartError
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime

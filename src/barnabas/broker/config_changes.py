@@ -75,7 +75,7 @@ class ConfigChanges:
             name = desanitize(entity)
             values = await self._broker.zk.get_entity_configs(TOPICS, entity)
             logger.info("[broker %d] configuration of topic %s is now %s", self._broker.broker_id, name, values)
-            self._broker.topic_config_changed(name, values)
+            self._broker.topic_configs.changed(name, values)
         elif entity_type == BROKERS:
             await self.reload_broker(entity)
         elif entity_type in (USERS, CLIENTS, IPS):
@@ -197,7 +197,9 @@ class ConfigChanges:
                 )
                 if entity != DEFAULT_ENTITY:
                     layers = self._broker.config_layers
-                    self._broker.check_stores(layers.static.with_overrides({**layers.dynamic_default, **values}))
+                    self._broker.socket_server.check_stores(
+                        layers.static.with_overrides({**layers.dynamic_default, **values})
+                    )
                 values = self._encoded(values)
         except ConfigError as error:
             kind, name = ("TOPIC", entity) if entity_type == TOPICS else ("BROKER", entity.replace(DEFAULT_ENTITY, ""))

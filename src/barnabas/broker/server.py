@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from barnabas.broker.acl_store import AclStore, authorizer_of
@@ -20,19 +20,22 @@ from barnabas.broker.connections import Connections
 from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.delegation_tokens import DelegationTokens
-from barnabas.broker.framed_connection import ConnectionLimits
+from barnabas.broker.feature_changes import follow_features
 from barnabas.broker.inter_broker import InterBrokerAccess
-from barnabas.broker.listener_gate import ListenerGate
 from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
 from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.quotas import Quotas
+from barnabas.broker.registration import register
 from barnabas.broker.request_memory import request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
 from barnabas.broker.scram_users import BrokerScramUsers
+from barnabas.broker.socket_server import SocketServer
+from barnabas.broker.start_error import BrokerStartError
+from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.broker.topics import Topics
 from barnabas.broker.transactions import Transactions
 from barnabas.client.connection import Connection
@@ -40,8 +43,8 @@ from barnabas.controller.controller import KafkaController
 from barnabas.controller.token_expiry import token_secret
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.log.log_dirs import LogDirs
-from barnabas.model.cluster import BrokerInfo, Endpoint, is_loopback
-from barnabas.model.config import Config, refused_values, topic_config, topic_definitions
+from barnabas.model.cluster import BrokerInfo, Endpoint
+from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -51,29 +54,22 @@ from barnabas.replica.metadata_cache import MetadataCache, MetadataUpdate
 from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
-from barnabas.runtime import Condition, Listener, Runtime, Tasks
+from barnabas.runtime import Runtime, Tasks
 from barnabas.security.acls import AclAuthorizer
 from barnabas.security.authorizer import Authorizer
 from barnabas.wire import scan
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZooKeeperClient
+from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.config import client_of
-from barnabas.zk.kafka.config_znodes import DEFAULT_ENTITY, TOPICS
-from barnabas.zk.kafka.zk_client import BrokerIdInUse, KafkaZkClient, RegistrationWait
+from barnabas.zk.kafka.config_znodes import DEFAULT_ENTITY
+from barnabas.zk.kafka.zk_client import KafkaZkClient, RegistrationWait
 from barnabas.zk.kafka.znode_json import ZNodeError
-from barnabas.zk.kafka.znodes import FeatureZNode
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
 ZOOKEEPER_RETRY_MS: Final = 500
-COUNTDOWN_LOG_MS: Final = 5_000
-"""How often a broker that waits for an earlier registration says so in its log."""
-
-
-class BrokerStartError(Exception):
-    """The broker cannot start; the text says why and what to do."""
 
 
 class Broker:
@@ -104,6 +100,7 @@ class Broker:
         self.requests = RequestMetrics(lambda: self.broker_id, runtime.clock)
         self.metadata = MetadataCache()
         self.topics = Topics(self)
+        self.topic_configs = TopicConfigs(self)
         self.config_changes = ConfigChanges(self)
         alone = len(self.listeners.bound) == 1
         self.quotas = Quotas(runtime.clock, config)
@@ -113,9 +110,8 @@ class Broker:
             self.quotas,
             protected_listener=None if alone else self.listeners.inter_broker,
         )
-        self.gates: dict[str, ListenerGate] = {}
         self._access: InterBrokerAccess | None = None
-        self._sockets: list[Listener] = []
+        self._socket_server: SocketServer | None = None
         self._stopping = False
         self._client: ZooKeeperClient | None = None
         self._zk: KafkaZkClient | None = None
@@ -140,6 +136,11 @@ class Broker:
     def zk(self) -> KafkaZkClient:
         assert self._zk is not None
         return self._zk
+
+    @property
+    def socket_server(self) -> SocketServer:
+        assert self._socket_server is not None
+        return self._socket_server
 
     @property
     def log_dirs(self) -> LogDirs:
@@ -245,10 +246,10 @@ class Broker:
         if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
             await self.scram_users.startup()
         await self.delegation_tokens.startup()
-        self.gates = {each.listener: ListenerGate(self, each, self.config) for each in self.listeners.bound}
-        self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers())
-        await self._load_logs()
-        await self._listen()
+        self._socket_server = SocketServer(self)
+        self._make_access()
+        await self._log_dirs.load(await self.topic_configs.of_all())
+        self.listeners = await self._socket_server.listen()
         self._controller_channel = ControllerChannel(
             self.runtime.clock,
             self._controller_endpoint,
@@ -286,7 +287,7 @@ class Broker:
             config.text("broker.rack") or None,
             registration_version=5 if self.metadata_version.is_feature_versioning_supported else 4,
         )
-        self._registered_epoch = await self._register(info)
+        self._registered_epoch = await register(self, info)
         self._controller = KafkaController(
             self.runtime,
             self.broker_id,
@@ -302,7 +303,7 @@ class Broker:
         self._controller.startup()
         await self.config_changes.startup()
         if self.metadata_version.is_feature_versioning_supported:
-            self.tasks.begin(self._follow_features(), "features")
+            self.tasks.begin(follow_features(self), "features")
         else:
             self.features_epoch = -1
         self.tasks.begin(self.connections.close_idle(), "idle-connections")
@@ -353,18 +354,6 @@ class Broker:
                 self.broker_id = self.config.number("reserved.broker.max.id") + generated
         self.log_dirs.identify(self.cluster_id, self.broker_id)
 
-    async def _load_logs(self) -> None:
-        topics = await self.zk.get_all_entities_with_config(TOPICS)
-        configs = await self.zk.get_entities_configs(TOPICS, topics)
-        await self.log_dirs.load({topic: self._stored_config(topic, values) for topic, values in configs.items()})
-
-    def _stored_config(self, topic: str, values: Mapping[str, str]) -> Config:
-        """A topic's configuration as ZooKeeper has it; a value that cannot be used counts as not set."""
-        refused = refused_values(topic_definitions(), values)
-        for error in refused.values():
-            self.zk.unreadable.skip("configuration", f"topic {topic}", error)
-        return topic_config(self.config, {name: text for name, text in values.items() if name not in refused})
-
     async def _partition_counts(self, *topics: str) -> list[int]:
         """How many partitions the topics have. Logs that took long to recover may have cost the session: nothing hangs
         on it yet, so this is tried until the next one is there."""
@@ -374,79 +363,6 @@ class Broker:
             except ZooKeeperError as error:
                 logger.warning("[broker %d] the internal topics are not read yet: %s", self.broker_id, error)
                 await self.pause(ZOOKEEPER_RETRY_MS)
-
-    async def learn_topic_configs(self, topics: Iterable[str]) -> None:
-        """Reads the configuration of topics that this broker holds nothing of yet, before it makes their logs.
-
-        A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers.
-        """
-        unknown = [topic for topic in dict.fromkeys(topics) if not self.log_dirs.holds_topic(topic)]
-        while unknown:
-            try:
-                configs = await self.zk.get_entities_configs(TOPICS, unknown)
-            except ZooKeeperError as error:
-                logger.warning("[broker %d] topic configurations are not read yet: %s", self.broker_id, error)
-                await self.pause(ZOOKEEPER_RETRY_MS)
-            else:
-                for topic, values in configs.items():
-                    self.log_dirs.update_topic_config(topic, self._stored_config(topic, values))
-                return
-
-    async def _listen(self) -> None:
-        limits = ConnectionLimits(self.config.number("socket.request.max.bytes"), self.request_memory)
-        ports: dict[str, int] = {}
-        for endpoint in self.listeners.bound:
-            name = endpoint.listener
-            try:
-                socket = await self.runtime.network.listen(
-                    lambda gate=self.gates[name]: gate.accept(limits),  # type: ignore[misc]
-                    endpoint.host,
-                    endpoint.port,
-                )
-            except OSError as error:
-                raise BrokerStartError(
-                    f"Cannot listen on {endpoint}: {error.strerror or error}. "
-                    "Choose another address in listeners, or stop what uses this one."
-                ) from error
-            self._sockets.append(socket)
-            ports[name] = socket.port
-        self.listeners = self.listeners.advertise_bound(ports)
-        for endpoint in self.listeners.bound:
-            if not is_loopback(endpoint.host) and self.acls is None and not self.gates[endpoint.listener].authenticates:
-                logger.warning(
-                    "[broker %d] %s can be reached over the network, and nothing protects it: whoever does may read, "
-                    "write and delete everything",
-                    self.broker_id,
-                    endpoint,
-                )
-
-    async def _follow_features(self) -> None:
-        """Keeps the epoch of ``/feature``, which ApiVersions tells."""
-        woken = Condition()
-        stale = True
-
-        def wake() -> None:
-            nonlocal stale
-            stale = True
-            woken.notify()
-
-        self.zk.register_znode_change_handler(ZNodeChangeHandler(FeatureZNode.path, wake, wake, wake))
-        # A new session has none of the old one's watches (``FinalizedFeatureChangeListener``).
-        self.zk.register_state_change_handler(StateChangeHandler("features", after_initializing_session=wake))
-        while True:
-            while not stale:
-                await woken
-            stale = False
-            try:
-                known = await self.zk.get_features()
-                self.features_epoch = -1 if known is None else known[1]
-                if known is None and await self.zk.path_exists(FeatureZNode.path):
-                    stale = True  # made a moment ago, or unreadable
-                    await self.pause(ZOOKEEPER_RETRY_MS)
-            except ZooKeeperError as error:
-                logger.debug("[broker %d] features are not read: %s", self.broker_id, error)
-                await self.pause(ZOOKEEPER_RETRY_MS)
-                stale = True
 
     async def _load_dynamic_config(self) -> None:
         for entity in (DEFAULT_ENTITY, str(self.broker_id)):
@@ -458,33 +374,6 @@ class Broker:
         except ZNodeError as error:
             raise BrokerStartError(f"ACLs cannot be read, and whoever they deny would be let in: {error}") from None
 
-    async def _register(self, info: BrokerInfo) -> int:
-        """Puts this broker into ZooKeeper and returns its epoch; waits for the registration of a killed predecessor."""
-
-        told_ms = -COUNTDOWN_LOG_MS
-
-        def tell(wait: RegistrationWait) -> None:
-            nonlocal told_ms
-            self.registration_wait = wait
-            if wait.waited_ms - told_ms >= COUNTDOWN_LOG_MS:
-                told_ms = wait.waited_ms
-                logger.warning(
-                    "[broker %d] this broker.id is still registered by %s: waiting for that session to end, "
-                    "at most %d s more",
-                    self.broker_id,
-                    wait.owner,
-                    wait.remaining_ms // 1000,
-                )
-
-        try:
-            return await self.zk.register_broker(
-                info, wait_ms=self.config.number("barnabas.registration.timeout.ms"), on_waiting=tell
-            )
-        except BrokerIdInUse as error:
-            raise BrokerStartError(str(error)) from error
-        finally:
-            self.registration_wait = None
-
     async def pause(self, milliseconds: float) -> None:
         await asyncio.sleep(milliseconds / 1000)
 
@@ -494,6 +383,9 @@ class Broker:
         """A connection to another broker, not yet connected: the one way in which brokers are reached."""
         assert self._access is not None
         return self._access.connection(endpoint, client_id)
+
+    def _make_access(self) -> None:
+        self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers())
 
     def _controller_endpoint(self) -> Endpoint | None:
         image = self.metadata.image
@@ -544,16 +436,11 @@ class Broker:
         elif topic_partition.topic == TRANSACTION_STATE_TOPIC:
             self.transactions.coordinator.resigned(topic_partition.partition, known_epoch)
 
-    def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
-        """A topic's own values changed. Turning unclean election on is also the controller's business."""
-        self.log_dirs.update_topic_config(topic, self._stored_config(topic, values))
-        if self.controller.is_active and values.get("unclean.leader.election.enable", "").lower() == "true":
-            self.controller.enable_topic_unclean_leader_election(topic)
-
     def broker_config_changed(self) -> None:
         """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
         before, self.config = self.config, self.config_layers.current()
-        self._take_stores()
+        if self._socket_server is not None:
+            self._socket_server.take_stores(self.config, self._make_access)
         if self._replicas is not None:
             self._replicas.quotas.update(self.config)
         key = "unclean.leader.election.enable"
@@ -561,25 +448,6 @@ class Broker:
             self._controller.config = self.config
             if self.config.flag(key) and not before.flag(key):
                 self._controller.enable_default_unclean_leader_election()
-
-    def check_stores(self, config: Config) -> None:
-        """Raises `ConfigError` where listeners could not take up the stores that `config` names."""
-        for gate in self.gates.values():
-            try:
-                gate.check(config)
-            except ConfigError as error:
-                raise ConfigError(f"Validation of dynamic config update of SSLFactory failed: {error}") from None
-
-    def _take_stores(self) -> None:
-        """Listeners' certificates and whom they trust, where these changed; else it keeps what it has."""
-        for gate in self.gates.values():
-            try:
-                if gate.reconfigure(self.config):
-                    self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers())
-            except ConfigError as error:
-                logger.error(
-                    "[broker %d] listener %s keeps its stores: %s", self.broker_id, gate.name, error.in_kafkas_words
-                )
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""
@@ -621,8 +489,8 @@ class Broker:
         await self._stop(clean=False)
 
     async def _stop(self, *, clean: bool) -> None:
-        for socket in self._sockets:
-            socket.close()
+        if self._socket_server is not None:
+            self._socket_server.close()
         self.connections.close()
         if self._alter_partition is not None:
             self._alter_partition.close()

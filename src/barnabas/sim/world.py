@@ -8,7 +8,8 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from barnabas.broker.server import Broker, BrokerStartError
+from barnabas.broker.server import Broker
+from barnabas.broker.start_error import BrokerStartError
 from barnabas.client.connected import Cluster
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, KafkaError

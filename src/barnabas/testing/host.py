@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.broker.server import Broker, BrokerStartError
+from barnabas.broker.server import Broker
+from barnabas.broker.start_error import BrokerStartError
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Disk, Runtime

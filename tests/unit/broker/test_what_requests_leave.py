@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_leader_and_isr_of_a_controller_that_is_not_it_any_more_is_refused_in_
         async def learn(names: list[str]) -> None:
             asked.extend(names)
 
-        broker.learn_topic_configs = learn  # type: ignore[attr-defined]
+        broker.topic_configs = SimpleNamespace(learn=learn)  # type: ignore[attr-defined]
         message = of_controller(0, version)
         await feed(broker, message, version)
         answer = answer_of(broker, message, version)

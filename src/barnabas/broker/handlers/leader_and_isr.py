@@ -47,7 +47,7 @@ async def _become_leader_or_follower(
         raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
     names = [topic.topic_name for topic in request.topic_states]
     names.extend(state.topic_name for state in request.ungrouped_partition_states)
-    await broker.learn_topic_configs(names)
+    await broker.topic_configs.learn(names)
     answer: LeaderAndIsrResponse | None = None
     for share in _shares(request):
         if answer is not None:
