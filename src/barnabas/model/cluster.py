@@ -79,3 +79,14 @@ class ClusterImage:
     brokers: dict[int, BrokerInfo] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     topic_names: dict[Uuid, str] = field(default_factory=dict)
+    is_kraft_controller: bool = False
+    """Whether the controller is one of KRaft's (KIP-866): a node of its own, which clients do not reach."""
+
+    def controller_for_clients(self, asked: int) -> int:
+        """Whom clients take for the controller, -1 where there is none.
+
+        Of a KRaft controller they are told the broker that they asked: it forwards. (Apache's names any live one.)
+        """
+        if not self.is_kraft_controller:
+            return self.controller_id
+        return asked if asked in self.brokers else -1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Generator, Mapping
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from barnabas.model.cluster import (
     SECURITY_PROTOCOL_IDS,
@@ -17,10 +18,13 @@ from barnabas.model.cluster import (
 )
 from barnabas.model.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.runtime.turns import SLICE
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 logger = logging.getLogger(__name__)
 
+_FULL: Final = 2
+"""The type of a request that names all there is (``AbstractControlRequest.Type``)."""
 _SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
 
 
@@ -73,10 +77,12 @@ class MetadataCache:
     def updating(self, request: UpdateMetadataRequest) -> Generator[None, None, MetadataUpdate]:
         """What `request` makes of the image, in slices, behind each of which it yields.
 
-        The brokers named are all that live; of the partitions only those named changed.
+        The brokers named are all that live; of the partitions only those named changed, unless the request is a KRaft
+        controller's and a full one: what it does not name is gone (KIP-866, ``ZkMetadataCache``).
         """
         before = self.image
-        topics, topic_names = before.topics, before.topic_names
+        full = is_full(request)
+        topics, topic_names = ({}, {}) if full else (before.topics, before.topic_names)
         deleted: list[TopicPartition] = []
         brokers: dict[int, BrokerInfo] = {}
         for number, broker in enumerate(request.live_brokers, 1):
@@ -96,8 +102,11 @@ class MetadataCache:
                     if since >= SLICE:
                         since = 0
                         yield
+        if full:
+            deleted += _missing(before.topics, topics)
         controller_id = request.controller_id if request.controller_id >= 0 else NO_BROKER
-        return MetadataUpdate(before, ClusterImage(controller_id, brokers, topics, topic_names), deleted)
+        is_kraft = controller_id != NO_BROKER and request.is_k_raft_controller
+        return MetadataUpdate(before, ClusterImage(controller_id, brokers, topics, topic_names, is_kraft), deleted)
 
     def topic_ids(self) -> dict[str, Uuid]:
         return {name: info.topic_id for name, info in self.image.topics.items()}
@@ -110,7 +119,7 @@ class MetadataCache:
         if gone:
             kept = {name: info for name, info in image.topics.items() if name not in gone}
             names = {topic_id: name for topic_id, name in image.topic_names.items() if name not in gone}
-            self.image = ClusterImage(image.controller_id, image.brokers, kept, names)
+            self.image = replace(image, topics=kept, topic_names=names)
         return deleted
 
     def has_alive_broker(self, broker_id: int) -> bool:
@@ -130,6 +139,21 @@ class MetadataCache:
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         return self.image.topic_names.get(topic_id)
+
+
+def is_full(request: UpdateMetadataRequest | LeaderAndIsrRequest) -> bool:
+    """Whether a KRaft controller tells of everything, at the beginning of its reign over brokers in ZooKeeper mode."""
+    return bool(request.is_k_raft_controller) and request.type == _FULL
+
+
+def _missing(before: Mapping[str, TopicInfo], after: Mapping[str, TopicInfo]) -> list[TopicPartition]:
+    """The partitions of `before` that `after` does not have."""
+    return [
+        TopicPartition(name, number)
+        for name, topic in before.items()
+        for number in topic.partitions
+        if name not in after or number not in after[name].partitions
+    ]
 
 
 _States = list[tuple[str, Uuid, list[UpdateMetadataRequest.UpdateMetadataPartitionState]]]

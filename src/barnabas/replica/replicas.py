@@ -237,7 +237,7 @@ class Replicas:
         for name, topic_id, states in topics:
             for state in states:
                 topic_partition = TopicPartition(name, state.partition_index)
-                code, partition = self._judge(topic_partition, topic_id, state)
+                code, partition = self._judge(topic_partition, topic_id, state, of_kraft=request.is_k_raft_controller)
                 errors[topic_partition] = code
                 if partition is not None:
                     (to_lead if state.leader == self.broker_id else to_follow).append((partition, state, topic_id))
@@ -249,10 +249,40 @@ class Replicas:
             self.on_leadership_change(leaders, followers)
         return _leader_and_isr_response(topics, errors, by_topic_id=answer_by_topic_id)
 
+    def set_strays_aside(self, request: LeaderAndIsrRequest) -> None:
+        """A KRaft controller's full request names all replicas of this broker: topics that were deleted while it heard
+        nothing are not among them, or have another id now. Their logs are kept under another name
+        (``LogManager.findStrayReplicas``)."""
+        if request.controller_epoch < self.controller_epoch:
+            return
+        named = {
+            TopicPartition(topic.topic_name, state.partition_index): topic.topic_id
+            for topic in request.topic_states
+            for state in topic.partition_states
+        }
+        for log in list(self._log_dirs.logs.values()):
+            topic_id = named.get(log.topic_partition)
+            if topic_id is None or log.topic_id not in (None, topic_id):
+                logger.warning("%s is not in the controller's full LeaderAndIsr: set aside", log.topic_partition)
+                try:
+                    self._set_aside(log.topic_partition)
+                except LogDirFailure as failure:
+                    self.log_dir_failed(failure)
+
+    def _set_aside(self, topic_partition: TopicPartition) -> None:
+        """Raises `LogDirFailure`."""
+        self._let_go(topic_partition)
+        self._log_dirs.set_aside(topic_partition)
+        self._high_watermarks.forget(topic_partition)
+        self.purgatories.wake_all(topic_partition)
+
     def _judge(
-        self, topic_partition: TopicPartition, topic_id: Uuid, state: PartitionState
+        self, topic_partition: TopicPartition, topic_id: Uuid, state: PartitionState, *, of_kraft: bool
     ) -> tuple[ErrorCode, Partition | None]:
-        """Whether the state of one partition is to be applied, and if not, the answer."""
+        """Whether the state of one partition is to be applied, and if not, the answer.
+
+        A KRaft controller changes replicas and ISR within a leader epoch; what is older, the partition epoch says.
+        """
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         partition = self._hosted.online.get(topic_partition)
@@ -266,17 +296,14 @@ class Replicas:
             # This broker was away, or had no session, when it was unassigned or its topic was deleted: nobody tells it
             # any more.
             logger.warning("the log of %s is of topic id %s, which is gone: set aside", topic_partition, known_id)
+            partition = None
             try:
-                self._let_go(topic_partition)
-                partition = None
-                self._log_dirs.set_aside(topic_partition)
+                self._set_aside(topic_partition)
             except LogDirFailure as failure:
                 self.log_dir_failed(failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
-            self._high_watermarks.forget(topic_partition)
-            self.purgatories.wake_all(topic_partition)
         leader_epoch = NO_EPOCH if partition is None else partition.leader_epoch
-        if state.leader_epoch > leader_epoch:
+        if state.leader_epoch > leader_epoch or (of_kraft and state.leader_epoch == leader_epoch):
             if self.broker_id not in state.replicas:
                 logger.warning("%s is not assigned to this broker but to %s", topic_partition, state.replicas)
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
@@ -319,7 +346,8 @@ class Replicas:
                     partition.log = self.open_log(partition, topic_id, state.is_new)
                     logger.warning("the leader %d of %s is not alive", state.leader, partition.topic_partition)
                     continue
-                self.fetchers.remove(partition.topic_partition)
+                if state.leader_epoch > partition.leader_epoch:
+                    self.fetchers.remove(partition.topic_partition)
                 self.purgatories.stir(partition)
                 if partition.make_follower(state, topic_id):
                     new_followers.append(partition)

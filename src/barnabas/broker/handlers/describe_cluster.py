@@ -29,7 +29,7 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
     image = await broker.metadata.known()
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=image.controller_for_clients(broker.broker_id),
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
                 broker_id=each.broker_id, host=host, port=port, rack=each.rack

@@ -51,7 +51,7 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
             for each, host, port in reachable
         ],
         cluster_id=broker.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=image.controller_for_clients(broker.broker_id),
         topics=topics,
     )
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
