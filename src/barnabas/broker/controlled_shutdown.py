@@ -25,7 +25,10 @@ logger = logging.getLogger(__name__)
 
 async def hand_over_leadership(broker: Broker) -> None:
     """Asks the controller to move leaders away, ``controlled.shutdown.max.retries`` times; a broker that cannot be
-    freed stops all the same."""
+    freed stops all the same. (A KRaft controller hears of it by the heartbeats.)"""
+    if broker.migration is not None and broker.metadata.image.is_kraft_controller:
+        await broker.migration.hand_over()
+        return
     config = broker.config
     retries = config.number("controlled.shutdown.max.retries")
     for attempt in range(1, retries + 1):

@@ -14,19 +14,25 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.runtime import Runtime
 from barnabas.security.sasl.login import Login
-from barnabas.security.sasl.offered import login_of_broker
+from barnabas.security.sasl.offered import BETWEEN_BROKERS, WITH_CONTROLLERS, login_of_broker
 
 
 class InterBrokerAccess:
-    """To the listeners named in `endpoints`, which are this broker's own. Raises `ConfigError`."""
+    """To the listeners named in `endpoints`, which are this broker's own, and to that of the KRaft `controllers`.
 
-    def __init__(self, runtime: Runtime, config: Config, endpoints: tuple[Endpoint, ...]) -> None:
+    Raises `ConfigError`.
+    """
+
+    def __init__(
+        self, runtime: Runtime, config: Config, endpoints: tuple[Endpoint, ...], controllers: Endpoint | None = None
+    ) -> None:
         self._runtime = runtime
         self._tls: dict[str, ssl.SSLContext | None] = {}
         self._logins: dict[str, Login | None] = {}
-        for endpoint in endpoints:
+        for endpoint in endpoints if controllers is None else (*endpoints, controllers):
             sasl = endpoint.security_protocol.startswith("SASL")
-            self._logins[endpoint.listener] = login_of_broker(config, endpoint.listener) if sasl else None
+            mechanism = WITH_CONTROLLERS if endpoint is controllers else BETWEEN_BROKERS
+            self._logins[endpoint.listener] = login_of_broker(config, endpoint.listener, mechanism) if sasl else None
             tls = endpoint.security_protocol.endswith("SSL")
             self._tls[endpoint.listener] = tls_of_listener(config, endpoint).client_context() if tls else None
 

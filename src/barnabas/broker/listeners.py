@@ -90,6 +90,18 @@ def listeners_of(config: Config, host_name: str) -> Listeners:
     return Listeners(bound, advertised, inter_broker, control_plane)
 
 
+def protocol_of_controllers(config: Config, listener: str) -> str:
+    """The security protocol of the KRaft controllers' `listener`, which is none of this broker's own.
+
+    Raises `ConfigError` where ``listener.security.protocol.map`` is set and does not name it.
+    """
+    protocols = _security_protocols(config.text("listener.security.protocol.map"))
+    found = protocols.get(listener) or protocols.get(listener.upper())
+    if found is None and config.is_set("listener.security.protocol.map"):
+        raise ConfigError(f"listener.security.protocol.map says no protocol for the controllers' listener {listener}.")
+    return found or "PLAINTEXT"
+
+
 def _inter_broker(config: Config, advertised: tuple[Endpoint, ...]) -> str:
     name = config.text("inter.broker.listener.name")
     key = "inter.broker.listener.name"

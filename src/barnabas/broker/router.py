@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.context import RequestContext
+from barnabas.broker.forwarding import FORWARDED, forwarding
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import SUPPORTED, ApiKey
@@ -124,7 +125,7 @@ class Router:
                 max_version,
                 request.decode,
                 request.decode_in_turns,
-                module.handle,
+                forwarding(module.handle) if key in FORWARDED else module.handle,
                 response_class(key),
                 getattr(module, "failed", None),
                 getattr(module, "PIPELINED", False),

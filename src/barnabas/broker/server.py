@@ -24,6 +24,7 @@ from barnabas.broker.feature_changes import follow_features
 from barnabas.broker.inter_broker import InterBrokerAccess
 from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.long_requests import LongRequests
+from barnabas.broker.migration import Migration, migration_settings
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
 from barnabas.broker.protection import require_no_more_than_there_is
@@ -85,6 +86,9 @@ class Broker:
         self.features_epoch = 0
         self.listeners: Listeners = listeners_of(config, host_name)
         require_no_more_than_there_is(config, self.listeners)
+        settings = migration_settings(config)
+        self.migration = None if settings is None else Migration(self, settings)
+        """Where the way to KRaft is open (``zookeeper.metadata.migration.enable``)."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.tasks = Tasks(self._task_failed)
         self.authorizer: Authorizer = authorizer_of(config)
@@ -121,6 +125,7 @@ class Broker:
         self.admin: str | None = None
         """Where the admin endpoint listens, host:port."""
         self._controller_channel: ControllerChannel | None = None
+        self._forwarding_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
         self._replicas: Replicas | None = None
         self._alter_partition: AlterPartitionSender | None = None
@@ -169,13 +174,34 @@ class Broker:
         return self._controller
 
     @property
+    def forwarding_channel(self) -> ControllerChannel:
+        """What clients ask of a KRaft controller goes by a channel of its own, and nothing waits behind it."""
+        assert self._forwarding_channel is not None
+        return self._forwarding_channel
+
+    @property
     def broker_epoch(self) -> int:
+        """Of this broker's registration where the controller is: ZooKeeper, or KRaft (``ZkBrokerEpochManager``)."""
+        if self.migration is not None and self.metadata.image.is_kraft_controller:
+            return self.migration.broker_epoch
+        return self._zookeeper_epoch
+
+    @property
+    def _zookeeper_epoch(self) -> int:
         """The czxid of this broker's registration; the controller registers it anew after a lost session."""
         return self._controller.broker_epoch if self._controller is not None else self._registered_epoch
 
-    def is_stale(self, broker_epoch: int) -> bool:
-        """Whether a controller's request was meant for an earlier registration of this broker (KIP-380)."""
-        return broker_epoch != -1 and broker_epoch < self.broker_epoch
+    def is_stale(self, broker_epoch: int, of_kraft: bool = False) -> bool:
+        """Whether a controller's request was meant for an earlier registration of this broker (KIP-380).
+
+        Raises UNKNOWN_SERVER_ERROR for a KRaft controller's where no migration is enabled.
+        """
+        registered_epoch = self._zookeeper_epoch
+        if of_kraft:
+            if self.migration is None:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "No migration to KRaft is enabled on this broker.")
+            registered_epoch = self.migration.broker_epoch
+        return broker_epoch != -1 and broker_epoch < registered_epoch
 
     def status(self) -> dict[str, Any]:
         """What there is to be seen of this broker at any moment, as plain values."""
@@ -250,12 +276,8 @@ class Broker:
         self._make_access()
         await self._log_dirs.load(await self.topic_configs.of_all())
         self.listeners = await self._socket_server.listen()
-        self._controller_channel = ControllerChannel(
-            self.runtime.clock,
-            self._controller_endpoint,
-            lambda endpoint: self.connect_to(endpoint, str(self.broker_id)),
-            request_timeout_ms=config.number("controller.socket.timeout.ms"),
-        )
+        self._controller_channel = self._channel_to_controller()
+        self._forwarding_channel = self._channel_to_controller()
         self.producer_ids = self._producer_ids(self._controller_channel)
         self._alter_partition = self._alter_partition_sender(self._controller_channel)
         self._replicas = Replicas(
@@ -301,6 +323,8 @@ class Broker:
         )
         self._replicas.startup()
         self._controller.startup()
+        if self.migration is not None:
+            self.migration.startup()
         await self.config_changes.startup()
         if self.metadata_version.is_feature_versioning_supported:
             self.tasks.begin(follow_features(self), "features")
@@ -315,6 +339,14 @@ class Broker:
             self.broker_epoch,
             ", ".join(str(each) for each in self.listeners.advertised),
             scan.RUNNING,
+        )
+
+    def _channel_to_controller(self) -> ControllerChannel:
+        return ControllerChannel(
+            self.runtime.clock,
+            self._controller_endpoint,
+            lambda endpoint: self.connect_to(endpoint, str(self.broker_id)),
+            request_timeout_ms=self.config.number("controller.socket.timeout.ms"),
         )
 
     def _alter_partition_sender(self, channel: ControllerChannel) -> AlterPartitionSender:
@@ -352,7 +384,7 @@ class Broker:
             else:
                 generated = await self.zk.generate_broker_sequence_id()
                 self.broker_id = self.config.number("reserved.broker.max.id") + generated
-        self.log_dirs.identify(self.cluster_id, self.broker_id)
+        self.log_dirs.identify(self.cluster_id, self.broker_id, with_ids=self.migration is not None)
 
     async def _partition_counts(self, *topics: str) -> list[int]:
         """How many partitions the topics have. Logs that took long to recover may have cost the session: nothing hangs
@@ -385,10 +417,13 @@ class Broker:
         return self._access.connection(endpoint, client_id)
 
     def _make_access(self) -> None:
-        self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers())
+        controllers = None if self.migration is None else self.migration.listener
+        self._access = InterBrokerAccess(self.runtime, self.config, self.listeners.for_brokers(), controllers)
 
     def _controller_endpoint(self) -> Endpoint | None:
         image = self.metadata.image
+        if image.is_kraft_controller:
+            return None if self.migration is None else self.migration.active_controller
         controller = image.brokers.get(image.controller_id)
         return None if controller is None else controller.endpoint(self.listeners.of_controller)
 
@@ -457,6 +492,10 @@ class Broker:
 
     def _log_dir_failed(self, path: str) -> None:
         """Its replicas are offline; the controller asks for them when it sees the event. Without any: no broker."""
+        if self.migration is not None:
+            # As Apache's does: the controllers are told of no directory that fails meanwhile (KAFKA-16431).
+            self._task_failed("log directories", OSError(f"{path} failed, and a migration to KRaft is enabled"))
+            return
         if not self.log_dirs.online_paths:
             self._task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
             return
@@ -494,8 +533,11 @@ class Broker:
         self.connections.close()
         if self._alter_partition is not None:
             self._alter_partition.close()
-        if self._controller_channel is not None:
-            self._controller_channel.close()
+        if self.migration is not None:
+            self.migration.close()
+        for channel in (self._controller_channel, self._forwarding_channel):
+            if channel is not None:
+                channel.close()
         if self._controller is not None:
             await self._controller.shutdown()
         if self._groups is not None:

@@ -208,7 +208,10 @@ class Topics:
                 }
             else:
                 partitions = factor = _BY_DEFAULT
-            await self._write_topic(name, self._placed(partitions, factor), configs, validate_only=False)
+            if self._broker.metadata.image.is_kraft_controller:
+                await self._ask_for(name, partitions, factor, configs)
+            else:
+                await self._write_topic(name, self._placed(partitions, factor), configs, validate_only=False)
         except KafkaError as error:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return ErrorCode.LEADER_NOT_AVAILABLE
@@ -220,6 +223,20 @@ class Topics:
         finally:
             self._creating.pop(name, None)
         return ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def _ask_for(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:
+        """Has a KRaft controller make the topic. Raises `KafkaError`."""
+        asked = CreateTopicsRequest.CreatableTopic(
+            name,
+            partitions,
+            factor,
+            configs=[CreateTopicsRequest.CreatableTopicConfig(*each) for each in configs.items()],
+        )
+        timeout_ms = self._broker.config.number("request.timeout.ms")
+        answer = await self._broker.forwarding_channel.send(CreateTopicsRequest([asked], timeout_ms), timeout_ms)
+        for topic in answer.topics:
+            if topic.error_code:
+                raise KafkaError(ErrorCode(topic.error_code), topic.error_message or "")
 
     @telling(ErrorCode.NOT_CONTROLLER)
     async def delete(self, name: str) -> None:

@@ -80,6 +80,7 @@ class LogDirs:
         }
         self._locks: dict[str, Lock] = {}
         self._was_clean: dict[str, bool] = {}
+        self._ids: dict[str, Uuid] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._future: dict[TopicPartition, Log] = {}
         self._unloadable: dict[TopicPartition, str] = {}
@@ -197,18 +198,30 @@ class LogDirs:
             )
         return ids[0] if ids else None
 
-    def identify(self, cluster_id: str, broker_id: int) -> None:
-        """Checks that every directory is this broker's, and marks new ones. Raises `ConfigError`."""
+    def identify(self, cluster_id: str, broker_id: int, *, with_ids: bool = False) -> None:
+        """Checks that every directory is this broker's, and marks new ones; `with_ids` gives each an id of its own.
+
+        Raises `ConfigError`.
+        """
         known = self.meta_properties()
         for path, meta in known.items():
             meta.verify(path, cluster_id, broker_id)
-        own = MetaProperties(cluster_id, broker_id)
         for path in self.online_paths:
+            directory_id = known[path].directory_id if path in known else None
+            if directory_id is None and with_ids:
+                directory_id = self._runtime.entropy.uuid()
+            own = MetaProperties(cluster_id, broker_id, directory_id)
+            if directory_id is not None:
+                self._ids[path] = directory_id
             if known.get(path) != own:
                 try:
                     own.write(self._disk, path)
                 except OSError as error:
                     self._dirs[path].failed(error, "writing meta.properties", half_done=True)
+
+    def directory_ids(self) -> list[Uuid]:
+        """Of the directories that are online and have one, in order."""
+        return sorted(self._ids[path] for path in self.online_paths if path in self._ids)
 
     # Loading
 

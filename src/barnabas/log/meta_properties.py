@@ -8,6 +8,7 @@ from typing import Final
 
 from barnabas.model.config import parse_properties
 from barnabas.model.errors import ConfigError
+from barnabas.model.ids import Uuid
 from barnabas.runtime import Disk
 
 NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII).fullmatch
@@ -20,10 +21,11 @@ class CorruptMetaProperties(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Version 0, the one of ZooKeeper mode."""
+    """Version 0, the one of ZooKeeper mode. Where a migration to KRaft is enabled the directory has an id."""
 
     cluster_id: str | None
     broker_id: int | None
+    directory_id: Uuid | None = None
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> MetaProperties | None:
@@ -49,10 +51,17 @@ class MetaProperties:
         broker_id = values.get("broker.id")
         if broker_id is not None and not NUMBER(broker_id):
             raise CorruptMetaProperties(f"{path} names the broker.id {broker_id!r}, which is not a number")
-        return cls(values.get("cluster.id"), None if broker_id is None else int(broker_id))
+        directory_id = values.get("directory.id")
+        try:
+            uuid = None if directory_id is None else Uuid.parse(directory_id)
+        except ValueError as error:
+            raise CorruptMetaProperties(f"{path} names a directory.id that is none: {error}") from None
+        return cls(values.get("cluster.id"), None if broker_id is None else int(broker_id), uuid)
 
     def write(self, disk: Disk, directory: str) -> None:
         lines = ["#", f"broker.id={self.broker_id}", "version=0", f"cluster.id={self.cluster_id}", ""]
+        if self.directory_id is not None:
+            lines.insert(1, f"directory.id={self.directory_id}")
         disk.replace(f"{directory}/{FILE_NAME}", "\n".join(lines).encode())
 
     def verify(self, directory: str, cluster_id: str, broker_id: int) -> None:

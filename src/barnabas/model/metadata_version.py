@@ -69,6 +69,11 @@ class MetadataVersion(IntEnum):
         return f"{major}.{minor}-{internal}"
 
     @property
+    def feature_level(self) -> int:
+        """KRaft's number of it, 1 for 3.0-IV1, where its versions begin; 0 before."""
+        return max(self - MetadataVersion.IBP_3_0_IV1 + 1, 0)
+
+    @property
     def is_feature_versioning_supported(self) -> bool:
         """KIP-584: ``/feature`` is enabled, and a registration tells its features."""
         return self >= MetadataVersion.IBP_2_7_IV0

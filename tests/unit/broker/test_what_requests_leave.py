@@ -123,7 +123,7 @@ def test_a_leader_and_isr_of_a_controller_that_is_not_it_any_more_is_refused_in_
     async def story() -> None:
         broker = Broker(tmp_path)
         asked: list[str] = []
-        broker.is_stale = lambda epoch: False  # type: ignore[attr-defined]
+        broker.is_stale = lambda epoch, of_kraft: False  # type: ignore[attr-defined]
 
         async def learn(names: list[str]) -> None:
             asked.extend(names)
@@ -159,7 +159,7 @@ def test_a_long_update_metadata_is_taken_up_in_slices_and_with_what_came_between
 ) -> None:
     async def story() -> None:
         broker = Broker(tmp_path)
-        broker.is_stale = lambda epoch: False  # type: ignore[attr-defined]
+        broker.is_stale = lambda epoch, of_kraft: False  # type: ignore[attr-defined]
 
         def taken_up(request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
             assert update.before is broker.metadata.image

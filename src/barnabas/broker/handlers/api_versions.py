@@ -26,4 +26,5 @@ async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestCo
             for key, low, high in broker.router.api_versions
         ],
         finalized_features_epoch=broker.features_epoch,
+        zk_migration_ready=broker.migration is not None,
     )

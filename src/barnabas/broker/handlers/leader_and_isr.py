@@ -12,6 +12,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.shares import PARTITIONS_AT_ONCE, shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.replica.metadata_cache import is_full
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
@@ -40,7 +41,7 @@ async def _become_leader_or_follower(
     broker: Broker, request: LeaderAndIsrRequest, context: RequestContext
 ) -> LeaderAndIsrResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
-    if broker.is_stale(request.broker_epoch):
+    if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
     if request.controller_epoch < broker.replicas.controller_epoch:
         # Before anything is done for it: ZooKeeper would be asked about each of a hundred thousand names.
@@ -54,8 +55,10 @@ async def _become_leader_or_follower(
             await asyncio.sleep(0)
         # ZooKeeper may have been long in answering, and this broker may have registered anew meanwhile; a newer
         # controller's request may have come between two shares.
-        if broker.is_stale(request.broker_epoch):
+        if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+        if answer is None and is_full(request):
+            broker.replicas.set_strays_aside(request)
         part = broker.replicas.become_leader_or_follower(
             share, answer_by_topic_id=context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
         )

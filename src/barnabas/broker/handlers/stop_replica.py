@@ -25,7 +25,7 @@ async def handle(broker: Broker, request: StopReplicaRequest, context: RequestCo
     for number, share in enumerate(_shares(request)):
         if number:
             await asyncio.sleep(0)
-        if broker.is_stale(request.broker_epoch):
+        if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
             return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         part = broker.replicas.stop_replicas(share)
         if part.error_code:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
     while True:
-        if broker.is_stale(request.broker_epoch):
+        if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         updating = broker.metadata.updating(request)
         try:
@@ -28,5 +28,7 @@ async def handle(broker: Broker, request: UpdateMetadataRequest, context: Reques
         except StopIteration as end:
             update: MetadataUpdate = end.value
         # Where another request came between two slices, what it said is not in this update: it is made anew.
-        if update.before is broker.metadata.image and not broker.is_stale(request.broker_epoch):
+        if update.before is broker.metadata.image and not broker.is_stale(
+            request.broker_epoch, request.is_k_raft_controller
+        ):
             return UpdateMetadataResponse(error_code=broker.update_metadata(request, update))

@@ -32,6 +32,9 @@ LOGIN_MODULES: Final = {
     gssapi.MECHANISM: "com.sun.security.auth.module.Krb5LoginModule",
 }
 """The class that a mechanism's JAAS options are written for."""
+BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
+WITH_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
+"""The keys that name the mechanism by which a broker logs in elsewhere; the latter at KRaft's controllers."""
 _OAUTHBEARER: Final = "org.apache.kafka.common.security.oauthbearer"
 _SECURED_VALIDATORS: Final = (
     f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler",
@@ -60,14 +63,12 @@ def offered_mechanisms(config: Config, listener: str, users: ScramUsers, runtime
     return {name: _mechanism(config, listener, name, users, runtime) for name in names}
 
 
-def login_of_broker(config: Config, listener: str) -> Login:
-    """As whom a broker logs in to others on `listener`: ``sasl.mechanism.inter.broker.protocol``, and the options of
+def login_of_broker(config: Config, listener: str, key: str = BETWEEN_BROKERS) -> Login:
+    """As whom a broker logs in to others on `listener`: by the mechanism that `key` names, and with the options of
     that mechanism, which serve both sides in Kafka. Raises `ConfigError`."""
-    name = of_listener(config, listener).text("sasl.mechanism.inter.broker.protocol")
+    name = of_listener(config, listener).text(key)
     if name not in LOGIN_MODULES:
-        raise ConfigError(
-            f"sasl.mechanism.inter.broker.protocol is {name}: this broker speaks {', '.join(LOGIN_MODULES)}."
-        )
+        raise ConfigError(f"{key} is {name}: this broker speaks {', '.join(LOGIN_MODULES)}.")
     module = jaas_of_broker(config, listener, name)
     settings = _settings(of_mechanism(config, listener, name))
     try:

@@ -1,0 +1,71 @@
+"""What a KRaft controller decides is asked of it, in the name of whoever asked this broker (KIP-590).
+
+A KRaft controller is not reached by clients: their request goes to it in an Envelope, with their principal and address,
+and its answer goes back as it is (``ForwardingManager``). While a broker is controller nothing is forwarded: clients
+are told who it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.api import ApiKey
+from barnabas.wire.frames import decode_response, encode_request
+from barnabas.wire.messages.default_principal_data import DefaultPrincipalData
+from barnabas.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+Handle = Callable[["Broker", Any, RequestContext], Coroutine[Any, Any, Any]]
+
+FORWARDED: Final = frozenset(
+    {
+        *(ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS),
+        *(ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.UPDATE_FEATURES),
+        *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
+        *(ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+        *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
+    }
+)
+"""The requests that only the controller answers once it is KRaft's (``ApiKeys.forwardable``)."""
+_PRINCIPAL_VERSION: Final = 0
+
+
+def forwarding(handle: Handle) -> Handle:
+    """`handle`, but by the controller where that is a KRaft one."""
+
+    @wraps(handle)
+    async def answer(broker: Broker, request: Any, context: RequestContext) -> Any:
+        if broker.metadata.image.is_kraft_controller:
+            return await _by_controller(broker, request, context)
+        return await handle(broker, request, context)
+
+    return answer
+
+
+async def _by_controller(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Raises `KafkaError`, and `Disconnect` where the client has to learn the controller's versions anew."""
+    header, connection = context.header, context.connection
+    frame = b"".join(encode_request(request, header.api_version, header.correlation_id, header.client_id))
+    principal = DefaultPrincipalData(*context.principal, connection.token_authenticated)
+    envelope = EnvelopeRequest(
+        frame[4:],  # without its size
+        _PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
+        ip_address(connection.peer_host).packed,
+    )
+    timeout_ms = broker.config.number("request.timeout.ms")
+    answer: EnvelopeResponse = await broker.forwarding_channel.send(envelope, timeout_ms)
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        raise Disconnect
+    if answer.error_code or answer.response_data is None:
+        # An envelope that fails is this broker's affair, such as a right that it lacks; not the client's.
+        code = ErrorCode(answer.error_code).name
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller refused the broker's envelope: {code}.")
+    _, response = decode_response(context.route.response_class, header.api_version, answer.response_data)
+    return response

@@ -1,0 +1,284 @@
+"""The way from ZooKeeper to KRaft (KIP-866): this broker makes itself known to the KRaft controllers, and stays so.
+
+With ``zookeeper.metadata.migration.enable`` a broker in ZooKeeper mode finds the active one of the controllers that
+``controller.quorum.voters`` names, registers with it as a migrating broker, and sends heartbeats
+(``BrokerLifecycleManager``). When all brokers have registered, the controller takes ``/controller``, copies the znodes,
+and rules by the requests that ZooKeeper's controller sends, with its own epochs. Until then this changes nothing.
+
+Apache's broker also reads along in the controllers' log, of which it uses two things: who leads, and how far it has
+come. Here both are asked for before each heartbeat (DescribeQuorum).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.listeners import protocol_of_controllers
+from barnabas.client.connection import Connection
+from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.metadata_version import KEY as PROTOCOL
+from barnabas.model.metadata_version import MetadataVersion, metadata_version_of
+from barnabas.runtime import Condition
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.wire.messages.broker_registration import BrokerRegistrationRequest
+from barnabas.wire.messages.describe_quorum import DescribeQuorumRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+ENABLED: Final = "zookeeper.metadata.migration.enable"
+VOTERS: Final = "controller.quorum.voters"
+BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
+LISTENERS: Final = "controller.listener.names"
+METADATA_TOPIC: Final = "__cluster_metadata"
+HAND_OVER_MS: Final = 5 * 60 * 1000
+"""How long a broker that stops waits for the controller to let it go (``KafkaServer.controlledShutdown``)."""
+FIRST_BACKOFF_MS: Final = 100
+SOON_MS: Final = 10
+"""Until the next heartbeat, while this broker is fenced or waits to be let go."""
+_METADATA_VERSION_FEATURE: Final = "metadata.version"
+_KRAFT_VERSIONS: Final = ("kraft.version", 0, 1)
+_ADDRESS: Final = re.compile(r"(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]:@/\s]+)):(\d{1,5})").fullmatch
+_FORGOTTEN: Final = (ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationSettings:
+    """Where the controllers are; `controllers` is not empty."""
+
+    controllers: tuple[Endpoint, ...]
+
+
+def migration_settings(config: Config) -> MigrationSettings | None:
+    """None where no migration is enabled. Raises `ConfigError` for what Kafka's ``KafkaConfig`` refuses."""
+    names = [name.strip() for name in config.text(LISTENERS).split(",") if name.strip()]
+    if not config.flag(ENABLED):
+        if names:
+            raise ConfigError(f"{LISTENERS} is {','.join(names)}: it must be empty unless {ENABLED} is true.")
+        return None
+    if config.number("broker.id") < 0:
+        raise ConfigError(f"{ENABLED} is true without broker.id: set it to the id that stands in meta.properties.")
+    key = VOTERS if config.items(VOTERS) else BOOTSTRAP
+    addresses = config.items(key)
+    if not addresses:
+        raise ConfigError(f"{ENABLED} is true, and neither {VOTERS} nor {BOOTSTRAP} names the controllers: set one.")
+    if not names:
+        raise ConfigError(f"{ENABLED} is true, and {LISTENERS} is empty: it takes the controllers' listener.")
+    version = metadata_version_of(config)
+    if version < MetadataVersion.IBP_3_4_IV0:
+        raise ConfigError(f"{ENABLED} is true, and {PROTOCOL} is {version.text}: a migration takes 3.4 or higher.")
+    if len(config.text("log.dirs").split(",")) > 1 and version < MetadataVersion.IBP_3_7_IV2:
+        raise ConfigError(
+            f"{ENABLED} is true with several log.dirs, and {PROTOCOL} is {version.text}: it takes 3.7-IV2 or higher."
+        )
+    protocol = protocol_of_controllers(config, names[0])
+    own_id = config.number("broker.id")
+    return MigrationSettings(tuple(_endpoint(key, item, names[0], protocol, own_id) for item in addresses))
+
+
+def _endpoint(key: str, item: str, listener: str, protocol: str, own_id: int) -> Endpoint:
+    node_id, at, address = item.rpartition("@")
+    match = _ADDRESS(address)
+    if match is None or (key == VOTERS) != (bool(at) and node_id.isdecimal()) or int(match[3]) > 65535:
+        form = "id@host:port" if key == VOTERS else "host:port"
+        raise ConfigError(f"{key} has {item!r}: a controller is written {form}.")
+    if key == VOTERS and int(node_id) == own_id:
+        raise ConfigError(f"{key} has {item!r}, and this is broker {own_id}: controllers have ids that no broker has.")
+    return Endpoint(listener, match[1] or match[2], int(match[3]), protocol)
+
+
+class Migration:
+    """This broker among the KRaft controllers' brokers. `startup` begins the heartbeats."""
+
+    def __init__(self, broker: Broker, settings: MigrationSettings) -> None:
+        self._broker = broker
+        self._controllers = settings.controllers
+        self._incarnation_id = broker.runtime.entropy.uuid()
+        self._connection: Connection | None = None
+        self._failures = 0
+        self._metadata_offset = -1
+        self._caught_up = False
+        self._stopping = False
+        self._may_stop = False
+        self._changed = Condition()
+        self.broker_epoch = -1
+        """The offset of this broker's registration in the controllers' log; -1 before there is one."""
+        self.active_controller: Endpoint | None = None
+        """As far as this broker knows."""
+
+    @property
+    def listener(self) -> Endpoint:
+        """Of the controllers, with the address of the first."""
+        return self._controllers[0]
+
+    def startup(self) -> None:
+        self._broker.tasks.begin(self._run(), "kraft-heartbeats")
+
+    async def hand_over(self) -> None:
+        """Has the controller move what this broker leads, and returns when it lets it go, or has not for too long."""
+        self._stopping = True
+        self._changed.notify()
+        clock = self._broker.runtime.clock
+        deadline = clock.monotonic_ms() + HAND_OVER_MS
+        timer = asyncio.get_running_loop().call_later(HAND_OVER_MS / 1000 + 0.001, self._changed.notify)
+        try:
+            while not self._may_stop and clock.monotonic_ms() < deadline:
+                await self._changed
+        finally:
+            timer.cancel()
+        if not self._may_stop:
+            logger.warning("[broker %d] the KRaft controller has not let this broker go", self._broker.broker_id)
+
+    def close(self) -> None:
+        self._drop()
+
+    async def _run(self) -> None:
+        """One thing at a time: find the active controller, register, send a heartbeat."""
+        while not self._may_stop:
+            try:
+                pause_ms = await self._communicate()
+                self._failures = 0
+            except (OSError, WireError, KafkaError) as error:
+                limit_ms = self._broker.config.number("broker.session.timeout.ms") // 3
+                pause_ms = min(FIRST_BACKOFF_MS << min(self._failures, 10), limit_ms)
+                self._failures += 1
+                level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
+                logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._broker.broker_id, error)
+            await self._wait(pause_ms)
+
+    async def _wait(self, milliseconds: int) -> None:
+        """Shorter where this broker begins to stop meanwhile."""
+        if self._stopping:
+            await asyncio.sleep(milliseconds / 1000)
+            return
+        timer = asyncio.get_running_loop().call_later(milliseconds / 1000, self._changed.notify)
+        try:
+            await self._changed
+        finally:
+            timer.cancel()
+
+    async def _communicate(self) -> int:
+        """Returns after how many milliseconds there is more to say. Raises ``OSError``, `WireError`, `KafkaError`."""
+        connection = await self._active()
+        if self.broker_epoch < 0:
+            await self._register(connection)
+        answer = await self._heartbeat(connection)
+        if answer.should_shut_down and self._stopping:
+            self._may_stop = True
+            self._changed.notify()
+        if answer.is_caught_up and not self._caught_up:
+            self._caught_up = True
+            logger.info("[broker %d] known to the KRaft controllers, asking not to be fenced", self._broker.broker_id)
+            return SOON_MS
+        if not self._caught_up or self._stopping:
+            return 5 * SOON_MS
+        return self._broker.config.number("broker.heartbeat.interval.ms")
+
+    @property
+    def _timeout_ms(self) -> int:
+        """Half a session: a controller that says nothing leaves time to ask the next."""
+        return self._broker.config.number("broker.session.timeout.ms") // 2
+
+    async def _active(self) -> Connection:
+        """A connection to the controller that is active now, and how far its log has come."""
+        if self._connection is not None:
+            try:
+                if await self._leads(self._connection):
+                    return self._connection
+            except (OSError, WireError, KafkaError):
+                self._drop()
+                raise
+            self._drop()
+        why: list[str] = []
+        for endpoint in self._controllers:
+            connection = self._broker.connect_to(endpoint, str(self._broker.broker_id))
+            try:
+                await connection.connect()
+                await connection.negotiate()
+                if await self._leads(connection):
+                    self._connection, self.active_controller = connection, endpoint
+                    return connection
+                why.append(f"{endpoint} is not active")
+            except (OSError, WireError, KafkaError) as error:
+                why.append(f"{endpoint}: {error}")
+            finally:
+                if connection is not self._connection:
+                    connection.abort()
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"none of the controllers is active ({'; '.join(why)})")
+
+    def _drop(self) -> None:
+        connection, self._connection, self.active_controller = self._connection, None, None
+        if connection is not None:
+            connection.abort()
+
+    async def _leads(self, connection: Connection) -> bool:
+        partition = DescribeQuorumRequest.PartitionData(0)
+        request = DescribeQuorumRequest([DescribeQuorumRequest.TopicData(METADATA_TOPIC, [partition])])
+        answer = await connection.send(request, timeout_ms=self._timeout_ms)
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code), f"DescribeQuorum: {ErrorCode(answer.error_code).name}")
+        states = [state for topic in answer.topics for state in topic.partitions]
+        if len(states) != 1 or states[0].error_code:
+            return False
+        self._metadata_offset = states[0].high_watermark - 1
+        return True
+
+    async def _register(self, connection: Connection) -> None:
+        broker = self._broker
+        level = broker.metadata_version.feature_level
+        features = [(_METADATA_VERSION_FEATURE, level, level), _KRAFT_VERSIONS]
+        request = BrokerRegistrationRequest(
+            broker_id=broker.broker_id,
+            cluster_id=broker.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                BrokerRegistrationRequest.Listener(
+                    each.listener, each.host, each.port, SECURITY_PROTOCOL_IDS[each.security_protocol]
+                )
+                for each in broker.listeners.advertised
+            ],
+            features=[BrokerRegistrationRequest.Feature(*each) for each in features],
+            rack=broker.config.text("broker.rack") or None,
+            is_migrating_zk_broker=True,
+            log_dirs=broker.log_dirs.directory_ids(),
+            previous_broker_epoch=-1,
+        )
+        answer = await connection.send(request, timeout_ms=self._timeout_ms)
+        if answer.error_code:
+            code = ErrorCode(answer.error_code)
+            raise KafkaError(code, f"{self.active_controller} refuses the registration: {code.name}")
+        self.broker_epoch = answer.broker_epoch
+        self._caught_up = False
+        logger.info(
+            "[broker %d] registered with the KRaft controller at %s, broker epoch %d",
+            broker.broker_id,
+            self.active_controller,
+            self.broker_epoch,
+        )
+
+    async def _heartbeat(self, connection: Connection) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._broker.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset,
+            want_fence=not self._caught_up,
+            want_shut_down=self._stopping,
+        )
+        answer: BrokerHeartbeatResponse = await connection.send(request, timeout_ms=self._timeout_ms)
+        if answer.error_code:
+            code = ErrorCode(answer.error_code)
+            if code in _FORGOTTEN:  # by a quorum that was made anew
+                self.broker_epoch = -1
+            elif code is ErrorCode.NOT_CONTROLLER:
+                self._drop()
+            raise KafkaError(code, f"{self.active_controller} refuses the heartbeat: {code.name}")
+        return answer
