@@ -11,14 +11,22 @@ import pytest
 from cluster import barnabas
 
 from barnabas.cli.app import run as command
-from barnabas.client import connect
+from barnabas.client import NewTopic, TopicPartition, connect
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
 from barnabas.judge.clusters import ClusterError, LocalBrokers, ScriptBrokers
 from barnabas.judge.history import Op, read, write
+from barnabas.judge.made import made
+from barnabas.judge.peers import sender
 from barnabas.judge.proxy import Proxy
 from barnabas.judge.run import Plan, run
 from barnabas.testing import KafkaCluster
+from barnabas.wire.frames import encode_request
+from barnabas.wire.messages.fetch import FetchRequest
+
+
+def encode(request: FetchRequest, version: int, client_id: str | None) -> bytes:
+    return b"".join(encode_request(request, version, 1, client_id))[4:]
 
 
 def addresses(bootstrap: str) -> dict[int, tuple[str, int]]:
@@ -115,6 +123,60 @@ def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(
     assert check(outcome.history).good
 
 
+def test_between_brokers_a_cut_has_two_directions_and_a_one_way_cut_one(tmp_path: Path) -> None:
+    with made("barnabas", between=True) as (brokers, peers):
+        assert peers is not None
+        follower = _follower_of_a_new(brokers.bootstrap, "t")
+        asyncio.run(produced(brokers.bootstrap, "t", range(1)))
+
+        peers.strike(follower, faults.CUT_REQUESTS)  # what the follower asks of its leader gets through
+        assert asyncio.run(produced(brokers.bootstrap, "t", range(1, 2))) == [1]
+        peers.heal(follower)
+
+        async def across() -> list[int]:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, peers.strike, follower, faults.CUT)
+            sending = asyncio.ensure_future(produced(brokers.bootstrap, "t", range(2, 3)))
+            done, _ = await asyncio.wait([sending], timeout=2)
+            assert not done, "the leader has an answer from a follower that is cut off"
+            await loop.run_in_executor(None, peers.heal, follower)
+            return await sending
+
+        assert asyncio.run(across()) == [2]
+        assert addresses(brokers.bootstrap).keys() == {0, 1, 2}
+
+
+def _follower_of_a_new(bootstrap: str, topic: str) -> int:
+    """One follower of a new topic's only partition."""
+
+    async def make() -> int:
+        async with connect(bootstrap) as cluster:
+            await cluster.admin.create_topics([NewTopic(topic, partitions=1, replication_factor=3)])
+            leads = await cluster.leader(TopicPartition(topic, 0))
+            brokers = (await cluster.refresh([])).brokers.values()
+            leader = next(each.broker_id for each in brokers if (each.host, each.port) == (leads.host, leads.port))
+            return (leader + 1) % 3
+
+    return asyncio.run(make())
+
+
+@pytest.mark.parametrize(
+    ("frame", "broker"),
+    [
+        (encode(FetchRequest(), 12, "broker-17-fetcher-0"), 17),
+        (encode(FetchRequest(), 12, "2"), 2),
+        (encode(FetchRequest(), 12, "broker-1"), 1),
+        (encode(FetchRequest(), 12, "rdkafka"), None),
+        (encode(FetchRequest(), 12, "broker-x"), None),
+        (encode(FetchRequest(), 12, None), None),
+        (b"\0\1", None),
+        (b"", None),
+    ],
+)
+def test_a_broker_is_known_by_its_client_id(frame: bytes, broker: int | None) -> None:
+    assert sender(frame) == broker
+
+
 def test_brokers_that_up_has_started_are_killed_paused_and_started_again(tmp_path: Path) -> None:
     place = str(tmp_path / "c")
     assert barnabas("up", "-n", "1", "--dir", place).returncode == 0
@@ -155,3 +217,7 @@ def test_where_no_cluster_is_there_is_no_history(capsys: pytest.CaptureFixture[s
     assert "--nemesis has no fault earthquake" in capsys.readouterr().err
     assert command(["judge", "run", "--nemesis", "kill", "-b", "localhost:1"]) == 2
     assert "--script" in capsys.readouterr().err
+    assert command(["judge", "run", "--nemesis", "peers", "-b", "localhost:1"]) == 2
+    assert "need --make" in capsys.readouterr().err
+    assert command(["judge", "run", "--make", "redpanda"]) == 2
+    assert "no cluster can be made of redpanda" in capsys.readouterr().err

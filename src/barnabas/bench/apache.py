@@ -16,7 +16,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,7 +25,7 @@ from barnabas.bench import BenchError
 
 VERSION: Final = "3.9.2"
 
-_POM: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
+_POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>barnabas</groupId>
@@ -33,9 +33,9 @@ _POM: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
   <version>1</version>
   <packaging>pom</packaging>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>{logs}</artifactId><version>1.7.36</version></dependency>
   </dependencies>
 </project>
 """
@@ -97,13 +97,15 @@ def cache_directory() -> Path:
     return Path(base) if base else Path.home() / ".cache" / "barnabas"
 
 
-def _cache() -> Path:
-    return cache_directory() / "apache-kafka" / VERSION
+def _cache(version: str = VERSION) -> Path:
+    return cache_directory() / "apache-kafka" / version
 
 
-def classpath() -> str:
+def classpath(version: str = VERSION) -> str:
     """The class path of Kafka's jars, fetched on first use (about 130 MB). Raises `ApacheUnavailable`."""
-    return f"{fetch_jars(_cache(), _POM)}/*"
+    # From 4.0 on Kafka logs by log4j 2, beside which reload4j cannot stand; what is said then goes to standard error.
+    logs = "slf4j-reload4j" if int(version.partition(".")[0]) < 4 else "slf4j-simple"
+    return f"{fetch_jars(_cache(version), _POM.format(version=version, logs=logs))}/*"
 
 
 def fetch_jars(cache: Path, pom: str) -> Path:
@@ -213,9 +215,12 @@ def cluster_view(host: str, port: int, timeout: float = 2.0) -> tuple[dict[int, 
 class ApacheCluster:
     """Real Kafka brokers, and a real ZooKeeper unless `zookeeper` names another; ended with the ``with`` block.
 
-    `config` is added to every broker's ``server.properties``, and `jvm` to its options. Brokers get the ids from
-    `first_id` on. `ready_s` holds the seconds each broker took from its start until it answered Metadata.
+    `config` is added to every broker's ``server.properties``, then what `own_config` says for its id and port; `jvm` to
+    its options. Brokers get the ids from `first_id` on. `ready_s` holds the seconds each broker took from its start
+    until it answered Metadata.
     """
+
+    version = VERSION
 
     def __init__(
         self,
@@ -224,6 +229,7 @@ class ApacheCluster:
         *,
         zookeeper: str | None = None,
         config: Mapping[str, str] | None = None,
+        own_config: Callable[[int, int], Mapping[str, str]] | None = None,
         first_id: int = 0,
         heap: str = "512m",
         jvm: Sequence[str] = (),
@@ -237,6 +243,7 @@ class ApacheCluster:
         self._jvm = tuple(jvm)
         self._timeout = timeout
         self._config = dict(config or {})
+        self._own_config = own_config or (lambda broker, port: {})
         self._size = cluster_size or brokers
         self.ports = {first_id + i: free_port() for i in range(brokers)}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -286,7 +293,7 @@ class ApacheCluster:
 
     def _spawn(self, directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
         *options, main, properties = arguments
-        jars = classpath()
+        jars = classpath(self.version)
         with open(directory / "stdout.log", "ab") as out:
             return subprocess.Popen(
                 [java(), *options, _log4j(directory), "-cp", jars, main, properties],
@@ -297,8 +304,14 @@ class ApacheCluster:
         """Starts a broker without waiting for it."""
         directory = self.directory / f"broker-{broker}"
         directory.mkdir(parents=True, exist_ok=True)
+        properties = directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._values(broker).items()))
+        self.processes[broker] = self._serve(broker, properties)
+
+    def _values(self, broker: int) -> dict[str, str]:
+        """A broker's ``server.properties``."""
         replication = str(min(3, self._size))
-        values = {
+        return {
             "broker.id": str(broker),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
             "log.dirs": str(self.log_dir(broker)),
@@ -307,11 +320,12 @@ class ApacheCluster:
             "transaction.state.log.replication.factor": replication,
             "transaction.state.log.min.isr": str(min(2, int(replication))),
             **self._config,
+            **self._own_config(broker, self.ports[broker]),
         }
-        properties = directory / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+
+    def _serve(self, broker: int, properties: Path) -> subprocess.Popen[bytes]:
         options = (f"-Xmx{self._heap}", f"-Xms{self._heap}", *_BROKER_JVM, *self._jvm)
-        self.processes[broker] = self._spawn(directory, *options, "kafka.Kafka", str(properties))
+        return self._spawn(properties.parent, *options, "kafka.Kafka", str(properties))
 
     def wait_ready(self, broker: int, begun: float | None = None) -> None:
         """Until the broker names itself and a controller in its Metadata."""

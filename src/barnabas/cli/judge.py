@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +15,7 @@ from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_js
 if TYPE_CHECKING:
     from barnabas.judge.clusters import Brokers
     from barnabas.judge.history import History
+    from barnabas.judge.proxy import Proxy
 
 
 class _Judge(Group):
@@ -90,12 +89,19 @@ def run_command(
             "--nemesis",
             metavar="FAULT,..",
             help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
-            "cut-answers, cut-after-request and delay-end-txn between clients and brokers), or some of them.",
+            "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
+            "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), or some of them.",
         ),
     ] = "network",
-    apache: Annotated[
-        bool, Option("--apache", help="A cluster of Apache Kafka 3.9.2 that is made for the run.")
-    ] = False,
+    make: Annotated[
+        str | None,
+        Option(
+            "--make",
+            metavar="KIND",
+            help="A cluster of three brokers that is made for the run: barnabas, apache (Apache Kafka 3.9.2 with "
+            "ZooKeeper), kraft (without) or kraft:VERSION.",
+        ),
+    ] = None,
     script: Annotated[
         Path | None,
         Option("--script", help="What kills and starts brokers of a cluster of another kind: docs/judge.md."),
@@ -118,11 +124,11 @@ def run_command(
     from barnabas.judge.history import write
     from barnabas.judge.run import Plan, RunError, run
 
-    faults = _faults(nemesis)
+    faults = _faults(nemesis, made=make is not None)
     try:
-        with _cluster(at, apache, script, faults) as (bootstrap, brokers):
+        with _cluster(at, make, script, faults) as (bootstrap, brokers, peers):
             plan = Plan(
-                bootstrap, minutes, faults, brokers, acks, partitions, clients, seed=seed,
+                bootstrap, minutes, faults, brokers, peers, acks, partitions, clients, seed=seed,
                 told=lambda line: print(line, file=sys.stderr),
             )  # fmt: skip
             outcome = run(plan)
@@ -138,47 +144,48 @@ def run_command(
     _judge(outcome.history, html, output)
 
 
-def _faults(words: str) -> tuple[str, ...]:
+def _faults(words: str, *, made: bool) -> tuple[str, ...]:
+    """`made`: of a cluster that is made for the run, whose brokers reach each other as we like."""
     from barnabas.judge.nemesis import FAULTS, PROCESS_FAULTS
+    from barnabas.judge.peers import PEER_FAULTS
     from barnabas.judge.proxy import NETWORK_FAULTS
 
-    groups = {"all": FAULTS, "none": (), "process": PROCESS_FAULTS, "network": NETWORK_FAULTS}
+    everything = FAULTS if made else (*PROCESS_FAULTS, *NETWORK_FAULTS)
+    groups: dict[str, Sequence[str]] = {
+        "all": everything, "none": (), "process": PROCESS_FAULTS, "network": NETWORK_FAULTS, "peers": PEER_FAULTS,
+    }  # fmt: skip
     wanted: dict[str, None] = {}
     for word in filter(None, words.split(",")):
         if word not in groups and word not in FAULTS:
             raise UsageError(f"--nemesis has no fault {word}: it takes {', '.join((*groups, *FAULTS))}.")
         wanted.update(dict.fromkeys(groups.get(word, (word,))))
+    if not made and set(wanted) & set(PEER_FAULTS):
+        raise UsageError("Faults between brokers need --make: their listeners have to lead through the judge's proxy.")
     return tuple(wanted)
 
 
 @contextlib.contextmanager
 def _cluster(
-    at: Reach, apache: bool, script: Path | None, faults: Sequence[str]
-) -> Iterator[tuple[str, Brokers | None]]:
-    """Where the cluster is, and how its processes are reached, if they are to be."""
-    from barnabas.judge.clusters import ApacheBrokers, LocalBrokers, ScriptBrokers
+    at: Reach, make: str | None, script: Path | None, faults: Sequence[str]
+) -> Iterator[tuple[str, Brokers | None, Proxy | None]]:
+    """Where the cluster is, how its processes are reached, if they are to be, and what is between its brokers."""
+    from barnabas.judge.clusters import LocalBrokers, ScriptBrokers
     from barnabas.judge.nemesis import PROCESS_FAULTS
 
     needed = bool(set(faults) & set(PROCESS_FAULTS))
-    if apache:
-        from barnabas.bench import BenchError
-        from barnabas.bench.apache import ApacheCluster
+    if make is not None:
+        from barnabas.judge.made import made
+        from barnabas.judge.peers import PEER_FAULTS
 
-        place = tempfile.mkdtemp(prefix="barnabas-judge-")
-        try:
-            with ApacheCluster(place, brokers=3) as cluster:
-                yield cluster.bootstrap, ApacheBrokers(cluster)
-        except BenchError as error:
-            raise CommandError(str(error), 2) from None
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+        with made(make, between=bool(set(faults) & set(PEER_FAULTS))) as (cluster, peers):
+            yield cluster.bootstrap, cluster, peers
     elif script is not None:
         bootstrap = at.servers()
-        yield bootstrap, ScriptBrokers(script, bootstrap)
+        yield bootstrap, ScriptBrokers(script, bootstrap), None
     elif needed:
         if at.bootstrap:
-            raise UsageError("Faults of processes need --dir, --apache or --script beside or instead of -b.")
+            raise UsageError("Faults of processes need --dir, --make or --script beside or instead of -b.")
         brokers = LocalBrokers(directory_of(at.directory))
-        yield brokers.bootstrap, brokers
+        yield brokers.bootstrap, brokers, None
     else:
-        yield at.servers(), None
+        yield at.servers(), None, None

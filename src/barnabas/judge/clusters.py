@@ -105,7 +105,7 @@ class LocalBrokers:
 
 
 class ApacheBrokers:
-    """Apache Kafka 3.9.2 in ZooKeeper mode, from Maven's jars."""
+    """A cluster that was made for the run (`barnabas.judge.made`)."""
 
     def __init__(self, cluster: ApacheCluster) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Faults, one after another, each healed before the next: of processes, and of the clients' network."""
+"""Faults, one after another, each healed before the next: of processes, of clients' network, and of brokers'."""
 
 from __future__ import annotations
 
@@ -9,23 +9,33 @@ from typing import Final
 from barnabas.judge.clusters import Brokers
 from barnabas.judge.history import Op
 from barnabas.judge.journal import Journal, now
+from barnabas.judge.peers import PEER_FAULTS, PREFIX
 from barnabas.judge.proxy import DELAY_END_TXN, NETWORK_FAULTS, Proxy
 
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
-FAULTS: Final = (*PROCESS_FAULTS, *NETWORK_FAULTS)
+FAULTS: Final = (*PROCESS_FAULTS, *NETWORK_FAULTS, *PEER_FAULTS)
 HELD_S: Final = (3.0, 15.0)
 """How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
+END_TXNS: Final = 10
+END_TXNS_S: Final = 60
 FIRST_S: Final = 2.0
 REST_S: Final = (4.0, 10.0)
 
 
 class Nemesis:
-    """`brokers` is for faults of processes, `proxy` for those of the network."""
+    """`brokers` is for faults of processes, `proxy` for those of the clients' network, `peers` of the brokers'."""
 
     def __init__(
-        self, faults: Sequence[str], brokers: Brokers | None, proxy: Proxy | None, journal: Journal, seed: int
+        self,
+        faults: Sequence[str],
+        brokers: Brokers | None,
+        proxy: Proxy | None,
+        journal: Journal,
+        seed: int,
+        peers: Proxy | None = None,
     ) -> None:
+        self._peers = peers
         self._faults = list(faults)
         self._brokers = brokers
         self._proxy = proxy
@@ -63,15 +73,28 @@ class Nemesis:
         self._journal.add(Op.NEMESIS, invoked, name=f"{fault} broker {broker}")
         try:
             wait(self._chance.uniform(*HELD_S))
+            if fault == DELAY_END_TXN:
+                self._wait_for_end_txns(wait)
         finally:
             invoked = now()
             heal(broker)
             self._journal.add(Op.NEMESIS, invoked, name=f"heal broker {broker}")
 
+    def _wait_for_end_txns(self, wait: Callable[[float], bool]) -> None:
+        """Clients that are slow ask for few: the fault lasts until it has met some."""
+        assert self._proxy is not None
+        enough = self._proxy.struck[DELAY_END_TXN] + END_TXNS
+        for _ in range(END_TXNS_S):
+            if self._proxy.struck[DELAY_END_TXN] >= enough or not wait(1.0):
+                break
+
     def _targets(self, fault: str) -> Sequence[int]:
         if fault in NETWORK_FAULTS:
             assert self._proxy is not None
             return list(self._proxy.ports)
+        if fault in PEER_FAULTS:
+            assert self._peers is not None
+            return list(self._peers.ports)
         assert self._brokers is not None
         return self._brokers.ids
 
@@ -83,6 +106,10 @@ class Nemesis:
                 return (lambda broker: proxy.strike(broker, fault)), proxy.heal
             # Few requests are EndTxns: those to every broker, or a run of minutes would hardly see one.
             return (lambda _: _each(proxy, DELAY_END_TXN)), (lambda _: _each(proxy, None))
+        if fault in PEER_FAULTS:
+            peers = self._peers
+            assert peers is not None
+            return (lambda broker: peers.strike(broker, fault.removeprefix(PREFIX))), peers.heal
         brokers = self._brokers
         assert brokers is not None
         return {

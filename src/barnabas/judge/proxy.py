@@ -2,7 +2,7 @@
 
 Each broker has a port of its own here. What brokers tell of addresses (Metadata, FindCoordinator, DescribeCluster) is
 rewritten, so that clients come here again; ApiVersions offers those only as far as they can be read here. Brokers speak
-to each other past it.
+to each other past it, or through `peers`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ _CHANGES: Final = frozenset(
 )
 _SIZE: Final = struct.Struct(">i")
 _FRAME_MAX: Final = 64 << 20
+_HELD_SHARE: Final = 0.5
 _HELD_S: Final = (0.0, 0.3)
 _BEGUN_S: Final = 8.0
 
@@ -61,15 +62,16 @@ class Held(NamedTuple):
 class Proxy:
     """Runs in a thread of its own until `close`. `bootstrap` is where clients are to go."""
 
-    def __init__(self, brokers: Mapping[int, Address], seed: int = 0) -> None:
+    def __init__(self, brokers: Mapping[int, Address], seed: int = 0, link: type[Link] | None = None) -> None:
+        self._link = link or Link
         self.chance = random.Random(seed)
         self.faults: dict[int, str] = {}
         self.addresses = dict(brokers)
         self.ports: dict[int, int] = {}
         self.struck: dict[str, int] = dict.fromkeys(NETWORK_FAULTS, 0)
         self.held: list[Held] = []
-        self._links: set[_Link] = set()
-        self._awaited: dict[str, list[asyncio.Event]] = {}
+        self._links: set[Link] = set()
+        self._awaited: dict[str, asyncio.Event] = {}
         self._running: set[asyncio.Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -106,15 +108,21 @@ class Proxy:
         """A partition comes into a transaction: whoever waits in `begun` for that goes on."""
         if header.api_version <= 3:
             request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
-            for waiting in self._awaited.pop(request.v3_and_below_transactional_id, ()):
+            waiting = self._awaited.get(request.v3_and_below_transactional_id)
+            if waiting is not None:
                 waiting.set()
+
+    def is_to_wait(self, transactional_id: str) -> bool:
+        """Whether an EndTxn is held. While one of its id is, the client's next one gets through: it asks again."""
+        return transactional_id not in self._awaited and self.chance.random() < _HELD_SHARE
 
     async def begun(self, transactional_id: str) -> None:
         """Until a partition comes into a transaction of that id, for some seconds at most."""
         begins = asyncio.Event()
-        self._awaited.setdefault(transactional_id, []).append(begins)
+        self._awaited[transactional_id] = begins
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(begins.wait(), _BEGUN_S)
+        self._awaited.pop(transactional_id, None)
 
     async def _listen(self) -> None:
         self._servers = []
@@ -123,7 +131,7 @@ class Proxy:
             async def accepted(
                 reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: int = broker
             ) -> None:
-                link = _Link(self, broker, reader, writer)
+                link = self._link(self, broker, reader, writer)
                 self._links.add(link)
                 running = asyncio.ensure_future(link.run())
                 self._running.add(running)
@@ -139,7 +147,7 @@ class Proxy:
 
     async def _hang_up(self, broker: int) -> None:
         for link in list(self._links):
-            if link.broker == broker:
+            if broker in (link.broker, link.source):
                 link.abort()
 
     async def _end(self) -> None:
@@ -150,18 +158,24 @@ class Proxy:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-class _Link:
+class Link:
     """One client's connection, and the one to its broker."""
+
+    source: int | None = None
+    """The broker that is the client, where it is one."""
 
     def __init__(self, proxy: Proxy, broker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.broker = broker
-        self._proxy = proxy
-        self._reader, self._writer = reader, writer
+        self.proxy = proxy
+        self.reader, self._writer = reader, writer
         self._asked: dict[int, tuple[int, int]] = {}
         self._lost: set[int] = set()
         """Requests whose answers the client is not to get."""
         self._behind: asyncio.StreamWriter | None = None
         self._held = False
+
+    def fault(self) -> str | None:
+        return self.proxy.faults.get(self.broker)
 
     def abort(self) -> None:
         self._writer.transport.abort()
@@ -170,10 +184,10 @@ class _Link:
 
     async def run(self) -> None:
         try:
-            if self._proxy.faults.get(self.broker) == CUT:
+            if self.proxy.faults.get(self.broker) == CUT:
                 return
-            reader, self._behind = await asyncio.open_connection(*self._proxy.addresses[self.broker])
-            both = [asyncio.ensure_future(each) for each in (self._requests(self._behind), self._answers(reader))]
+            reader, self._behind = await asyncio.open_connection(*self.proxy.addresses[self.broker])
+            both = [asyncio.ensure_future(each) for each in (self.requests(self._behind), self._answers(reader))]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if self._held:
                 await both[0]
@@ -186,52 +200,53 @@ class _Link:
             self._held = False
             self.abort()
 
-    async def _requests(self, behind: asyncio.StreamWriter) -> None:
+    async def requests(self, behind: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
             while True:
-                frame = await _frame(self._reader)
+                frame = await read_frame(self.reader)
                 header, position = decode_request_header(frame)
                 if header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
-                    self._proxy.begins(frame, header, position)
+                    self.proxy.begins(frame, header, position)
                 self._asked[header.correlation_id] = (header.api_key, header.api_version)
-                fault = self._proxy.faults.get(self.broker)
+                fault = self.fault()
                 if fault == CUT_REQUESTS:
-                    self._proxy.struck[fault] += 1
+                    self.proxy.struck[fault] += 1
                     continue
-                if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN and self._proxy.chance.random() < 0.3:
-                    await self._late(frame, header, position, behind)
-                    return
-                await self._perhaps_wait(fault)
-                if fault == CUT_AFTER_REQUEST and header.api_key in _CHANGES and self._proxy.chance.random() < 0.2:
+                if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN:
+                    request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
+                    if self.proxy.is_to_wait(str(request.transactional_id)):
+                        await self._late(frame, str(request.transactional_id), behind)
+                        return
+                await self.perhaps_wait(fault)
+                if fault == CUT_AFTER_REQUEST and header.api_key in _CHANGES and self.proxy.chance.random() < 0.2:
                     self._lost.add(header.correlation_id)
-                    self._proxy.struck[fault] += 1
-                behind.write(_SIZE.pack(len(frame)) + frame)
+                    self.proxy.struck[fault] += 1
+                behind.write(framed(frame))
                 await behind.drain()
 
-    async def _late(self, frame: bytes, header: RequestHeader, position: int, behind: asyncio.StreamWriter) -> None:
+    async def _late(self, frame: bytes, transactional_id: str, behind: asyncio.StreamWriter) -> None:
         """The client loses its connection and asks again on another; this request arrives when its next transaction
         is open, or after some seconds."""
         self._held = True
-        self._proxy.struck[DELAY_END_TXN] += 1
+        self.proxy.struck[DELAY_END_TXN] += 1
         since = time.monotonic_ns()
         self._writer.transport.abort()
-        request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
-        await self._proxy.begun(str(request.transactional_id))
-        await asyncio.sleep(self._proxy.chance.uniform(*_HELD_S))
-        behind.write(_SIZE.pack(len(frame)) + frame)
-        self._proxy.held.append(Held(str(request.transactional_id), since, time.monotonic_ns()))
+        await self.proxy.begun(transactional_id)
+        await asyncio.sleep(self.proxy.chance.uniform(*_HELD_S))
+        behind.write(framed(frame))
+        self.proxy.held.append(Held(transactional_id, since, time.monotonic_ns()))
         await behind.drain()
         await asyncio.sleep(1)  # the broker reads a request whose connection is gone, and need not answer it
 
     async def _answers(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
             while True:
-                frame = await _frame(reader)
-                fault = self._proxy.faults.get(self.broker)
+                frame = await read_frame(reader)
+                fault = self.fault()
                 if fault == CUT_ANSWERS:
-                    self._proxy.struck[fault] += 1
+                    self.proxy.struck[fault] += 1
                     continue
-                await self._perhaps_wait(fault)
+                await self.perhaps_wait(fault)
                 (correlation_id,) = _SIZE.unpack_from(frame)
                 if correlation_id in self._lost:
                     return
@@ -239,10 +254,10 @@ class _Link:
                 self._writer.writelines(self._readdressed(frame, asked))
                 await self._writer.drain()
 
-    async def _perhaps_wait(self, fault: str | None) -> None:
+    async def perhaps_wait(self, fault: str | None) -> None:
         if fault == DELAY:
-            self._proxy.struck[DELAY] += 1
-            await asyncio.sleep(self._proxy.chance.uniform(0.0, 1.0) ** 3)
+            self.proxy.struck[DELAY] += 1
+            await asyncio.sleep(self.proxy.chance.uniform(0.0, 1.0) ** 3)
 
     def _readdressed(self, frame: bytes, asked: tuple[int, int] | None) -> list[Any]:
         """The frame with its size, its addresses being ours."""
@@ -262,7 +277,7 @@ class _Link:
             # One coordinator stands in the answer itself, several (from version 4 on) in a list.
             several = getattr(message, "brokers", None) or getattr(message, "coordinators", None)
             for each in several or [message]:
-                port = self._proxy.ports.get(getattr(each, "node_id", getattr(each, "broker_id", -1)))
+                port = self.proxy.ports.get(getattr(each, "node_id", getattr(each, "broker_id", -1)))
                 if port is not None:
                     each.host, each.port = "127.0.0.1", port
         else:
@@ -270,7 +285,11 @@ class _Link:
         return list(encode_response(message, version, correlation_id))
 
 
-async def _frame(reader: asyncio.StreamReader) -> bytes:
+def framed(frame: bytes) -> bytes:
+    return _SIZE.pack(len(frame)) + frame
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
     (size,) = _SIZE.unpack(await reader.readexactly(4))
     if not 0 <= size <= _FRAME_MAX:
         raise WireError(f"a frame of {size} bytes")

@@ -15,6 +15,7 @@ from barnabas.judge.clusters import Brokers
 from barnabas.judge.history import Client, History
 from barnabas.judge.journal import Notes
 from barnabas.judge.nemesis import Nemesis
+from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work
@@ -33,6 +34,8 @@ class Plan:
     minutes: float
     faults: Sequence[str] = ()
     brokers: Brokers | None = None
+    peers: Proxy | None = None
+    """Between the brokers, for `PEER_FAULTS`."""
     acks: str = "all"
     partitions: int = 4
     clients: int = 2
@@ -62,7 +65,7 @@ def run(plan: Plan) -> Outcome:
         plan.bootstrap if proxy is None else proxy.bootstrap,
         notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
     )  # fmt: skip
-    nemesis = Nemesis(plan.faults, plan.brokers, proxy, notes.journal(Client("nemesis")), plan.seed)
+    nemesis = Nemesis(plan.faults, plan.brokers, proxy, notes.journal(Client("nemesis")), plan.seed, plan.peers)
     plan.told(f"{plan.minutes:g} minutes, topics {' and '.join(topics)}, {facts}")
     try:
         _strive(plan, work, name, nemesis, stop)
@@ -74,7 +77,13 @@ def run(plan: Plan) -> Outcome:
     work.bootstrap = plan.bootstrap
     settled = asyncio.run(wait_until_settled(work))
     asyncio.run(scan(work))
-    met = {} if proxy is None else {fault: count for fault, count in proxy.struck.items() if count}
+    met = {
+        prefix + fault: count
+        for prefix, each in (("", proxy), (PREFIX, plan.peers))
+        if each is not None
+        for fault, count in each.struck.items()
+        if count
+    }
     return Outcome(notes.history(), nemesis.struck, met, settled)
 
 

@@ -140,7 +140,11 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
             for _ in range(chance.randint(2, 6)):
                 at, value = work.place(chance, work.transfers), work.notes.value()
                 begun = now()
-                future = await producer.append(at.topic, encoded(value), partition=at.partition)
+                try:
+                    future = await producer.append(at.topic, encoded(value), partition=at.partition)
+                except TROUBLE:
+                    journal.add(Op.SEND, begun, at, status=Status.UNKNOWN, value=value, txn=txn)
+                    raise
                 sent.append((at, value, begun, future))
                 await asyncio.sleep(work.pause_s)  # so that what comes late finds a transaction open
             if consumer is not None:
@@ -148,15 +152,22 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
         except TROUBLE:
             good = False
         good = good and chance.random() > ABORTED
-        await _end(journal, producer, txn, name, committed=good)
-        for at, value, begun, future in sent:
-            failed = not future.done() or future.cancelled() or future.exception() is not None
-            offset = NONE if failed else future.result().offset
-            status = Status.UNKNOWN if failed else Status.OK
-            journal.add(Op.SEND, begun, at, status=status, offset=offset, value=value, txn=txn)
+        try:
+            await _end(journal, producer, txn, name, committed=good)
+        finally:
+            _settle(journal, sent, txn)
         if consumer is not None and not good:
             return  # nothing of it counts: the next one begins where the group is
         await asyncio.sleep(work.pause_s)
+
+
+def _settle(journal: Journal, sent: Iterable[Sent], txn: int) -> None:
+    """Writes down what became of a transaction's records; also where nobody knows how it ended."""
+    for at, value, begun, future in sent:
+        failed = not future.done() or future.cancelled() or future.exception() is not None
+        offset = NONE if failed else future.result().offset
+        status = Status.UNKNOWN if failed else Status.OK
+        journal.add(Op.SEND, begun, at, status=status, offset=offset, value=value, txn=txn)
 
 
 async def _offsets(journal: Journal, producer: TransactionalProducer, consumer: Consumer, txn: int) -> None:

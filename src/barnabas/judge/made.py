@@ -1,0 +1,118 @@
+"""Clusters that are made for a run: Apache Kafka in ZooKeeper mode or without ZooKeeper, and Barnabas."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from barnabas.bench import BenchError
+from barnabas.bench.apache import VERSION, ApacheCluster, classpath, free_port, java
+from barnabas.judge.clusters import ApacheBrokers, Brokers, ClusterError
+from barnabas.judge.peers import Peers
+from barnabas.judge.proxy import Proxy
+
+KINDS: Final = ("barnabas", "apache", "kraft")
+_BROKERS: Final = 3
+
+
+class BarnabasCluster(ApacheCluster):
+    """Our processes in Apache's place: the same files, ports and signals."""
+
+    def _start_zookeeper(self) -> None:
+        directory = self.directory / "zookeeper"
+        directory.mkdir(parents=True, exist_ok=True)
+        port = free_port()
+        self.zookeeper = f"127.0.0.1:{port}"
+        self._zookeeper_process = self._ours(directory, "coordinator", "--port", str(port), "--dir", str(directory))
+
+    def _serve(self, broker: int, properties: Path) -> subprocess.Popen[bytes]:
+        return self._ours(properties.parent, "broker", str(properties))
+
+    @staticmethod
+    def _ours(directory: Path, *words: str) -> subprocess.Popen[bytes]:
+        with open(directory / "server.log", "ab") as log:
+            command = [sys.executable, "-m", "barnabas", *words]
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+
+class KraftCluster(ApacheCluster):
+    """Apache Kafka without ZooKeeper: each process is a broker and a controller. Controllers' links have no proxy."""
+
+    def __init__(
+        self, directory: Path, brokers: int, version: str, own_config: Callable[[int, int], Mapping[str, str]] | None
+    ) -> None:
+        super().__init__(directory, brokers, own_config=own_config)
+        self.version = version
+        self._controllers = {broker: free_port() for broker in self.ports}
+        self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+    def _start_zookeeper(self) -> None:
+        """There is none: the logs get their identity instead."""
+        classpath(self.version)
+
+    def _values(self, broker: int) -> dict[str, str]:
+        values = super()._values(broker)
+        protocols = values.pop("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT")
+        for name in ("zookeeper.connect", "broker.id"):
+            del values[name]
+        values.setdefault("advertised.listeners", values["listeners"])
+        return {
+            **values,
+            "process.roles": "broker,controller",
+            "node.id": str(broker),
+            "listeners": f"{values['listeners']},CONTROLLER://127.0.0.1:{self._controllers[broker]}",
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(
+                f"{node}@127.0.0.1:{port}" for node, port in self._controllers.items()
+            ),
+        }
+
+    def _serve(self, broker: int, properties: Path) -> subprocess.Popen[bytes]:
+        words = ["format", "--ignore-formatted", "--cluster-id", self._cluster_id, "--config", str(properties)]
+        jars = classpath(self.version)
+        done = subprocess.run(
+            [java(), "-Xmx256m", "-cp", jars, "kafka.tools.StorageTool", *words], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(f"the log of broker {broker} could not be formatted: {done.stdout}{done.stderr}")
+        return super()._serve(broker, properties)
+
+
+@contextlib.contextmanager
+def made(kind: str, *, between: bool, seed: int = 0) -> Iterator[tuple[Brokers, Proxy | None]]:
+    """Three brokers, and with `between` the proxy that they reach each other through. Removed with the block.
+
+    `kind` is one of `KINDS`, and for ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `ClusterError`.
+    """
+    name, _, version = kind.partition(":")
+    if name not in KINDS or (version and name != "kraft"):
+        raise ClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
+    directory = Path(tempfile.mkdtemp(prefix="barnabas-judge-"))
+    peers = Peers(range(_BROKERS), seed) if between else None
+    own = None if peers is None else peers.config
+    try:
+        with contextlib.ExitStack() as running:
+            try:
+                if name == "kraft":
+                    cluster: ApacheCluster = KraftCluster(directory, _BROKERS, version or VERSION, own)
+                else:
+                    cluster = {"apache": ApacheCluster, "barnabas": BarnabasCluster}[name](
+                        directory, _BROKERS, own_config=own
+                    )
+                running.enter_context(cluster)
+            except (BenchError, RuntimeError, TimeoutError) as error:
+                raise ClusterError(f"the cluster did not start: {error}") from None
+            yield ApacheBrokers(cluster), None if peers is None else peers.proxy
+    finally:
+        if peers is not None:
+            peers.proxy.close()
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,78 @@
+"""The proxy between brokers: each tells the others an address of it, on a listener that is for brokers only.
+
+Which broker has opened a connection is known by its requests' client id: ``1``, or ``broker-1-fetcher-0`` and the like,
+in Apache Kafka as in ours. So a broker is cut off in both directions, and a one-way cut is one: what the others ask of
+it does not arrive, or what it answers does not, while what it asks of them does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.bench.apache import free_port
+from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, Link, Proxy, framed, read_frame
+from barnabas.wire.errors import WireError
+
+PREFIX: Final = "peers-"
+PEER_FAULTS: Final = tuple(PREFIX + fault for fault in (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS))
+_BOTH_WAYS: Final = (DELAY, CUT)
+_CLIENT_ID: Final = struct.Struct(">hhih")
+_BROKER: Final = re.compile(rb"(?:broker-)?(\d{1,9})(?:-.*)?")
+
+
+class PeerLink(Link):
+    """A connection of one broker to another. Nothing in it is rewritten."""
+
+    def fault(self) -> str | None:
+        own = super().fault()
+        if own is not None or self.source is None:
+            return own
+        theirs = self.proxy.faults.get(self.source)
+        return theirs if theirs in _BOTH_WAYS else None
+
+    async def requests(self, behind: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
+            while True:
+                frame = await read_frame(self.reader)
+                self.source = sender(frame)
+                fault = self.fault()
+                if fault == CUT:
+                    return
+                if fault == CUT_REQUESTS:
+                    self.proxy.struck[fault] += 1
+                    continue
+                await self.perhaps_wait(fault)
+                behind.write(framed(frame))
+                await behind.drain()
+
+
+def sender(frame: bytes) -> int | None:
+    """The broker that a request's client id names, if it names one. Every version has it in the same place."""
+    if len(frame) < _CLIENT_ID.size:
+        return None
+    length = _CLIENT_ID.unpack_from(frame)[3]
+    named = _BROKER.fullmatch(frame, _CLIENT_ID.size, _CLIENT_ID.size + max(0, length))
+    return int(named[1]) if named else None
+
+
+class Peers:
+    """`proxy`, and what it asks of each broker's configuration."""
+
+    def __init__(self, ids: range, seed: int = 0) -> None:
+        self._inside = {broker: free_port() for broker in ids}
+        self.proxy = Proxy({broker: ("127.0.0.1", port) for broker, port in self._inside.items()}, seed, PeerLink)
+
+    def config(self, broker: int, port: int) -> Mapping[str, str]:
+        """`port` is the broker's for clients."""
+        clients = f"PLAINTEXT://127.0.0.1:{port}"
+        return {
+            "listeners": f"{clients},PEERS://127.0.0.1:{self._inside[broker]}",
+            "advertised.listeners": f"{clients},PEERS://127.0.0.1:{self.proxy.ports[broker]}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PEERS:PLAINTEXT",
+            "inter.broker.listener.name": "PEERS",
+        }
