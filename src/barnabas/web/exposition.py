@@ -1,14 +1,16 @@
 """A broker's metrics as the text that Prometheus reads, a piece at a time; `barnabas.web.otlp` reads the same.
 
-The pieces are short enough that the loop does its other work between them; what a name has of series is bounded, and
-`LEFT_OUT` says how many there would have been. Partitions may be many, so that they are gone over once, in slices, and
-all values of one are read together.
+It is written in slices between which the loop does its other work, and leaves in pieces of many slices: each write
+wakes whoever reads. What a name has of series is bounded, and `LEFT_OUT` says how many there would have been. There may
+be many partitions, so that they are gone over once, in slices, and all values of one are read together; the lines of a
+slice of them, or of a histogram, are made once for all names, and numbers filled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from itertools import islice
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -33,6 +35,11 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SERIES_KEY: Final = "barnabas.metrics.series.max"
 PARTITIONS_AT_ONCE: Final = 100
 LINES_AT_ONCE: Final = 1_000
+"""Each of these is done in some tenths of a millisecond."""
+HISTOGRAM_LINES: Final = 10
+"""So many lines a histogram costs, which has more; and a metric, whatever it looks at."""
+METRIC_LINES: Final = 100
+PIECE_CHARACTERS: Final = 64 * 1024
 FIRST_BUCKET: Final = 5
 LAST_BUCKET: Final = 25
 """From 0.032 ms to 33.6 s: what is finer or longer is in the first bucket, or in the last."""
@@ -41,6 +48,10 @@ LEFT_OUT: Final = "barnabas_metrics_series_left_out"
 LEFT_OUT_HELP: Final = f"Series that a name has beyond {SERIES_KEY}."
 
 Turn = Callable[[], Awaitable[None]]
+
+_NAME: Final = "\0"
+"""Where a name is to stand; what requests and topics are called has none."""
+HISTOGRAM_FORMS: Final = 256
 
 _escapes: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -57,18 +68,52 @@ def process_registry() -> CollectorRegistry:
 async def exposed(
     broker: Broker, metrics: Iterable[Metric], process: CollectorRegistry, turn: Turn
 ) -> AsyncIterator[bytes]:
-    """The whole text in pieces; `turn` is awaited between them."""
+    """The whole text in pieces; `turn` is awaited between slices."""
+    gathered: list[str] = []
+    length = lines = 0
+    async for slice_ in _slices(broker, metrics, process, turn):
+        gathered.append(slice_.text)
+        length += len(slice_.text)
+        lines += slice_.lines
+        if length >= PIECE_CHARACTERS:
+            yield "".join(gathered).encode()
+            gathered, length = [], 0
+        if lines >= LINES_AT_ONCE:
+            await turn()
+            lines = 0
+    yield "".join(gathered).encode()
+
+
+class Slice(NamedTuple):
+    """A part of the text, and what it cost: as much as so many lines of plain numbers."""
+
+    text: str
+    lines: int
+
+
+async def _slices(
+    broker: Broker, metrics: Iterable[Metric], process: CollectorRegistry, turn: Turn
+) -> AsyncIterator[Slice]:
     series = Series(broker.config.number(SERIES_KEY))
     for metric in metrics:
-        async for piece in _family(metric, series.readings(metric, broker)):
-            yield piece
-            await turn()
-    async for piece in _partitions(await partitions_of(broker, turn), series, turn):
-        yield piece
+        for slice_ in _family(metric, series.readings(metric, broker)):
+            yield slice_
+    for slice_ in _partitions(await partitions_of(broker, turn), series):
+        yield slice_
     lines = [_head(LEFT_OUT, "gauge", LEFT_OUT_HELP)]
     lines += (f'{LEFT_OUT}{{name="{name}"}} {count}\n' for name, count in series.left_out.items())
-    yield "".join(lines).encode()
-    yield generate_latest(process)
+    yield Slice("".join(lines), LINES_AT_ONCE)
+    yield Slice(generate_latest(process).decode(), LINES_AT_ONCE)
+
+
+def _family(metric: Metric, readings: list[Reading]) -> Iterator[Slice]:
+    name = exposed_name(metric)
+    yield Slice(_head(name, metric.kind.value, metric.help), METRIC_LINES)
+    each = HISTOGRAM_LINES if metric.kind is Kind.HISTOGRAM else 1 + 2 * len(metric.labels)
+    at_once = LINES_AT_ONCE // each
+    for first in range(0, len(readings), at_once):
+        some = readings[first : first + at_once]
+        yield Slice("".join([_samples(name, metric.labels, reading) for reading in some]), len(some) * each)
 
 
 class Series:
@@ -132,65 +177,64 @@ def labelled(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     return ",".join(f'{name}="{value.translate(_escapes)}"' for name, value in pairs if value)
 
 
-async def _family(metric: Metric, readings: list[Reading]) -> AsyncIterator[bytes]:
-    name = exposed_name(metric)
-    lines = [_head(name, metric.kind.value, metric.help)]
-    for at, reading in enumerate(readings, 1):
-        lines += _samples(name, metric.labels, reading)
-        if not at % LINES_AT_ONCE:
-            yield "".join(lines).encode()
-            lines = []
-    yield "".join(lines).encode()
-
-
-def _samples(name: str, labels: tuple[str, ...], reading: Reading) -> list[str]:
+def _samples(name: str, labels: tuple[str, ...], reading: Reading) -> str:
     values, value = reading
     inner = labelled(labels, values)
-    outer = f"{{{inner}}}" if inner else ""
     if isinstance(value, Histogram):
-        return _histogram(name, inner, outer, value)
+        return _filled(_histogram_form(inner), name, _histogram_numbers(value))
+    outer = f"{{{inner}}}" if inner else ""
     if isinstance(value, Total):
-        return [f"{name}_count{outer} {value.times}\n{name}_sum{outer} {value.amount}\n"]
-    return [f"{name}{outer} {value}\n"]
+        return f"{name}_count{outer} {value.times}\n{name}_sum{outer} {value.amount}\n"
+    return f"{name}{outer} {value}\n"
 
 
-def _histogram(name: str, inner: str, outer: str, value: Histogram) -> list[str]:
+def _filled(form: str, name: str, numbers: tuple[int | float | None, ...]) -> str:
+    """`form` has ``_NAME`` for each name, and what ``%`` takes for each number."""
+    return form.replace(_NAME, name) % numbers
+
+
+@lru_cache(maxsize=HISTOGRAM_FORMS)
+def _histogram_form(inner: str) -> str:
+    inner = inner.replace("%", "%%")
+    before, outer = (f"{inner},", f"{{{inner}}}") if inner else ("", "")
+    buckets = "".join(f'{_NAME}_bucket{{{before}le="{bound}"}} %d\n' for bound in (*BOUNDS, "+Inf"))
+    return f"{buckets}{_NAME}_count{outer} %d\n{_NAME}_sum{outer} %s\n"
+
+
+def _histogram_numbers(value: Histogram) -> tuple[int | float, ...]:
     """In milliseconds."""
     buckets = value.buckets
-    before = f"{name}_bucket{{{inner}{',' if inner else ''}le="
-    count = sum(buckets[:FIRST_BUCKET])
-    lines = []
-    for at, bound in enumerate(BOUNDS, FIRST_BUCKET):
-        count += buckets[at]
-        lines.append(f'{before}"{bound}"}} {count}\n')
-    count += sum(buckets[LAST_BUCKET + 1 :])
-    lines.append(f'{before}"+Inf"}} {count}\n{name}_count{outer} {count}\n')
-    lines.append(f"{name}_sum{outer} {value.total_ns / 1_000_000}\n")
-    return lines
+    first, *others = buckets[FIRST_BUCKET : LAST_BUCKET + 1]
+    counts = accumulate((sum(buckets[:FIRST_BUCKET]) + first, *others, sum(buckets[LAST_BUCKET + 1 :])))
+    *_, count = told = (*counts,)
+    return *told, count, value.total_ns / 1_000_000
 
 
-async def _partitions(found: Partitions, series: Series, turn: Turn) -> AsyncIterator[bytes]:
+def _partitions(found: Partitions, series: Series) -> Iterator[Slice]:
     """A column a name."""
     for counted in TOPIC_METRICS:
-        yield _topic_column(counted, found, series)
-        await turn()
+        yield Slice(_topic_column(counted, found, series), len(found.topics))
     rows = found.rows
     for total in PARTITION_TOTALS:
-        yield f"{_head(total.name, 'gauge', total.help)}{total.name} {total.read(rows)}\n".encode()
-        await turn()
-    labels: list[str] = []
+        text = f"{_head(total.name, 'gauge', total.help)}{total.name} {total.read(rows)}\n"
+        yield Slice(text, len(rows))
+    forms: dict[int, str] = {}
     for column, metric in enumerate(PARTITION_METRICS):
-        yield _head(metric.name, "gauge", metric.help).encode()
-        name = metric.name
-        count = series.shown(name, len(rows))
+        yield Slice(_head(metric.name, "gauge", metric.help), 1)
+        count = series.shown(metric.name, len(rows))
         for first in range(0, count, LINES_AT_ONCE):
             last = min(count, first + LINES_AT_ONCE)
-            if len(labels) < last:
-                labels += (f'{{topic="{topic}",partition="{at}"}}' for topic, at in found.names[first:last])
-            some = zip(labels[first:last], rows[first:last], strict=True)
-            lines = [f"{name}{label} {row[column]:d}\n" for label, row in some if row[column] is not None]
-            yield "".join(lines).encode()
-            await turn()
+            if first not in forms:
+                forms[first] = _partition_form(found.names[first:last])
+            form, values = forms[first], [row[column] for row in rows[first:last]]
+            if None in values:
+                there = [at for at, value in enumerate(values, first) if value is not None]
+                form, values = _partition_form([found.names[at] for at in there]), [rows[at][column] for at in there]
+            yield Slice(_filled(form, metric.name, tuple(values)), last - first)
+
+
+def _partition_form(names: list[TopicPartition]) -> str:
+    return "".join([f'{_NAME}{{topic="{topic}",partition="{at}"}} %d\n' for topic, at in names])
 
 
 def topic_counts(metric: TopicMetric, found: Partitions, series: Series) -> list[tuple[str, int]]:
@@ -202,10 +246,10 @@ def topic_counts(metric: TopicMetric, found: Partitions, series: Series) -> list
     return counts
 
 
-def _topic_column(metric: TopicMetric, found: Partitions, series: Series) -> bytes:
+def _topic_column(metric: TopicMetric, found: Partitions, series: Series) -> str:
     name = exposed_name(metric)
     lines = [_head(name, metric.kind.value, metric.help)]
     for topic, count in topic_counts(metric, found, series):
         inner = labelled(("topic",), (topic,))
         lines.append(f"{name}{{{inner}}} {count}\n" if inner else f"{name} {count}\n")
-    return "".join(lines).encode()
+    return "".join(lines)
