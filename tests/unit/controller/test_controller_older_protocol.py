@@ -18,7 +18,8 @@ from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionR
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.kafka.zk_client import KafkaZkClient, UpdateLeaderAndIsrResult
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.zk_topics import UpdateLeaderAndIsrResult
 from barnabas.zk.kafka.znodes import (
     FeatureZNode,
     IsrChangeNotificationZNode,

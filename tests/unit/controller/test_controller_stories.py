@@ -29,7 +29,8 @@ from barnabas.wire.messages.list_partition_reassignments import ListPartitionRea
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient, UpdateLeaderAndIsrResult
+from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka.zk_topics import UpdateLeaderAndIsrResult
 from barnabas.zk.kafka.znodes import (
     PreferredReplicaElectionZNode,
     ReassignPartitionsZNode,

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from barnabas.model.cluster import BrokerInfo
-from barnabas.model.ids import TopicPartition, Uuid
-from barnabas.model.leadership import LeaderAndIsr
+from barnabas.model.ids import TopicPartition
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.kafka.config_znodes import (
-    TOPICS,
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
     ConfigEntityTypeZNode,
     ConfigEntityZNode,
 )
-from barnabas.zk.kafka.requests import ControllerMoved, Write
-from barnabas.zk.kafka.zk_security import KafkaZkSecurity
+from barnabas.zk.kafka.requests import ControllerMoved
+from barnabas.zk.kafka.zk_topics import KafkaZkTopics
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
     INITIAL_CONTROLLER_EPOCH,
@@ -40,30 +38,20 @@ from barnabas.zk.kafka.znodes import (
     ControllerEpochZNode,
     ControllerRegistration,
     ControllerZNode,
-    DeleteTopicsTopicZNode,
-    DeleteTopicsZNode,
     Features,
     FeatureZNode,
     IsrChangeNotificationSequenceZNode,
     IsrChangeNotificationZNode,
-    LeaderIsrAndControllerEpoch,
     LogDirEventNotificationSequenceZNode,
     LogDirEventNotificationZNode,
     PreferredReplicaElectionZNode,
     ReassignPartitionsZNode,
-    ReplicaAssignment,
-    TopicIdReplicaAssignment,
-    TopicPartitionStateZNode,
-    TopicPartitionsZNode,
-    TopicPartitionZNode,
-    TopicsZNode,
-    TopicZNode,
 )
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Exists, GetChildren, Multi, SetData
+from barnabas.zk.protocol.ops import Check, Create, Exists, Multi, SetData
 
-__all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait", "UpdateLeaderAndIsrResult"]
+__all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,14 +81,6 @@ class RegistrationWait:
         return f"session 0x{self.session_id & (1 << 64) - 1:x}{where}"
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateLeaderAndIsrResult:
-    """`finished` has the new state of a partition, or why it failed; `updates_to_retry` met another version."""
-
-    finished: dict[TopicPartition, LeaderAndIsr | ZooKeeperError]
-    updates_to_retry: list[TopicPartition]
-
-
 def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
     """Where the broker listens that wrote a registration; nothing for one that cannot be read."""
     try:
@@ -109,7 +89,7 @@ def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
         return ()
 
 
-class KafkaZkClient(KafkaZkSecurity):
+class KafkaZkClient(KafkaZkTopics):
     """Kafka's words on top of a `ZooKeeperClient`."""
 
     async def close(self) -> None:
@@ -359,216 +339,6 @@ class KafkaZkClient(KafkaZkSecurity):
     async def delete_controller(self, expected_controller_epoch_zk_version: int) -> None:
         """Gives up ``/controller``, so that another broker is elected."""
         await self._delete(ControllerZNode.path, expected_controller_epoch_zk_version)
-
-    # --- partition states -------------------------------------------------------------------------------------
-
-    async def get_topic_partition_states(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """Partitions that have no state yet, or one that cannot be read, are left out."""
-        found = await self._read_all({key: TopicPartitionStateZNode.path(key) for key in partitions})
-        return self._decoded(found, lambda key, data, stat: TopicPartitionStateZNode.decode(key, data, stat.version))
-
-    async def create_topic_partition_states_raw(
-        self,
-        states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
-        expected_controller_epoch_zk_version: int,
-    ) -> dict[TopicPartition, str | ZooKeeperError]:
-        """Makes ``partitions``, ``partitions/P`` and ``state`` of new partitions; per partition its path or error.
-
-        All of it is sent as one pipeline: a parent is always answered before its child is looked at.
-        """
-        version = expected_controller_epoch_zk_version
-        topics = list(dict.fromkeys(key.topic for key in states))
-        keys = list(states)
-        ops: list[Write] = [self._create(TopicPartitionsZNode.path(topic)) for topic in topics]
-        ops += [self._create(TopicPartitionZNode.path(key)) for key in keys]
-        ops += [
-            self._create(TopicPartitionStateZNode.path(key), TopicPartitionStateZNode.encode(states[key]))
-            for key in keys
-        ]
-        answers = await self._checked_requests(ops, version, in_order=True)
-        return dict(zip(keys, answers[len(topics) + len(keys) :], strict=True))
-
-    async def set_topic_partition_states_raw(
-        self,
-        states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
-        expected_controller_epoch_zk_version: int,
-    ) -> dict[TopicPartition, Stat | ZooKeeperError]:
-        """Rewrites states that still have the partition epoch they were read with; per partition its stat or error."""
-        keys = list(states)
-        answers = await self._checked_requests(
-            [
-                SetData(
-                    TopicPartitionStateZNode.path(key),
-                    TopicPartitionStateZNode.encode(states[key]),
-                    states[key].leader_and_isr.partition_epoch,
-                )
-                for key in keys
-            ],
-            expected_controller_epoch_zk_version,
-        )
-        return dict(zip(keys, answers, strict=True))
-
-    async def update_leader_and_isr(
-        self,
-        leader_and_isrs: Mapping[TopicPartition, LeaderAndIsr],
-        controller_epoch: int,
-        expected_controller_epoch_zk_version: int,
-    ) -> UpdateLeaderAndIsrResult:
-        """Writes new leaders and ISRs. Raises `ControllerMoved`; every other error is that of its partition."""
-        try:
-            answers = await self.set_topic_partition_states_raw(
-                {
-                    key: LeaderIsrAndControllerEpoch(leader_and_isr, controller_epoch)
-                    for key, leader_and_isr in leader_and_isrs.items()
-                },
-                expected_controller_epoch_zk_version,
-            )
-        except ZooKeeperError as error:
-            return UpdateLeaderAndIsrResult(dict.fromkeys(leader_and_isrs, error), [])
-        finished: dict[TopicPartition, LeaderAndIsr | ZooKeeperError] = {}
-        updates_to_retry: list[TopicPartition] = []
-        for key, answer in answers.items():
-            if isinstance(answer, BadVersion):
-                updates_to_retry.append(key)
-            elif isinstance(answer, ZooKeeperError):
-                finished[key] = answer
-            else:
-                finished[key] = leader_and_isrs[key].with_partition_epoch(answer.version)
-        return UpdateLeaderAndIsrResult(finished, updates_to_retry)
-
-    # --- topics -----------------------------------------------------------------------------------------------
-
-    async def get_all_topics_in_cluster(self, register_watch: bool = False) -> list[str]:
-        """Sorted."""
-        (answer,) = await self._requests([GetChildren(TopicsZNode.path, register_watch)])
-        if isinstance(answer, NoNode):
-            return []
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return sorted(answer)
-
-    async def topic_exists(self, topic: str) -> bool:
-        return await self.path_exists(TopicZNode.path(topic))
-
-    async def create_topic_assignment(
-        self,
-        topic: str,
-        topic_id: Uuid | None,
-        assignment: Mapping[TopicPartition, ReplicaAssignment | Sequence[int]],
-    ) -> None:
-        """Makes the topic. Raises `NodeExists` when there is one, unless a write whose answer was lost made it."""
-        full = {
-            key: value if isinstance(value, ReplicaAssignment) else ReplicaAssignment(tuple(value))
-            for key, value in assignment.items()
-        }
-        try:
-            await self.create_recursive(TopicZNode.path(topic), TopicZNode.encode(topic_id, full))
-        except NodeExists:
-            there = await self.get_topic_ids_for_topics([topic])
-            if topic_id is None or there.get(topic) != topic_id:
-                raise
-
-    async def set_topic_assignment(
-        self,
-        topic: str,
-        topic_id: Uuid | None,
-        assignment: Mapping[TopicPartition, ReplicaAssignment],
-        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
-    ) -> None:
-        answer = await self._checked_request(
-            SetData(TopicZNode.path(topic), TopicZNode.encode(topic_id, assignment)),
-            expected_controller_epoch_zk_version,
-        )
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-
-    async def change_topic_assignment(
-        self,
-        topic: str,
-        change: Callable[[Mapping[TopicPartition, ReplicaAssignment]], Mapping[TopicPartition, ReplicaAssignment]],
-        expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
-    ) -> None:
-        """`change` makes the new assignment of the one that is there; once more, where another write came between."""
-        path = TopicZNode.path(topic)
-        while True:
-            data, stat = await self.get_data_and_stat(path)
-            if stat is None:
-                raise NoNode(path)
-            known = TopicZNode.decode(topic, data)
-            answer = await self._checked_request(
-                SetData(path, TopicZNode.encode(known.topic_id, change(known.assignment)), stat.version),
-                expected_controller_epoch_zk_version,
-            )
-            if isinstance(answer, BadVersion):
-                continue
-            if isinstance(answer, ZooKeeperError):
-                raise answer
-            return
-
-    async def set_topic_ids(
-        self, assignments: Iterable[TopicIdReplicaAssignment], expected_controller_epoch_zk_version: int
-    ) -> list[TopicIdReplicaAssignment]:
-        """Gives an id to topics that an old Kafka made without one."""
-        updated = []
-        for known in assignments:
-            assert known.topic_id is None, f"topic {known.topic} has an id already"
-            updated.append(TopicIdReplicaAssignment(known.topic, self._runtime.entropy.uuid(), known.assignment))
-        answers = await self._checked_requests(
-            [
-                SetData(TopicZNode.path(topic.topic), TopicZNode.encode(topic.topic_id, topic.assignment))
-                for topic in updated
-            ],
-            expected_controller_epoch_zk_version,
-        )
-        for answer in answers:
-            if isinstance(answer, ZooKeeperError):
-                raise answer
-        return updated
-
-    async def get_replica_assignment_and_topic_id_for_topics(
-        self, topics: Iterable[str]
-    ) -> dict[str, TopicIdReplicaAssignment]:
-        """A topic that is not there, or cannot be read, has an empty assignment and no id."""
-        paths = {topic: TopicZNode.path(topic) for topic in topics}
-        found = self._decoded(await self._read_all(paths), lambda topic, data, _: TopicZNode.decode(topic, data))
-        return {topic: found.get(topic) or TopicIdReplicaAssignment(topic, None, {}) for topic in paths}
-
-    async def get_full_replica_assignment_for_topics(
-        self, topics: Iterable[str]
-    ) -> dict[TopicPartition, ReplicaAssignment]:
-        known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
-        return {key: value for topic in known.values() for key, value in topic.assignment.items()}
-
-    async def get_topic_ids_for_topics(self, topics: Iterable[str]) -> dict[str, Uuid]:
-        known = await self.get_replica_assignment_and_topic_id_for_topics(topics)
-        return {topic: assigned.topic_id for topic, assigned in known.items() if assigned.topic_id is not None}
-
-    async def delete_topic_znode(self, topic: str, expected_controller_epoch_zk_version: int) -> None:
-        await self.delete_recursive(TopicZNode.path(topic), expected_controller_epoch_zk_version)
-
-    async def delete_topic_configs(self, topics: Iterable[str], expected_controller_epoch_zk_version: int) -> None:
-        await self._delete_all(
-            [ConfigEntityZNode.path(TOPICS, topic) for topic in topics], expected_controller_epoch_zk_version
-        )
-
-    # --- topic deletion ---------------------------------------------------------------------------------------
-
-    async def create_delete_topic_path(self, topic: str) -> None:
-        """Asks for a topic's deletion. Raises `NodeExists` when that was asked before."""
-        await self.create_recursive(DeleteTopicsTopicZNode.path(topic))
-
-    async def is_topic_marked_for_deletion(self, topic: str) -> bool:
-        return await self.path_exists(DeleteTopicsTopicZNode.path(topic))
-
-    async def get_topic_deletions(self) -> list[str]:
-        return await self.get_children(DeleteTopicsZNode.path)
-
-    async def delete_topic_deletions(self, topics: Iterable[str], expected_controller_epoch_zk_version: int) -> None:
-        await self._delete_all(
-            [DeleteTopicsTopicZNode.path(topic) for topic in topics], expected_controller_epoch_zk_version
-        )
 
     # --- what old tools ask of the controller -----------------------------------------------------------------
 
