@@ -288,7 +288,7 @@ MUTANTS: Final = (
             "ZERO_UUID not in (topic_id, known_id) and topic_id != known_id",
             "False",
         ),
-        replace("log.log:Log.assign_topic_id", "self.topic_id is not None", "False"),
+        replace("log.readable_log:ReadableLog.assign_topic_id", "self.topic_id is not None", "False"),
     ),
     mutant(
         "B26", "KAFKA-10314", "a replica whose log directory is offline is made anew in another",

@@ -6,8 +6,6 @@ Everything is synchronous: a check and the write that rests on it are one step, 
 state of producers change only after the bytes were written; a write that fails takes the whole log directory offline
 (`LogDirFailure`), and nothing is appended or acknowledged there until a restart has recovered it.
 
-    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
-
 A batch stays one opaque buffer. What a leader asks of a client's batch, and what it changes of it, is `validation`'s;
 what a follower asks of its leader's is `following`'s; which segments are too old says `retention`. Here the log takes
 up what they found: a leader stamps base offset and leader epoch into the batch (both outside the CRC), and everybody
@@ -16,20 +14,18 @@ writes it with one system call. Files are the business of `LogSegments`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
 from struct import Struct
 from typing import Any, Final
 
-from barnabas.log.batches import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, CorruptBatch, StoredBatch
+from barnabas.log.batches import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, StoredBatch
 from barnabas.log.following import batches_to_append
 from barnabas.log.loading import at_once
-from barnabas.log.log_dir import LogDir, LogDirFailure
-from barnabas.log.log_segments import LogSegments
+from barnabas.log.log_dir import LogDir
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
 from barnabas.log.producer_state import NO_PRODUCER_ID, EndTxnMarker
-from barnabas.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX, LoadedLog, load_segments, replay_producers
-from barnabas.log.refusals import corrupt
+from barnabas.log.readable_log import ReadableLog, inconsistent_topic_id
+from barnabas.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX, load_segments, replay_producers
 from barnabas.log.results import (
     AppendInfo,
     AppendOrigin,
@@ -40,21 +36,14 @@ from barnabas.log.results import (
 from barnabas.log.retention import segments_to_delete
 from barnabas.log.segment import Segment
 from barnabas.log.settings import LogSettings
-from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validation import Unpacking, end_txn_marker, stamp_timestamps, validated
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
+from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
 from barnabas.model.sentinels import (
-    EARLIEST_LOCAL_TIMESTAMP,
-    EARLIEST_TIMESTAMP,
-    LATEST_TIERED_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
     NO_TIMESTAMP,
 )
 from barnabas.runtime import Bytes, Disk
-from barnabas.runtime.file_records import FILE_RECORDS_BYTES
 
 __all__ = [
     "AppendInfo",
@@ -72,56 +61,8 @@ _STAMP: Final = Struct(">qii").pack_into
 """Base offset, length and leader epoch: the head of a batch, which its CRC does not cover."""
 
 
-class Log:
+class Log(ReadableLog):
     """See the module. Made by `Log.open` and `Log.opening` only."""
-
-    def __init__(
-        self,
-        disk: Disk,
-        log_dir: LogDir,
-        directory: str,
-        topic_partition: TopicPartition,
-        config: Config,
-        loaded: LoadedLog,
-        *,
-        topic_id: Uuid | None,
-        jitter: Callable[[int], int],
-        now_ms: int,
-    ) -> None:
-        self._disk = disk
-        self.log_dir = log_dir
-        self.directory = directory
-        self.topic_partition = topic_partition
-        self.config = config
-        self.settings = LogSettings.of(config)
-        self.segments = LogSegments(disk, loaded.segments, self.settings, jitter)
-        self.leader_epochs = loaded.leader_epochs
-        self.producers = loaded.producers
-        self.topic_id = topic_id
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        self.high_watermark = loaded.log_start_offset
-        self.recovery_point = loaded.recovery_point
-        """Everything below is on the disk for good. A log start offset may pass it: segments that are below that one
-        and not flushed are there until retention deletes them, and are to be looked at by a recovery before."""
-        self.last_flush_ms = now_ms
-        self.closed = False
-        self._first_unstable: int | None = None
-        self.cleaned_offset = loaded.log_start_offset
-        """The cleaner has been up to here (its checkpoint)."""
-        self.uncleanable: str | None = None
-        """Why the cleaner leaves this log alone."""
-        self.on_cleaned_offset_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below what was cleaned: other records will stand there."""
-        self.on_log_start_offset_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below the log start offset: what its checkpoint says is too large now."""
-        self.on_recovery_point_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
-        bytes that are written again and not flushed."""
-        self.just_appended: AppendInfo | None = None
-        """The log's last append, while those are told of it who wait for it: it is read from memory."""
-        self._directory_synced = False
-        self._note_first_unstable()
 
     @classmethod
     def open(cls, *arguments: Any, **options: Any) -> Log:
@@ -157,7 +98,7 @@ class Log:
             disk.makedirs(directory)
             stored_id = read_topic_id(disk, directory, log_dir.skip)
             if topic_id is not None and stored_id is not None and stored_id != topic_id:
-                raise _inconsistent_topic_id(topic_partition, topic_id, stored_id)
+                raise inconsistent_topic_id(topic_partition, topic_id, stored_id)
             if topic_id is not None and stored_id is None:
                 write_topic_id(disk, directory, topic_id)
             loaded = yield from load_segments(
@@ -178,80 +119,6 @@ class Log:
         return cls(
             disk, log_dir, directory, topic_partition, config, loaded, topic_id=topic_id, jitter=jitter, now_ms=now_ms
         )
-
-    def __repr__(self) -> str:
-        return (
-            f"Log({self.directory}, log_start_offset={self.log_start_offset}, high_watermark={self.high_watermark}, "
-            f"log_end_offset={self.log_end_offset})"
-        )
-
-    # What it is
-
-    @property
-    def latest_epoch(self) -> int:
-        """The largest leader epoch that began in this log; -1 where none did."""
-        return self.leader_epochs.latest_epoch
-
-    @property
-    def last_stable_offset(self) -> int:
-        first = self._first_unstable
-        return self.high_watermark if first is None or first >= self.high_watermark else first
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments."""
-        return self.segments.size
-
-    @property
-    def active_segment(self) -> Segment:
-        return self.segments.active
-
-    @property
-    def name(self) -> str:
-        return self.directory.rpartition("/")[2]
-
-    @property
-    def is_future(self) -> bool:
-        return self.name.endswith("-future")
-
-    def assign_topic_id(self, topic_id: Uuid) -> None:
-        """Notes the topic id for good. Raises INCONSISTENT_TOPIC_ID when the log is another topic's."""
-        if self.topic_id == topic_id:
-            return
-        if self.topic_id is not None:
-            raise _inconsistent_topic_id(self.topic_partition, topic_id, self.topic_id)
-        with self._changing("writing partition.metadata"):
-            write_topic_id(self._disk, self.directory, topic_id)
-        self.topic_id = topic_id
-
-    def update_config(self, config: Config) -> None:
-        self.config = config
-        self.settings = LogSettings.of(config)
-        self.segments.update_settings(self.settings)
-
-    def _failed(self, error: OSError, doing: str, *, half_done: bool = False) -> LogDirFailure:
-        return self.log_dir.failed(error, f"{doing} of {self.topic_partition}", half_done=half_done)
-
-    @contextmanager
-    def _reading(self, doing: str) -> Iterator[None]:
-        """What goes wrong with the files meanwhile is CORRUPT_MESSAGE or `LogDirFailure`."""
-        try:
-            yield
-        except CorruptBatch as error:
-            raise corrupt(self.topic_partition, str(error)) from None
-        except OSError as error:
-            raise self._failed(error, doing) from error
-
-    @contextmanager
-    def _changing(self, doing: str, *, half_done: bool = False) -> Iterator[None]:
-        """As `_reading`, and only while the directory is online; an error may leave the change `half_done`."""
-        self.log_dir.check_online()
-        try:
-            yield
-        except CorruptBatch as error:
-            raise corrupt(self.topic_partition, str(error)) from None
-        except OSError as error:
-            raise self._failed(error, doing, half_done=half_done) from error
 
     # Appending as a leader
 
@@ -412,129 +279,12 @@ class Log:
             self.producers.map_end_offset = new_offset
             self.producers.take_snapshot(sync=False)
 
-    # Reading
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        bound: int | None = None,
-        min_one_batch: bool = True,
-        incomplete: bool = False,
-        in_place: bool = False,
-    ) -> Bytes:
-        """Batches from the one that holds `offset` on, none of them at or beyond the offset `bound`.
-
-        At most `max_bytes`, where the last may be cut. Of a first batch that is larger: all of it when `min_one_batch`
-        is set, else its head when `incomplete` is. Many of them are left in the file where `in_place` allows it
-        (`FileRecords`). Raises OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
-        """
-        end_offset = self.log_end_offset
-        if not self.log_start_offset <= offset <= end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log "
-                f"segments in the range {self.log_start_offset} to {end_offset}.",
-            )
-        if bound is None or bound > end_offset:
-            bound = end_offset
-        just = self.just_appended
-        if (
-            just is not None
-            and just.first_offset == offset
-            and just.last_offset < bound
-            and just.size <= max_bytes
-            and not (in_place and just.size >= FILE_RECORDS_BYTES)
-        ):
-            return just.records
-        if offset >= bound:
-            return b""
-        try:
-            return self.segments.read(
-                offset,
-                None if bound == end_offset else bound,
-                max_bytes,
-                min_one_batch=min_one_batch,
-                incomplete=incomplete,
-                in_place=in_place,
-            )
-        except CorruptBatch as error:
-            raise corrupt(self.topic_partition, str(error)) from None
-        except OSError as error:
-            raise self._failed(error, "reading the log") from error
-
-    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Where `offset` stands; the end of the log for the log end offset."""
-        if offset == self.log_end_offset:
-            active = self.segments.active
-            return LogOffsetMetadata(offset, active.base_offset, active.size)
-        with self._reading("reading the log"):
-            return self.segments.position_of(offset)
-
-    def bytes_between(self, start_offset: int, end_offset: int) -> int:
-        """How many bytes of batches lie between two offsets."""
-        if end_offset <= start_offset:
-            return 0
-        return self.segments.bytes_between(self.offset_metadata(start_offset), self.offset_metadata(end_offset))
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch the offsets from `start_offset` to before `end_offset`."""
-        with self._reading("reading the transaction index"):
-            return self.segments.aborted_transactions(start_offset, end_offset)
-
-    def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is not smaller; ListOffsets' negative timestamps have their meanings."""
-        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-            earliest = self.leader_epochs.earliest
-            known = earliest is not None and earliest.start_offset <= self.log_start_offset
-            epoch = earliest.epoch if earliest is not None and known else NO_EPOCH
-            return TimestampOffset(NO_TIMESTAMP, self.log_start_offset, epoch)
-        if timestamp == LATEST_TIMESTAMP:
-            return TimestampOffset(NO_TIMESTAMP, self.log_end_offset, self.latest_epoch)
-        if timestamp == LATEST_TIERED_TIMESTAMP:
-            return TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
-        with self._reading("searching the log"):
-            if timestamp == MAX_TIMESTAMP:
-                return self.segments.record_with_max_timestamp()
-            return self.segments.record_not_before(timestamp, self.log_start_offset)
-
-    # High watermark and last stable offset
-
-    def update_high_watermark(self, high_watermark: int) -> int:
-        """Sets it, kept within log start and log end; returns what it is then."""
-        if not self.log_start_offset <= high_watermark <= self.log_end_offset:
-            high_watermark = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
-        if high_watermark != self.high_watermark:
-            self.high_watermark = high_watermark
-            if self._first_unstable is not None:
-                self.producers.on_high_watermark(high_watermark)
-                self._note_first_unstable()
-        return high_watermark
-
-    def maybe_increment_high_watermark(self, high_watermark: int) -> int | None:
-        """Raises it, never lowers it; returns the old one when it rose."""
-        assert high_watermark <= self.log_end_offset, f"high watermark {high_watermark} beyond {self!r}"
-        old = self.high_watermark
-        if high_watermark <= old:
-            return None
-        self.update_high_watermark(high_watermark)
-        return old
-
-    def _note_first_unstable(self) -> None:
-        first = self.producers.first_unstable_offset
-        self._first_unstable = None if first is None else max(first, self.log_start_offset)
-
     # Leader epochs
 
     def maybe_assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
         """Notes where a leader epoch begins, before anything is appended in it."""
         self.log_dir.check_online()
         self.leader_epochs.begin(leader_epoch, start_offset)
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where that is not known."""
-        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def take_over(self, log: Log, *, now_ms: int) -> None:
         """Takes from `log`, whose batches this one has all, what batches do not tell; and is on the disk for good.
@@ -780,11 +530,3 @@ class Log:
         with self._changing("deleting the directory", half_done=True):
             if self._disk.is_dir(self.directory):
                 self._disk.rmtree(self.directory)
-
-
-def _inconsistent_topic_id(topic_partition: TopicPartition, topic_id: Uuid, stored_id: Uuid) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition}, but log already contained "
-        f"topic ID {stored_id}",
-    )
