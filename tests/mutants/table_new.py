@@ -223,7 +223,7 @@ _REPLICA: Final = (
         "replica",
         "replicas differ: a follower with more of an old epoch than the leader has is not made to cut it",
         replace(
-            "replica.partition:Partition.read",
+            "replica.readable_partition:ReadablePartition.read",
             "epoch < last_fetched_epoch or end_offset < fetch_offset",
             "epoch < last_fetched_epoch",
         ),
@@ -239,7 +239,7 @@ _REPLICA: Final = (
         "replica",
         "a lookup by time names a record at the high watermark, which may yet be lost",
         replace(
-            "replica.partition:Partition.offset_for_timestamp",
+            "replica.readable_partition:ReadablePartition.offset_for_timestamp",
             "found[1] < last_fetchable",
             "found[1] <= last_fetchable",
         ),

@@ -52,7 +52,7 @@ MUTANTS: Final = (
         "B33", "KIP-320", "nobody compares leader epochs in a fetch",
         "PART", "R14 R10",
         replace(
-            "replica.partition:Partition.log_with_epoch",
+            "replica.readable_partition:ReadablePartition.log_with_epoch",
             "current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch",
             "False",
         ),
@@ -142,7 +142,10 @@ MUTANTS: Final = (
     mutant(
         "B48", "KAFKA-14372", "consumers are sent to a replica that is not in sync",
         "KILL", "R9 L1",
-        remove("replica.partition:Partition.preferred_read_replica", "broker_id in self.isr_state.isr"),
+        remove(
+            "replica.readable_partition:ReadablePartition.preferred_read_replica",
+            "broker_id in self.isr_state.isr",
+        ),
     ),
     mutant(
         "B49", "KAFKA-4384", "one bad batch ends the fetcher for all its partitions",

@@ -13,7 +13,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
 from barnabas.replica.delayed_fetch import FetchedPartition
 from barnabas.replica.fetch_session import FetchSession, FetchSessions, refused
-from barnabas.replica.partition import ReadResult, RestingFetch
+from barnabas.replica.readable_partition import ReadResult, RestingFetch
 from barnabas.wire.messages.fetch import FetchRequest
 
 TOPICS = {Uuid(bytes([number]) * 16): f"topic-{number}" for number in (1, 2)}

@@ -28,7 +28,8 @@ from barnabas.model.leadership import CommittedIsr
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams
 from barnabas.replica.fetch_session import CachedPartition, FetchContext, Session
 from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import Partition
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.doors import Bytes
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import RequestHeader, encode_response

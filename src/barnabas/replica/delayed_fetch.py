@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
-from barnabas.replica.partition import FetchIsolation, Partition, ReadResult
+from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation
+from barnabas.replica.readable_partition import FetchIsolation, ReadResult
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.wire.message import default_of
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse

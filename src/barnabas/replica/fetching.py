@@ -12,8 +12,9 @@ from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, Fetch
 from barnabas.replica.fetch_session import Session, refused
 from barnabas.replica.hosted_partitions import HostedPartitions
 from barnabas.replica.metadata_cache import MetadataCache
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import Partition
 from barnabas.replica.purgatories import Purgatories
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replica_selector import Select, replica_selector
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Clock

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import Partition
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.sim.chain import Chain, Committed
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, node

@@ -18,7 +18,7 @@ from barnabas.log.log import Log
 from barnabas.model.cluster import TopicInfo
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.turns import SLICE
 from barnabas.web.group_lag import GroupLag, PartitionLag
 from barnabas.web.views import NotSeen, Query

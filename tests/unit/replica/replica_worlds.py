@@ -12,7 +12,8 @@ from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.delayed_fetch import FetchedPartition, FetchParams, TopicIdPartition
 from barnabas.replica.leading import ProposedIsr
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import Partition
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime.real import RealDisk

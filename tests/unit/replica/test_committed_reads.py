@@ -13,7 +13,7 @@ from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import ErrorCode
 from barnabas.model.sentinels import LATEST_TIMESTAMP
 from barnabas.replica.delayed_fetch import FetchParams
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 

@@ -7,7 +7,7 @@ from replica_worlds import LAG_MS, Node
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.sentinels import LATEST_TIMESTAMP
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 
 
 def leader(tmp_path: Path, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> Node:

@@ -13,7 +13,7 @@ from replica_worlds import TOPIC_PARTITION
 
 from barnabas.log.checkpoints import HIGH_WATERMARKS, read_offsets
 from barnabas.model.errors import ErrorCode
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.real import RealDisk
 
 

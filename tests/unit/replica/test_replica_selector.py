@@ -13,7 +13,7 @@ from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.leadership import CommittedIsr
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replica_selector import ReplicaView, rack_aware, replica_selector
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest

@@ -22,7 +22,8 @@ from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
 from barnabas.replica.metadata_cache import MetadataCache
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import Partition
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Bytes, Tasks
 from barnabas.runtime.real import real_runtime

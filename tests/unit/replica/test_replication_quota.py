@@ -15,7 +15,7 @@ from barnabas.broker.configs import validate_topic_values
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replication_quota import ReplicationQuota
 from barnabas.wire.messages.fetch import FetchRequest
 

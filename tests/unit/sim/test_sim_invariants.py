@@ -19,7 +19,8 @@ from barnabas.log.producer_state import ProducerEntry
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
-from barnabas.replica.partition import FetchIsolation, Partition
+from barnabas.replica.partition import Partition
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.chain import Chain
 from barnabas.sim.checkers import Checkers

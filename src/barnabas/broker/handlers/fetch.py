@@ -13,7 +13,7 @@ from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchParams
 from barnabas.replica.fetch_session import FetchContext, refused
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.wire.compression import Codec, TooLargeError
 from barnabas.wire.errors import WireError
 from barnabas.wire.message_sets import down_converting

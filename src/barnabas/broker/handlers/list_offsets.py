@@ -17,7 +17,7 @@ from barnabas.model.sentinels import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
-from barnabas.replica.partition import FetchIsolation
+from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
