@@ -35,7 +35,7 @@ MUTANTS: Final = (
         "B73", "KAFKA-12890", "nobody waits for a member that never syncs with a clock",
         "GRP", "L1 G3",
         replace(
-            "coordinator.groups:Group._complete_join",
+            "coordinator.group_rebalance:RebalancingGroup._complete_join",
             "self._sync_deadline_ms = now.ms + self._rebalance_timeout_ms()",
             "self._sync_deadline_ms = None",
         ),

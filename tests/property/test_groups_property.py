@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from barnabas.coordinator.group_members import Join, JoinResult, Sync, SyncResult
-from barnabas.coordinator.groups import (
+from barnabas.coordinator.group_values import (
     COMPLETING,
     DEAD,
     EMPTY,
     PREPARING,
     STABLE,
-    Group,
     GroupLimits,
     Now,
     Outcome,
     Write,
 )
+from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import read_group
 from barnabas.model.errors import ErrorCode
 

@@ -17,17 +17,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.coordinator.group_members import UNKNOWN_MEMBER_ID, Join, JoinResult, Sync, SyncResult
-from barnabas.coordinator.groups import (
+from barnabas.coordinator.group_values import (
     CONSUMER_PROTOCOL_TYPE,
     DEAD,
     EMPTY,
     STABLE,
-    Group,
     GroupLimits,
     Now,
     Outcome,
     Write,
 )
+from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata, offset_record
 from barnabas.coordinator.partition_loading import load_partition

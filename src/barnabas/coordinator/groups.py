@@ -19,175 +19,43 @@ its answer at once. It never waits and never reads a clock. `next_deadline_ms` s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.coordinator.group_members import (
     UNKNOWN_MEMBER_ID,
     Join,
-    JoinedMember,
     JoinResult,
     Member,
     Sync,
     SyncResult,
     Ticket,
 )
-from barnabas.coordinator.group_offsets import GroupOffsets
-from barnabas.coordinator.offsets_records import KeyValue, StoredGroup, group_record
+from barnabas.coordinator.group_rebalance import RebalancingGroup
+from barnabas.coordinator.group_values import (
+    COMPLETING,
+    CONSUMER_PROTOCOL_TYPE,
+    DEAD,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    Now,
+    Outcome,
+    Purpose,
+    Replaced,
+    Write,
+)
+from barnabas.coordinator.offsets_records import KeyValue, group_record
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.errors import WireError
-from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
-CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-GENERATION_MAX: Final = 2**31 - 1
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a member may wait in its first join: it has no id yet, so no heartbeat tells whether it is still there."""
 
 
-class GroupState(Enum):
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
-
-VALID_PREVIOUS_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
-    PREPARING: frozenset({STABLE, COMPLETING, EMPTY}),
-    COMPLETING: frozenset({PREPARING}),
-    STABLE: frozenset({COMPLETING}),
-    EMPTY: frozenset({PREPARING}),
-    DEAD: frozenset(GroupState),
-}
-
-
-class Now(NamedTuple):
-    """The time: `ms` only goes forward and measures intervals, `wall_ms` is what others read in a timestamp."""
-
-    ms: int
-    wall_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """The broker's rules for groups."""
-
-    initial_rebalance_delay_ms: int = 3000
-    max_size: int = 2**31 - 1
-    min_session_timeout_ms: int = 6000
-    max_session_timeout_ms: int = 1_800_000
-
-
-class Purpose(Enum):
-    """Why a group's record is written."""
-
-    ASSIGNMENT = "assignment"
-    STATIC_MEMBER = "static member"
-    EMPTY = "empty"
-
-
-@dataclass(frozen=True, slots=True)
-class _Replaced:
-    """What a static member was before another instance with its name took over."""
-
-    old_member_id: str
-    new_member_id: str
-    group_instance_id: str
-    protocols: tuple[tuple[str, bytes], ...]
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    leader_before: str
-    supports_skipping_assignment: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A group's record on its way to the log; given back to `Group.stored` with what became of it."""
-
-    record: KeyValue
-    purpose: Purpose
-    generation_id: int
-    assignment: Mapping[str, bytes]
-    replaced: _Replaced | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What is to be done: tickets to answer, and records to write. The order is that in which it was decided."""
-
-    answers: list[tuple[Ticket, JoinResult | SyncResult]] = field(default_factory=list)
-    writes: list[Write] = field(default_factory=list)
-
-
-class Group:
+class Group(RebalancingGroup):
     """See the module's text."""
 
-    def __init__(self, group_id: str, limits: GroupLimits, now: Now) -> None:
-        self.group_id = group_id
-        self.limits = limits
-        self.state = EMPTY
-        self.current_state_timestamp_ms = now.wall_ms
-        self.protocol_type: str | None = None
-        self.protocol_name: str | None = None
-        self.generation_id = 0
-        self.leader: str | None = None
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        self.pending_members: dict[str, int] = {}
-        """Ids given out with MEMBER_ID_REQUIRED, and until when they may come back."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """None where it cannot be known: not a consumer group, or a subscription that cannot be read."""
-        self.offsets = GroupOffsets(group_id)
-        self._pending_sync: dict[str, None] = {}
-        self._new_member_added = False
-        self._rebalance_deadline_ms: int | None = None
-        self._initial_delay_left_ms: int | None = None
-        """How much longer the first rebalance may be put off; None in every later one."""
-        self._sync_deadline_ms: int | None = None
-        self._outcome = Outcome()
-
     # --- loading ----------------------------------------------------------------------------------------------
-
-    def restore(self, stored: StoredGroup, now: Now) -> None:
-        """Takes up what the log says of the group's members. Committed offsets stay."""
-        self.state = STABLE if stored.members else EMPTY
-        self.generation_id = stored.generation_id
-        self.protocol_type = stored.protocol_type or None
-        self.protocol_name = stored.protocol_name
-        self.leader = stored.leader
-        self.current_state_timestamp_ms = stored.current_state_timestamp_ms
-        self.members = {}
-        self.static_members = {}
-        for stored_member in stored.members:
-            member = Member(
-                stored_member.member_id,
-                Join(
-                    stored_member.member_id,
-                    stored_member.member_id,
-                    stored.protocol_type,
-                    ((stored.protocol_name or "", stored_member.subscription),),
-                    stored_member.session_timeout_ms,
-                    stored_member.rebalance_timeout_ms,
-                    stored_member.client_id,
-                    stored_member.client_host,
-                    stored_member.group_instance_id,
-                ),
-            )
-            member.assignment = stored_member.assignment
-            member.session_deadline_ms = now.ms + stored_member.session_timeout_ms
-            self.members[stored_member.member_id] = member
-            if stored_member.group_instance_id is not None:
-                self.static_members[stored_member.group_instance_id] = stored_member.member_id
-        self.subscribed_topics = self._computed_subscribed_topics()
-
-    def forget_members(self, now: Now) -> None:
-        """The log's tombstone for the group: nothing but committed offsets is left."""
-        self.restore(StoredGroup(self.group_id, "", 0, None, None, now.wall_ms, ()), now)
 
     def loaded(self, now: Now) -> Outcome:
         """The log was read to its end: members have their session timeout from now."""
@@ -407,14 +275,6 @@ class Group:
         candidates = self._candidate_protocols()
         return any(candidates is None or name in candidates for name, _ in join.protocols)
 
-    def _candidate_protocols(self) -> set[str] | None:
-        """Protocols that every member speaks; None when there is no member. For membership only."""
-        candidates: set[str] | None = None
-        for member in self.members.values():
-            spoken = {name for name, _ in member.protocols}
-            candidates = spoken if candidates is None else candidates & spoken
-        return candidates
-
     def _join_new(self, join: Join, ticket: Ticket, now: Now) -> None:
         if self.state is DEAD:
             self._answer(ticket, JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID))
@@ -463,28 +323,6 @@ class Group:
             self._update(member, join, ticket)
             self._maybe_prepare_rebalance(now)
 
-    def _current_generation(
-        self, member_id: str, *, with_members: bool, leader: str | None = None, skip_assignment: bool = False
-    ) -> JoinResult:
-        assert self.protocol_name is not None
-        return JoinResult(
-            ErrorCode.NONE,
-            member_id,
-            self.generation_id,
-            self.protocol_type,
-            self.protocol_name,
-            (self.leader if leader is None else leader) or "",
-            skip_assignment,
-            self._joined_members() if with_members else (),
-        )
-
-    def _joined_members(self) -> tuple[JoinedMember, ...]:
-        assert self.protocol_name is not None
-        return tuple(
-            JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
-            for member in self.members.values()
-        )
-
     def _add(self, member_id: str, join: Join, ticket: Ticket, now: Now) -> None:
         member = Member(member_id, join)
         member.is_new = True
@@ -516,7 +354,7 @@ class Group:
         leader_before = self.leader or ""
         new_member_id = join.new_member_id
         member = self.members[old_member_id]
-        replaced = _Replaced(
+        replaced = Replaced(
             old_member_id,
             new_member_id,
             join.group_instance_id,
@@ -593,149 +431,7 @@ class Group:
             )
             self._schedule(member, member.session_timeout_ms, now)
 
-    # --- rebalancing ------------------------------------------------------------------------------------------
-
-    def _maybe_prepare_rebalance(self, now: Now) -> None:
-        if self.state in VALID_PREVIOUS_STATES[PREPARING]:
-            self._prepare_rebalance(now)
-
-    def _prepare_rebalance(self, now: Now) -> None:
-        if self.state is COMPLETING:
-            self._reset_and_propagate(ErrorCode.REBALANCE_IN_PROGRESS, now)
-        self._pending_sync = {}
-        self._sync_deadline_ms = None
-        rebalance_timeout_ms = self._rebalance_timeout_ms()
-        if self.state is EMPTY:
-            delay_ms = self.limits.initial_rebalance_delay_ms
-            self._initial_delay_left_ms = max(rebalance_timeout_ms - delay_ms, 0)
-            self._rebalance_deadline_ms = now.ms + delay_ms
-        else:
-            self._initial_delay_left_ms = None
-            self._rebalance_deadline_ms = now.ms + rebalance_timeout_ms
-        self._transition(PREPARING, now)
-
-    def _rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
-
-    def _rebalance_timeout(self, now: Now) -> None:
-        left_ms = self._initial_delay_left_ms
-        if left_ms and self._new_member_added:
-            # Somebody came during the delay: others may be on their way.
-            self._new_member_added = False
-            delay_ms = min(self.limits.initial_rebalance_delay_ms, left_ms)
-            self._initial_delay_left_ms = left_ms - delay_ms
-            self._rebalance_deadline_ms = now.ms + delay_ms
-        else:
-            self._complete_join(now)
-
-    def _maybe_complete_join(self, now: Now) -> None:
-        """All are there: no need to wait for the timeout. The first rebalance always waits out its delay."""
-        if self.state is not PREPARING or self.pending_members:
-            return
-        if self._initial_delay_left_ms is not None:
-            if self._rebalance_deadline_ms is not None and self._rebalance_deadline_ms <= now.ms:
-                self._rebalance_timeout(now)
-        elif all(member.awaits_join for member in self.members.values()):
-            self._complete_join(now)
-
-    def _complete_join(self, now: Now) -> None:
-        self._rebalance_deadline_ms = None
-        self._initial_delay_left_ms = None
-        for member in list(self.members.values()):
-            if not member.awaits_join and not member.is_static:
-                self._remove(member.member_id)
-        if self.members and not self._elect_joined_leader():
-            # Static members alone, and none has come back yet: their session timeouts decide.
-            self._rebalance_deadline_ms = now.ms + self._rebalance_timeout_ms()
-            return
-        # The largest comes from a record only: it was written by a stranger.
-        self.generation_id = self.generation_id + 1 if self.generation_id < GENERATION_MAX else 1
-        self._pending_sync = {}
-        if not self.members:
-            self.protocol_name = None
-            self.leader = None
-            self.subscribed_topics = self._computed_subscribed_topics()
-            self._transition(EMPTY, now)
-            self._write(Purpose.EMPTY, {})
-            return
-        self.protocol_name = self._selected_protocol()
-        self.subscribed_topics = self._computed_subscribed_topics()
-        self._transition(COMPLETING, now)
-        for member in self.members.values():
-            self._answer_join(
-                member, self._current_generation(member.member_id, with_members=member.member_id == self.leader)
-            )
-            self._schedule(member, member.session_timeout_ms, now)
-            member.is_new = False
-            self._pending_sync[member.member_id] = None
-        self._sync_deadline_ms = now.ms + self._rebalance_timeout_ms()
-
-    def _elect_joined_leader(self) -> bool:
-        """The leader stays when it has joined; else the first that has. False when nobody has."""
-        leader = self.members.get(self.leader) if self.leader is not None else None
-        if leader is not None and leader.awaits_join:
-            return True
-        for member in self.members.values():
-            if member.awaits_join:
-                self.leader = member.member_id
-                return True
-        return False
-
-    def _selected_protocol(self) -> str:
-        """The protocol most members prefer among those all speak; of equals the one voted for first."""
-        candidates = self._candidate_protocols()
-        assert candidates, "no member was let in that shares no protocol with the others"
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            vote = member.vote(candidates)
-            votes[vote] = votes.get(vote, 0) + 1
-        return max(votes, key=votes.__getitem__)
-
-    def _computed_subscribed_topics(self) -> frozenset[str] | None:
-        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            if self.protocol_name is None:
-                return None
-            try:
-                topics.update(_subscription(member.metadata(self.protocol_name)))
-            except WireError:
-                return None  # a client's own format; the group works all the same
-        return frozenset(topics)
-
-    def _reset_and_propagate(self, error: ErrorCode, now: Now) -> None:
-        for member in self.members.values():
-            member.assignment = b""
-        self._propagate_assignment(error, now)
-
-    def _propagate_assignment(self, error: ErrorCode, now: Now) -> None:
-        for member in self.members.values():
-            if member.sync_ticket is None:
-                continue
-            if error is ErrorCode.NONE:
-                result = SyncResult(error, self.protocol_type, self.protocol_name, member.assignment)
-            else:
-                result = SyncResult(error)
-            self._answer_sync(member, result)
-            # While its sync waited its session could not expire; from now on it can again.
-            self._schedule(member, member.session_timeout_ms, now)
-
-    def _synced(self, member_id: str) -> None:
-        self._pending_sync.pop(member_id, None)
-        if not self._pending_sync:
-            self._sync_deadline_ms = None
-
     # --- members ----------------------------------------------------------------------------------------------
-
-    def _member_error(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        if group_instance_id is not None:
-            current = self.static_members.get(group_instance_id)
-            if current is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            if current != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def _sync_error(self, sync: Sync) -> ErrorCode:
         if self.state is DEAD:
@@ -750,77 +446,3 @@ class Group:
         if sync.protocol_name is not None and sync.protocol_name != self.protocol_name:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.UNKNOWN_MEMBER_ID if self.state is EMPTY else ErrorCode.NONE
-
-    def _schedule(self, member: Member, timeout_ms: int, now: Now) -> None:
-        member.session_deadline_ms = now.ms + timeout_ms
-
-    def _remove(self, member_id: str) -> None:
-        self.pending_members.pop(member_id, None)
-        self._pending_sync.pop(member_id, None)
-        member = self.members.pop(member_id, None)
-        if member is None:
-            return
-        self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID))
-        self._answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
-        if member.group_instance_id is not None:
-            self.static_members.pop(member.group_instance_id, None)
-        if self.leader == member_id:
-            self.leader = next(iter(self.members), None)
-
-    def _remove_and_rebalance(self, member: Member, now: Now) -> None:
-        self._remove(member.member_id)
-        if self.state in (STABLE, COMPLETING):
-            self._maybe_prepare_rebalance(now)
-        self._maybe_complete_join(now)
-
-    # --- outcome ----------------------------------------------------------------------------------------------
-
-    def _transition(self, state: GroupState, now: Now) -> None:
-        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.group_id}: {self.state} to {state}"
-        self.state = state
-        self.current_state_timestamp_ms = now.wall_ms
-
-    def _answer(self, ticket: Ticket, result: JoinResult | SyncResult) -> None:
-        self._outcome.answers.append((ticket, result))
-
-    def _answer_join(self, member: Member, result: JoinResult) -> None:
-        if member.join_ticket is not None:
-            self._answer(member.join_ticket, result)
-            member.join_ticket = None
-
-    def _answer_sync(self, member: Member, result: SyncResult) -> None:
-        if member.sync_ticket is not None:
-            self._answer(member.sync_ticket, result)
-            member.sync_ticket = None
-
-    def _write(self, purpose: Purpose, assignment: Mapping[str, bytes], replaced: _Replaced | None = None) -> None:
-        name = self.protocol_name
-        stored = StoredGroup(
-            self.group_id,
-            self.protocol_type or "",
-            self.generation_id,
-            name,
-            self.leader,
-            self.current_state_timestamp_ms,
-            tuple(
-                member.stored(name, assignment[member.member_id])
-                for member in self.members.values()
-                if name is not None
-            ),
-        )
-        self._outcome.writes.append(
-            Write(group_record(self.group_id, stored), purpose, self.generation_id, assignment, replaced)
-        )
-
-    def _take(self) -> Outcome:
-        outcome, self._outcome = self._outcome, Outcome()
-        return outcome
-
-
-def _subscription(metadata: bytes) -> list[str]:
-    """Topics in a consumer's subscription, whatever its version: the first fields never changed."""
-    version = int.from_bytes(metadata[:2], "big", signed=True)
-    if version < 0:
-        raise WireError(f"a subscription of version {version}")
-    subscription, _ = ConsumerProtocolSubscription.decode(metadata, 0, 2)
-    return list(subscription.topics)

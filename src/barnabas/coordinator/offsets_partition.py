@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.coordinator.groups import Group, GroupLimits, Now
+from barnabas.coordinator.group_values import GroupLimits, Now
+from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import Bytes, OffsetKey, read_group, read_key, read_offset
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record

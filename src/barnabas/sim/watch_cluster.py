@@ -12,7 +12,8 @@ from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember, Joined
 from barnabas.controller.controller import KafkaController
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.groups import DEAD, Group
+from barnabas.coordinator.group_values import DEAD
+from barnabas.coordinator.groups import Group
 from barnabas.log.checkpoints import HIGH_WATERMARKS
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.errors import ErrorCode

@@ -16,7 +16,7 @@ from barnabas.broker.server import Broker
 from barnabas.controller.events import ControllerState
 from barnabas.controller.reign import Reign
 from barnabas.controller.states import ReplicaState
-from barnabas.coordinator.groups import GroupState
+from barnabas.coordinator.group_values import GroupState
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Histogram

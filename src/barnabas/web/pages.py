@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 from barnabas.broker.configs import Entry
 from barnabas.broker.server import Broker
 from barnabas.client.descriptions import read_assignment
-from barnabas.coordinator.groups import DEAD, Group
+from barnabas.coordinator.group_values import DEAD
+from barnabas.coordinator.groups import Group
 from barnabas.log.log import Log
 from barnabas.model.cluster import TopicInfo
 from barnabas.model.errors import KafkaError

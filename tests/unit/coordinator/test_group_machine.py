@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from barnabas.coordinator.group_members import Join, JoinResult, Sync, SyncResult
-from barnabas.coordinator.groups import (
+from barnabas.coordinator.group_values import (
     COMPLETING,
     DEAD,
     EMPTY,
     PREPARING,
     STABLE,
-    Group,
     GroupLimits,
     Now,
     Outcome,
     Purpose,
 )
+from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata, StoredGroup, read_group
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition

@@ -13,7 +13,7 @@ from stored_logs import StoredLog, batch_of, log_of
 
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join
-from barnabas.coordinator.groups import GENERATION_MAX
+from barnabas.coordinator.group_rebalance import GENERATION_MAX
 from barnabas.coordinator.offsets_records import (
     KeyValue,
     OffsetAndMetadata,

@@ -1,0 +1,94 @@
+"""The words of a group's story: its states, the time, the rules, what is to be written and what is to be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from barnabas.coordinator.group_members import (
+    JoinResult,
+    SyncResult,
+    Ticket,
+)
+from barnabas.coordinator.offsets_records import KeyValue
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+
+class GroupState(Enum):
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
+
+VALID_PREVIOUS_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
+    PREPARING: frozenset({STABLE, COMPLETING, EMPTY}),
+    COMPLETING: frozenset({PREPARING}),
+    STABLE: frozenset({COMPLETING}),
+    EMPTY: frozenset({PREPARING}),
+    DEAD: frozenset(GroupState),
+}
+
+
+class Now(NamedTuple):
+    """The time: `ms` only goes forward and measures intervals, `wall_ms` is what others read in a timestamp."""
+
+    ms: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The broker's rules for groups."""
+
+    initial_rebalance_delay_ms: int = 3000
+    max_size: int = 2**31 - 1
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+
+
+class Purpose(Enum):
+    """Why a group's record is written."""
+
+    ASSIGNMENT = "assignment"
+    STATIC_MEMBER = "static member"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a static member was before another instance with its name took over."""
+
+    old_member_id: str
+    new_member_id: str
+    group_instance_id: str
+    protocols: tuple[tuple[str, bytes], ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    leader_before: str
+    supports_skipping_assignment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A group's record on its way to the log; given back to `Group.stored` with what became of it."""
+
+    record: KeyValue
+    purpose: Purpose
+    generation_id: int
+    assignment: Mapping[str, bytes]
+    replaced: Replaced | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is to be done: tickets to answer, and records to write. The order is that in which it was decided."""
+
+    answers: list[tuple[Ticket, JoinResult | SyncResult]] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
