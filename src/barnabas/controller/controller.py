@@ -431,6 +431,10 @@ class KafkaController:
             return
         if self._retry is not None:
             return  # it failed a moment ago: the others first
+        if self._closed:
+            # An event that was in hand when the broker began to stop: a reign would last for a moment.
+            self.log.step("Controller has been shut down, aborting startup/failover")
+            return
         try:
             epoch, epoch_zk_version = await self._zk.register_controller_and_increment_controller_epoch(
                 self.broker_id, self._runtime.clock.now_ms()

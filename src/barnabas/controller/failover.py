@@ -44,14 +44,17 @@ async def on_controller_failover(reign: Reign) -> None:
     await reign.replicas.startup()
     step("Initializing partition state machine")
     await reign.partitions.startup()
-    step(f"Ready to serve as the new controller with epoch {context.epoch}")
+    step(f"Broker {reign.log.controller_id} is ready to serve as the new controller with epoch {context.epoch}")
     begun = await begin_zk_partition_reassignment(reign)
     await reign.reassignments.maybe_resume_reassignments(lambda partition, _: partition not in begun)
     await reign.topic_deletion.try_topic_deletion()
     await replica_election.elect_by_znode(reign)
+    step("Starting the controller scheduler")
     if reign.config().flag("auto.leader.rebalance.enable"):
+        step("starting the partition rebalance scheduler")
         reign.schedule(events.AutoPreferredReplicaLeaderElection(), AUTO_REBALANCE_FIRST_DELAY_MS)
     if token_secret(reign.config()):
+        step("starting the token expiry check scheduler")
         reign.schedule(events.DelegationTokenExpiry(), 0)
 
 

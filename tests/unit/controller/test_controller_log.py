@@ -1,0 +1,87 @@
+"""What the controller's log says of an election, in Kafka's words and at its level."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from controller_world import World, world
+
+from barnabas.zk.kafka.znodes import ControllerZNode
+
+Play = Callable[[World], Awaitable[None]]
+READY = "Broker 1 is ready to serve as the new controller with epoch 1"
+SCHEDULER = "Starting the controller scheduler"
+REBALANCE = "starting the partition rebalance scheduler"
+TOKENS = "starting the token expiry check scheduler"
+SHUT_DOWN = "Controller has been shut down, aborting startup/failover"
+
+
+@pytest.fixture
+def play(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Callable[[Play], list[str]]:
+    """Plays a story; returns the controller's lines of level INFO, without what stands before each."""
+
+    async def run(story: Play) -> None:
+        async with world(tmp_path) as made:
+            async with asyncio.timeout(60):
+                await story(made)
+
+    def lines(story: Play) -> list[str]:
+        with caplog.at_level(logging.INFO, "barnabas.controller"):
+            asyncio.run(run(story))
+        return [
+            record.getMessage().partition("] ")[2]
+            for record in caplog.records
+            if record.name == "barnabas.controller" and record.levelno == logging.INFO
+        ]
+
+    return lines
+
+
+def test_a_failover_ends_with_the_schedulers_that_it_starts(play: Callable[[Play], list[str]]) -> None:
+    async def story(made: World) -> None:
+        made.config |= {"auto.leader.rebalance.enable": "true", "delegation.token.secret.key": "secret"}
+        await (await made.zk()).create_delegation_token_paths()
+        await made.start(1)
+        await made.settled()
+
+    told = play(story)
+    assert [line for line in told if line in (READY, SCHEDULER, REBALANCE, TOKENS)] == [
+        READY,
+        SCHEDULER,
+        REBALANCE,
+        TOKENS,
+    ]
+
+
+def test_schedulers_that_are_not_configured_are_not_told_of(play: Callable[[Play], list[str]]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await made.settled()
+
+    told = play(story)
+    assert SCHEDULER in told
+    assert not {REBALANCE, TOKENS} & {*told}
+
+
+def test_a_controller_that_stops_during_an_election_says_that_it_gives_up(
+    play: Callable[[Play], list[str]],
+) -> None:
+    async def story(made: World) -> None:
+        zk = await made.zk()
+        await made.start(1)
+        await made.settled()
+        controller = made.controllers.pop(1)
+        await zk.delete_path(ControllerZNode.path)
+        while controller.event_manager.status().event != "Reelect":  # noqa: ASYNC110 -- it is in hand for a moment
+            await asyncio.sleep(0)
+        await controller.shutdown()
+        await made.tasks.pop(1).end()
+        assert not await zk.path_exists(ControllerZNode.path), "it did not become controller on its way out"
+
+    told = play(story)
+    assert told.count(SHUT_DOWN) == 1
+    assert told.count(READY) == 1
