@@ -223,8 +223,9 @@ async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], de
             raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
 
 
-def scram_credential(mechanism: str, text: str) -> tuple[int, str]:
-    """Iterations and password of ``[iterations=N,]password=P``. Raises `JavaError`."""
+def scram_credential(mechanism: str, text: str, *, told_as: str = "") -> tuple[int, str]:
+    """Iterations and password of ``[iterations=N,]password=P``. Raises `JavaError`, which names the mechanism as it is
+    `told_as`."""
     match = re.fullmatch(r"(?:iterations=(-?[0-9]*),)?password=(.*)", text)
     if match is None:
         raise illegal_argument(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
@@ -232,6 +233,6 @@ def scram_credential(mechanism: str, text: str) -> tuple[int, str]:
     iterations = _ITERATIONS if given in (None, "-1") else int(given or 0)
     if iterations < _ITERATIONS:
         raise illegal_argument(
-            f"Iterations {iterations} is less than the minimum {_ITERATIONS} required for {mechanism}"
+            f"Iterations {iterations} is less than the minimum {_ITERATIONS} required for {told_as or mechanism}"
         )
     return iterations, password

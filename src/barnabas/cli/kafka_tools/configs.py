@@ -82,9 +82,10 @@ def _main(arguments: list[str]) -> int:
     if words.has(words.zookeeper):
         print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
         print("Use --bootstrap-server instead to specify a broker to connect to.")
-        raise JavaError(
-            "java.lang.UnsupportedOperationException", "Barnabas's kafka-configs goes by --bootstrap-server only"
-        )
+        from barnabas.cli.kafka_tools import configs_by_zookeeper
+
+        configs_by_zookeeper.run(words)
+        return 0
     properties = load_properties(words.value(words.config_file)) if words.has(words.config_file) else {}
     if words.has(words.controller):
         raise JavaError(
