@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 _GB: Final = 1_000_000_000
-_ALONE: Final = Shape("alone", 1, 1, True)
+ALONE: Final = Shape("alone", 1, 1, True)
 _FIVE: Final = Shape("five in flight", 1, 5, True)
 _READY_MADE_S: Final = 3.0
 _SHORT_PAIRS: Final = 5
 """Small requests are measured so often in a round: what a virtual machine's cores can do changes within seconds."""
-_PATIENT: Final = {**CONFIG, "zookeeper.session.timeout.ms": "40000"}
+PATIENT: Final = {**CONFIG, "zookeeper.session.timeout.ms": "40000"}
 """Brokers that stand still keep their sessions."""
 _IDLE_SETTLE_S: Final = 20.0
 _TOPICS: Final = 20
@@ -170,7 +170,7 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
     figures["p50"] = Figure("acks=all, one record: p50", "ms", "<= 0.5")
     figures["p99"] = Figure("acks=all, one record: p99", "ms", "<= 0.5")
     figures["five"] = Figure("acks=all, idempotent, 5 in flight: per second", "1/s", ">= 1.3")
-    with both(directory, _PATIENT) as (barnabas, apache):
+    with both(directory, PATIENT) as (barnabas, apache):
         pairs = (barnabas, apache), (apache, barnabas)
         for subject, other in pairs:
             deadline = time.monotonic() + warm_up_s
@@ -213,7 +213,7 @@ def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> 
     make_topic(subject, topic, [list(range(BROKERS))])
 
     def alone() -> list[float]:
-        with SmallRequests(subject.ports[0], topic, _ALONE, requests) as client, standing_still(other):
+        with SmallRequests(subject.ports[0], topic, ALONE, requests) as client, standing_still(other):
             return sorted(client.latencies_ms())
 
     latencies = undisturbed(alone)

@@ -197,6 +197,8 @@ class Figure:
     wanted: str
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
+    names: tuple[str, str] = ("barnabas", "apache")
+    """Whose they are, in JSON."""
 
     @property
     def ratio(self) -> float:
@@ -210,8 +212,8 @@ class Figure:
         return {
             "figure": self.name,
             "unit": self.unit,
-            "barnabas": self.ours,
-            "apache": self.theirs,
+            self.names[0]: self.ours,
+            self.names[1]: self.theirs,
             "ratio": round(self.ratio, 3),
             "wanted": self.wanted,
             "met": self.met(),

@@ -44,11 +44,11 @@ class _OnLinux(Group):
 app = _OnLinux("Side by side with Apache Kafka 3.9.2, in one run.")
 
 
-def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka") -> None:
+def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka", ours: str = "Barnabas") -> None:
     if output is Format.json:
         print_json([figure.as_json() for figure in figures])
         return
-    table = Table("figure", "unit", "Barnabas", theirs, "ratio", "aim", "")
+    table = Table("figure", "unit", ours, theirs, "ratio", "aim", "")
     for figure in figures:
         table.add_row(
             figure.name,
@@ -196,6 +196,24 @@ def replication_command(
     with _place(directory) as place:
         figures = replication.measure_replication(place, rounds, megabytes, requests, warm_up)
     report(figures, output)
+
+
+@app.command("metrics")
+def metrics_command(
+    rounds: Rounds = 5,
+    requests: Annotated[
+        int, Option("--requests", min=100, help="Of one record each time, over each connection.")
+    ] = 10_000,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 20.0,
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """What it costs that metrics are read each second, beside a cluster without: latency, rate, CPU."""
+    from barnabas.bench import metrics
+
+    with _place(directory) as place:
+        figures = metrics.measure(place, rounds, requests, warm_up)
+    report(figures, output, theirs=metrics.OTHER, ours=metrics.OURS)
 
 
 Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="How large the log is.")]

@@ -1,0 +1,171 @@
+"""``barnabas bench metrics``: what it costs brokers that they are looked at.
+
+Two clusters of three brokers: one with its admin endpoints, whose metrics are read once a second as Prometheus would
+read them; one without any. Both stand at the same time and are loaded in turn, A B A B; the brokers of the other one
+stand still meanwhile, and figures are taken pair by pair, as in `replication`.
+
+Prometheus would be on another machine. Here its place has a process that asks, takes what comes and throws it away, and
+on two cores this is a cost, too, if a small one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.request import urlopen
+
+from barnabas.bench import BenchError
+from barnabas.bench.controller import BROKERS, BarnabasSubject
+from barnabas.bench.produce_load import Load, measured
+from barnabas.bench.replication import ALONE, PATIENT, cpu_s, drop_topic, make_topic, standing_still
+from barnabas.bench.side_by_side import Figure, console
+from barnabas.bench.small_requests import HEADLINE, SmallRequests
+from barnabas.bench.undisturbed import undisturbed
+
+OTHER: Final = "without metrics"
+OURS: Final = "scraped each second"
+_LOADED_S: Final = 3.0
+_BATCHES: Final = Load(4, 5, record_bytes=1000, batch_bytes=100_000, replicas=BROKERS, acks=-1)
+_SCRAPER: Final = """
+import socket, sys, time
+connections = []
+for address in sys.argv[1:]:
+    host, port = address.split(":")
+    connections.append(socket.create_connection((host, int(port))))
+while True:
+    began = time.monotonic()
+    for connection in connections:
+        connection.sendall(b"GET /metrics HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n")
+        end = b""
+        while not end.endswith(b"\\r\\n0\\r\\n\\r\\n"):
+            received = connection.recv(1 << 18)
+            if not received:
+                sys.exit("an endpoint closed its connection")
+            end = (end + received[-7:])[-7:]
+    time.sleep(max(0, began + 1 - time.monotonic()))
+"""
+
+
+class Cluster(BarnabasSubject):
+    def __init__(self, name: str, directory: Path, config: Mapping[str, str]) -> None:
+        super().__init__(directory, config)
+        self.name = name
+
+    @property
+    def admins(self) -> list[str]:
+        """Where its brokers' admin endpoints are, of those that have one."""
+        return [each["admin"] for each in self._state["brokers"] if each["admin"]]
+
+
+@contextlib.contextmanager
+def running(directory: Path) -> Iterator[tuple[Cluster, Cluster]]:
+    with contextlib.ExitStack() as stack:
+        seen = Cluster(OURS, directory / "scraped", PATIENT)
+        stack.callback(seen.close)
+        unseen = Cluster(OTHER, directory / "unseen", {**PATIENT, "barnabas.admin.listener": ""})
+        stack.callback(unseen.close)
+        yield seen, unseen
+
+
+@contextlib.contextmanager
+def reading(addresses: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
+    """Somebody, if there are any, reads the metrics there once a second. Raises `BenchError` behind it where that came
+    to an end."""
+    if not addresses:
+        yield None
+        return
+    command = [sys.executable, "-S", "-c", _SCRAPER, *addresses]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as scraper:
+        assert scraper.stderr is not None
+        try:
+            yield scraper
+            if scraper.poll() is not None:
+                raise BenchError(f"The metrics could not be read: {scraper.stderr.read().strip()}.")
+        finally:
+            scraper.kill()
+
+
+def _figure(name: str, unit: str, wanted: str) -> Figure:
+    return Figure(name, unit, wanted, names=("scraped", "without"))
+
+
+def figures_of() -> dict[str, Figure]:
+    return {
+        "p50": _figure("acks=all, one record: p50", "ms", "<= 1.02"),
+        "p99": _figure("acks=all, one record: p99", "ms", "<= 1.02"),
+        "one/cpu": _figure("acks=all, one record: CPU of three brokers", "µs", "<= 1.02"),
+        "eight/rate": _figure("8 connections, one record each: per second", "1/s", ">= 0.98"),
+        "eight/cpu": _figure("8 connections, one record each: CPU of three brokers", "µs", "<= 1.02"),
+        "batches/rate": _figure("acks=all, batches of 1 KB records: records per second", "1/s", ">= 0.98"),
+        "batches/cpu": _figure("acks=all, batches of 1 KB records: CPU of three brokers per GB", "s", "<= 1.02"),
+    }
+
+
+def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> list[Figure]:
+    figures = figures_of()
+    with running(directory) as (seen, unseen):
+        pairs = (seen, unseen), (unseen, seen)
+        for subject, other in pairs:
+            deadline = time.monotonic() + warm_up_s
+            console.print(f"warming up the cluster {subject.name} for {warm_up_s:.0f} s", style="dim")
+            while time.monotonic() < deadline:
+                _round(subject, other, f"warm-{time.monotonic_ns()}", min(requests, 2_000))
+        for number in range(rounds):
+            # Who is first changes: what the one leaves to the disk the next one has to wait for.
+            for subject, other in pairs if number % 2 else pairs[::-1]:
+                for name, value in _round(subject, other, f"bench-{number}", requests).items():
+                    (figures[name].ours if subject is seen else figures[name].theirs).append(value)
+            console.print(f"  round {number + 1}/{rounds}", style="dim")
+        told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
+        console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
+    return list(figures.values())
+
+
+def _scrape_bytes(address: str) -> int:
+    with urlopen(f"http://{address}/metrics", timeout=60) as answer:
+        return len(answer.read())
+
+
+def _round(subject: Cluster, other: Cluster, topic: str, requests: int) -> dict[str, float]:
+    make_topic(subject, topic, [list(range(BROKERS))])
+    port = subject.ports[0]
+
+    def undisturbed_by(measure: Callable[[], dict[str, float]]) -> dict[str, float]:
+        def attempt() -> dict[str, float]:
+            with standing_still(other), reading(subject.admins):
+                return measure()
+
+        return undisturbed(attempt, os.sync)
+
+    def alone() -> dict[str, float]:
+        with SmallRequests(port, topic, ALONE, requests) as client:
+            before = cpu_s(subject)
+            took = sorted(client.latencies_ms())
+            used = cpu_s(subject) - before
+        p99 = took[math.ceil(len(took) * 0.99) - 1]
+        return {"p50": took[len(took) // 2], "p99": p99, "one/cpu": used / requests * 1e6}
+
+    def eight() -> dict[str, float]:
+        with SmallRequests(port, topic, HEADLINE, requests * HEADLINE.connections) as client:
+            before = cpu_s(subject)
+            took = client.run()
+            used = cpu_s(subject) - before
+        return {"eight/rate": client.requests / took, "eight/cpu": used / client.requests * 1e6}
+
+    def batches() -> dict[str, float]:
+        sent, used = measured(port, topic, _BATCHES, _LOADED_S, lambda: cpu_s(subject))
+        values = sent.requests * _BATCHES.value_bytes
+        return {"batches/rate": sent.requests * _BATCHES.records / sent.seconds, "batches/cpu": used / values * 1e9}
+
+    values: dict[str, float] = {}
+    for measure in (alone, eight, batches):
+        values |= undisturbed_by(measure)
+    drop_topic(subject, topic)
+    return values
