@@ -34,6 +34,7 @@ MODULES: Final = {
             "barnabas.spark.lag",
             "barnabas.spark.reasons",
             "barnabas.spark.registry",
+            "barnabas.spark.registry_columns",
             "barnabas.spark.source",
         ),
     ),

@@ -8,8 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from confluent_kafka import Producer
 
-from barnabas.spark import from_registry
-from barnabas.spark.registry import Registry
+from barnabas.spark import Registry, from_registry
 
 pytestmark = pytest.mark.spark
 

@@ -6,28 +6,38 @@ imports only `client`, `wire` and `model`, so that a Python worker starts quickl
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.spark.dead_letter_topic import dead_letters
-    from barnabas.spark.registry import from_registry
+    from barnabas.spark.registry import Reference, Registry, Schema
+    from barnabas.spark.registry_columns import from_registry, to_registry
     from barnabas.spark.shuffle import by_target_partition
 
-__all__ = ["by_target_partition", "dead_letters", "from_registry"]
+__all__ = [
+    "Reference",
+    "Registry",
+    "Schema",
+    "by_target_partition",
+    "dead_letters",
+    "from_registry",
+    "to_registry",
+]
+
+_PLACES = {
+    "Reference": "registry",
+    "Registry": "registry",
+    "Schema": "registry",
+    "by_target_partition": "shuffle",
+    "dead_letters": "dead_letter_topic",
+    "from_registry": "registry_columns",
+    "to_registry": "registry_columns",
+}
 
 
 def __getattr__(name: str) -> Any:
     # A worker imports this package for its modules: what only a driver wants is imported when it is asked for.
-    if name == "by_target_partition":
-        from barnabas.spark.shuffle import by_target_partition
-
-        return by_target_partition
-    if name == "dead_letters":
-        from barnabas.spark.dead_letter_topic import dead_letters
-
-        return dead_letters
-    if name == "from_registry":
-        from barnabas.spark.registry import from_registry
-
-        return from_registry
+    if name in _PLACES:
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,25 +1,27 @@
-"""A column of Confluent-framed Avro values into one Arrow array, by pyruhvro (Rust) where it knows the schema's types.
+"""Avro values of one schema into an Arrow array and back, by pyruhvro (Rust) where it knows the schema's types.
 
-A value begins with a zero byte and the id of its writer's schema in four. Rows are parted by that id, each part is
-decoded at once, and the parts are put back into their order. What pyruhvro does not know (bytes, fixed, decimals, a
-schema that evolved deep inside) is decoded value by value, as it is where pyruhvro is not installed.
+What pyruhvro does not know (bytes, fixed, decimals, a schema that evolved deep inside) is decoded value by value, as it
+is where pyruhvro is not installed, and encoded by fastavro.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow
 import pyarrow.compute
 
 from barnabas.spark.avro import AvroSchema
+from barnabas.spark.decoded import FAULTS, Decoded, in_halves, of_values
+from barnabas.spark.registry import Schema
 
-PREFIX: Final = 5
 _COMPILED: Final = {"null", "boolean", "int", "long", "float", "double", "string", "enum"}
 _COMPILED_LOGICAL: Final = {None, "date", "timestamp-millis", "timestamp-micros"}
+_MILLIS: Final = pyarrow.timestamp("ms", tz="UTC")
 _WIDER: Final = {
     ("int", "long"),
     ("int", "float"),
@@ -28,17 +30,59 @@ _WIDER: Final = {
     ("long", "double"),
     ("float", "double"),
 }
-_FAULTS: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, pyarrow.ArrowException)
 
 
-class Decoded(NamedTuple):
-    array: Any
-    """As long as the values; null where a value is, and where one is faulty."""
-    faults: Mapping[int, str]
-    """By row, what is wrong with its value."""
+class AvroColumns:
+    """Avro's `Format`."""
+
+    def __init__(self, schema: Schema, message: str | None = None) -> None:
+        self._texts = schema.texts
+        self._schema = AvroSchema(schema.texts[-1], schema.texts[:-1])
+        self._compiled = not schema.imports and _has_pyruhvro() and compilable(self._schema.root)
+
+    def spark_type(self) -> str:
+        return self._schema.spark_type()
+
+    def payloads(self, written: Schema, target: Any) -> AvroPayloads:
+        mine, theirs = self._schema.root, AvroSchema(written.texts[-1], written.texts[:-1]).root
+        # By the specification records match by the last part of their names: several types of record in one topic are
+        # told apart so, where all their fields have defaults, too.
+        names = {each.rpartition(".")[2] for each in (mine.get("name", ""), *mine.get("aliases", ()))}
+        if theirs["type"] == "record" and theirs["name"].rpartition(".")[2] not in names:
+            raise ValueError(f"its schema is of {theirs['name']}, not of {mine.get('name')}")
+        return AvroPayloads(written.texts, self._schema, target)
+
+    def encode(self, rows: Any) -> Sequence[bytes]:
+        _require_values(rows, self._schema.root, "")
+        if self._compiled and not _has_deep_millis(self._schema.root):
+            return self._at_once(rows)
+        return self._one_by_one(rows)
+
+    def _at_once(self, rows: Any) -> Sequence[bytes]:
+        import pyruhvro
+
+        columns = {}
+        for field, column in zip(self._schema.root["fields"], rows.flatten(), strict=True):
+            millis = _is_millis(field["type"])
+            columns[field["name"]] = column.cast(_MILLIS, safe=False) if millis else column
+        encoded: list[Any] = pyruhvro.serialize_record_batch(pyarrow.record_batch(columns), self._texts[-1], 1)
+        return [value for part in encoded for value in part.to_pylist()]
+
+    def _one_by_one(self, rows: Any) -> Sequence[bytes]:
+        import fastavro
+
+        names: dict[str, Any] = {}
+        for text in self._texts:
+            parsed = fastavro.parse_schema(json.loads(text), named_schemas=names)
+        encoded = []
+        for row in rows.to_pylist(maps_as_pydicts="strict"):
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, parsed, row)
+            encoded.append(out.getvalue())
+        return encoded
 
 
-class Writer:
+class AvroPayloads:
     """How values of one writer's schema become those of the schema that is expected."""
 
     def __init__(self, texts: Sequence[str], expected: AvroSchema, target: Any) -> None:
@@ -52,16 +96,7 @@ class Writer:
     def decode(self, payloads: list[bytes]) -> Decoded:
         if self._read is not None:
             return self._one_by_one(payloads)
-        try:
-            return Decoded(self._at_once(payloads), {})
-        except _FAULTS as error:
-            if len(payloads) == 1:
-                return Decoded(pyarrow.nulls(1, self._target), {0: str(error)})
-        # One of them is faulty: halves tell which, and the others are decoded at once all the same.
-        middle = len(payloads) // 2
-        left, right = self.decode(payloads[:middle]), self.decode(payloads[middle:])
-        faults = {**left.faults, **{middle + row: told for row, told in right.faults.items()}}
-        return Decoded(pyarrow.concat_arrays([left.array, right.array]), faults)
+        return in_halves(payloads, self._at_once, self._target)
 
     def _at_once(self, payloads: list[bytes]) -> Any:
         import pyruhvro
@@ -85,55 +120,10 @@ class Writer:
         for row, payload in enumerate(payloads):
             try:
                 found.append(self._read(payload, 0))
-            except _FAULTS as error:
+            except FAULTS as error:
                 found.append(None)
                 faults[row] = str(error)
-        try:
-            return Decoded(pyarrow.array(found, self._target), faults)
-        except _FAULTS:
-            pass  # one of them is no value of the column's type
-        for row, value in enumerate(found):
-            try:
-                pyarrow.array([value], self._target)
-            except _FAULTS as error:
-                found[row] = None
-                faults[row] = str(error)
-        return Decoded(pyarrow.array(found, self._target), faults)
-
-
-def decode(values: Any, writer: Callable[[int], Writer], target: Any) -> Decoded:
-    """An Arrow binary array; `writer` gives the one of a schema id, or raises ``ValueError`` of one that is not known.
-
-    What it raises for other reasons, an ``OSError`` of a registry that is down, is no fault of a value and is raised.
-    """
-    rows: list[bytes | None] = values.to_pylist()
-    parts: dict[bytes, list[int]] = {}
-    for row, value in enumerate(rows):
-        if value is not None:
-            parts.setdefault(value[:PREFIX], []).append(row)
-    arrays: list[Any] = []
-    places: list[int | None] = [None] * len(rows)
-    faults: dict[int, str] = {}
-    base = 0
-    for prefix, members in parts.items():
-        try:
-            if len(prefix) < PREFIX or prefix[0] != 0:
-                raise ValueError("it does not begin with the Confluent prefix (a zero byte and a schema id of four)")
-            one = writer(int.from_bytes(prefix[1:], "big"))
-        except ValueError as error:
-            faults |= dict.fromkeys(members, str(error))
-            continue
-        found = one.decode([rows[row][PREFIX:] for row in members])  # type: ignore[index]
-        faults |= {members[row]: told for row, told in found.faults.items()}
-        if len(members) == len(rows):
-            return Decoded(found.array, faults)
-        arrays.append(found.array)
-        for index, row in enumerate(members):
-            places[row] = base + index
-        base += len(members)
-    if not arrays:
-        return Decoded(pyarrow.nulls(len(rows), target), faults)
-    return Decoded(pyarrow.concat_arrays(arrays).take(pyarrow.array(places, pyarrow.int64())), faults)
+        return of_values(found, faults, self._target)
 
 
 def compilable(schema: dict[str, Any], inside: tuple[str, ...] = ()) -> bool:
@@ -179,6 +169,34 @@ def _shape(schema: dict[str, Any]) -> str:
         return [stripped(each) for each in value] if isinstance(value, list) else value
 
     return json.dumps(stripped(schema), sort_keys=True)
+
+
+def _is_millis(schema: dict[str, Any]) -> bool:
+    inner = schema["of"] if schema["type"] == "union" else [schema]
+    return any(each.get("logicalType") == "timestamp-millis" for each in inner)
+
+
+def _has_deep_millis(root: dict[str, Any]) -> bool:
+    """Whether below its own fields a record has times in milliseconds; pyruhvro takes a column in just their unit."""
+    return any("timestamp-millis" in json.dumps(f["type"]) and not _is_millis(f["type"]) for f in root["fields"])
+
+
+def _require_values(array: Any, schema: dict[str, Any], place: str) -> None:
+    """Raises ``ValueError`` for a null where the schema takes none: pyruhvro would write a zero or an empty text."""
+    if schema["type"] == "union":
+        if not any(each["type"] == "null" for each in schema["of"]) and array.null_count:
+            raise ValueError(f"{place or 'The row'} is null, and its schema takes no null.")
+        others = [each for each in schema["of"] if each["type"] != "null"]
+        schema, array = others[0], array.drop_null()
+    elif schema["type"] != "null" and array.null_count:
+        raise ValueError(f"{place or 'The row'} is null, and its schema takes no null.")
+    if schema["type"] == "record":
+        for field, column in zip(schema["fields"], array.flatten(), strict=True):
+            _require_values(column, field["type"], f"{place}.{field['name']}".lstrip("."))
+    elif schema["type"] == "array":
+        _require_values(array.flatten(), schema["items"], f"{place}[]")
+    elif schema["type"] == "map":
+        _require_values(array.items, schema["values"], f"{place}{{}}")
 
 
 @cache

@@ -142,42 +142,53 @@ def _strings(values: Any, target: Any, permissive: bool, place: Place) -> Any:
         return _one_by_one(values, target, lambda value: str(value, "utf-8"), permissive, place)
 
 
-def _json(values: Any, target: Any, permissive: bool, place: Place) -> Any:
-    """All values as one newline-separated text; a null becomes an object without fields and is masked afterwards."""
+def json_at_once(values: Any, target: Any) -> Any:
+    """A binary array of JSON objects as an array of the struct `target`, by Arrow's reader; None where it cannot.
+
+    All values as one newline-separated text; a null becomes an object without fields and is masked afterwards.
+    """
     import pyarrow
     import pyarrow.compute
     import pyarrow.json
 
-    if values.nbytes <= _JSON_ROWS_BYTES_MAX and len(values):
-        text = b"\n".join(each if each is not None else b"{}" for each in values.to_pylist())
-        try:
-            table = pyarrow.json.read_json(
-                io.BytesIO(text),
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
-                parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=pyarrow.schema(list(target)),
-                    newlines_in_values=True,
-                    unexpected_field_behavior="ignore",
-                ),
-            )
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
-            table = None
-        # Two documents in one value, or none, would move all rows behind them.
-        if table is not None and table.num_rows == len(values) and table.schema.types == [f.type for f in target]:
-            columns = [column.combine_chunks() for column in table.columns]
-            mask = pyarrow.compute.is_null(values) if values.null_count else None
-            return pyarrow.StructArray.from_arrays(columns, fields=list(target), mask=mask)
+    if not len(values) or values.nbytes > _JSON_ROWS_BYTES_MAX:
+        return None
+    text = b"\n".join(each if each is not None else b"{}" for each in values.to_pylist())
+    try:
+        table = pyarrow.json.read_json(
+            io.BytesIO(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=pyarrow.schema(list(target)),
+                newlines_in_values=True,
+                unexpected_field_behavior="ignore",
+            ),
+        )
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
+        return None
+    # Two documents in one value, or none, would move all rows behind them.
+    if table.num_rows != len(values) or table.schema.types != [f.type for f in target]:
+        return None
+    columns = [column.combine_chunks() for column in table.columns]
+    mask = pyarrow.compute.is_null(values) if values.null_count else None
+    return pyarrow.StructArray.from_arrays(columns, fields=list(target), mask=mask)
+
+
+def _json(values: Any, target: Any, permissive: bool, place: Place) -> Any:
+    found = json_at_once(values, target)
+    if found is not None:
+        return found
 
     def parsed(value: bytes) -> Any:
         found = json.loads(value)
         if not isinstance(found, dict):
             raise ValueError(f"it is JSON, but no object: {str(found)[:60]!r}")
-        return _fitted(found, target)
+        return fitted_json(found, target)
 
     return _one_by_one(values, target, parsed, permissive, place)
 
 
-def _fitted(found: Any, target: Any) -> Any:
+def fitted_json(found: Any, target: Any) -> Any:
     """What Arrow's constructor doesn't do by itself: timestamps and dates from their ISO text."""
     import datetime
 
@@ -186,11 +197,11 @@ def _fitted(found: Any, target: Any) -> Any:
     if found is None:
         return None
     if pyarrow.types.is_struct(target):
-        return {field.name: _fitted(found.get(field.name), field.type) for field in target}
+        return {field.name: fitted_json(found.get(field.name), field.type) for field in target}
     if pyarrow.types.is_list(target):
-        return [_fitted(each, target.value_type) for each in found]
+        return [fitted_json(each, target.value_type) for each in found]
     if pyarrow.types.is_map(target):
-        return [(key, _fitted(each, target.item_type)) for key, each in found.items()]
+        return [(key, fitted_json(each, target.item_type)) for key, each in found.items()]
     if pyarrow.types.is_timestamp(target) and isinstance(found, str):
         moment = datetime.datetime.fromisoformat(found)
         return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
@@ -198,6 +209,8 @@ def _fitted(found: Any, target: Any) -> Any:
         return datetime.date.fromisoformat(found)
     if pyarrow.types.is_binary(target) and isinstance(found, str):
         return found.encode()
+    if pyarrow.types.is_integer(target) and isinstance(found, float) and found.is_integer():
+        return int(found)
     if pyarrow.types.is_decimal(target):
         import decimal
 

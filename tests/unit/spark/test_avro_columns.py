@@ -11,7 +11,8 @@ import pytest
 
 from barnabas.spark import avro_columns
 from barnabas.spark.avro import AvroSchema
-from barnabas.spark.avro_columns import Writer, compilable, decode, fits_by_field
+from barnabas.spark.avro_columns import AvroPayloads, compilable, fits_by_field
+from barnabas.spark.registry_columns import decode
 
 ORDER = {
     "type": "record",
@@ -67,9 +68,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def decoded(values: list[bytes | None], expected: dict[str, Any], target: Any, **schemas: dict[str, Any]) -> Any:
     schema = AvroSchema(json.dumps(expected))
-    known = {int(name[1:]): Writer([json.dumps(each)], schema, target) for name, each in schemas.items()}
+    known = {int(name[1:]): AvroPayloads([json.dumps(each)], schema, target) for name, each in schemas.items()}
 
-    def writer(schema_id: int) -> Writer:
+    def writer(schema_id: int) -> AvroPayloads:
         if schema_id not in known:
             raise ValueError(f"nobody knows schema {schema_id}")
         return known[schema_id]
@@ -149,7 +150,7 @@ def test_a_schema_may_refer_to_others(way: str) -> None:
     whole = '{"type":"record","name":"Whole","namespace":"n","fields":[{"name":"line","type":"n.Line"}]}'
     schema = AvroSchema(whole, [line])
     target = pyarrow.struct({"line": pyarrow.struct({"x": pyarrow.int32()})})
-    writer = Writer([line, whole], schema, target)
+    writer = AvroPayloads([line, whole], schema, target)
     found = decode(pyarrow.array([framed(1, long(5))]), lambda _: writer, target)
     assert found.array.to_pylist() == [{"line": {"x": 5}}]
 

@@ -1,0 +1,169 @@
+"""Protobuf schemas from their text: compiled by protoc into descriptors, and the column that a message is."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
+
+_NAME: Final = "barnabas_registry_value.proto"
+"""The file's, which the registry does not tell; no import may have it."""
+_COMPILER_S: Final = 60
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+DURATION: Final = "google.protobuf.Duration"
+WRAPPERS: Final = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_TYPES: Final = {
+    FieldDescriptor.CPPTYPE_INT32: "int",
+    FieldDescriptor.CPPTYPE_INT64: "bigint",
+    FieldDescriptor.CPPTYPE_UINT32: "bigint",
+    FieldDescriptor.CPPTYPE_UINT64: "decimal(20,0)",
+    FieldDescriptor.CPPTYPE_DOUBLE: "double",
+    FieldDescriptor.CPPTYPE_FLOAT: "float",
+    FieldDescriptor.CPPTYPE_BOOL: "boolean",
+    FieldDescriptor.CPPTYPE_ENUM: "string",
+    FieldDescriptor.CPPTYPE_STRING: "string",
+}
+
+
+class ProtobufSchema:
+    """A file's messages."""
+
+    def __init__(self, text: str, imports: Sequence[tuple[str, str]] = ()) -> None:
+        """Raises ``ValueError`` for a text that protoc does not take."""
+        self._pool = descriptor_pool.DescriptorPool()
+        for file in _compiled(text, tuple(imports)).file:
+            self._pool.Add(file)
+        self._file = self._pool.FindFileByName(_NAME)
+        self._messages = [self._pool.FindMessageTypeByName(_full(self._file, name)) for name in _declared(self._file)]
+
+    def named(self, name: str | None) -> Descriptor:
+        """A message by its full name, or the first. Raises ``ValueError``."""
+        if name is None:
+            if not self._messages:
+                raise ValueError("the Protobuf schema declares no message")
+            return self._messages[0]
+        try:
+            found = self._pool.FindMessageTypeByName(name)
+        except KeyError:
+            found = None
+        if found is None or found.file.name != _NAME:
+            told = ", ".join(each.full_name for each in self._messages)
+            raise ValueError(f"the Protobuf schema declares no message {name}; it declares {told}")
+        return found
+
+    def at(self, indexes: Sequence[int]) -> Descriptor:
+        """By Confluent's message indexes, which go from the file's messages inwards. Raises ``ValueError``."""
+        level = self._messages
+        for index in indexes:
+            if not 0 <= index < len(level):
+                raise ValueError(f"its message indexes {list(indexes)} are of no message of its Protobuf schema")
+            found, level = level[index], list(level[index].nested_types)
+        return found
+
+
+def indexes_of(message: Descriptor) -> list[int]:
+    if message.containing_type is None:
+        return [_declared(message.file).index(message.name)]
+    return [*indexes_of(message.containing_type), list(message.containing_type.nested_types).index(message)]
+
+
+def message_class(message: Descriptor) -> Any:
+    return message_factory.GetMessageClass(message)
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
+
+
+def spark_type(message: Descriptor, inside: tuple[str, ...] = ()) -> str:
+    """In Spark's DDL. Raises ``ValueError`` for a message that contains itself."""
+    if message.full_name in inside:
+        raise ValueError(f"the Protobuf schema's {message.full_name} contains itself, which no Spark column can hold")
+    within = (*inside, message.full_name)
+    return f"struct<{','.join(f'`{field.name}`:{_field_type(field, within)}' for field in message.fields)}>"
+
+
+def _field_type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
+    if is_map(field):
+        key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+        return f"map<{_single_type(key, inside)},{_single_type(value, inside)}>"
+    one = _single_type(field, inside)
+    return f"array<{one}>" if field.is_repeated else one
+
+
+def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
+    if field.message_type is None:
+        return "binary" if field.type == FieldDescriptor.TYPE_BYTES else _TYPES[field.cpp_type]
+    name = field.message_type.full_name
+    if name == TIMESTAMP:
+        return "timestamp"
+    if name == DURATION:
+        return "interval day to second"
+    if name in WRAPPERS:
+        return _single_type(field.message_type.fields_by_name["value"], inside)
+    return spark_type(field.message_type, inside)
+
+
+def _declared(file: Any) -> list[str]:
+    """The messages of a file in their order, which the index of a value's prefix is by."""
+    proto = descriptor_pb2.FileDescriptorProto()
+    file.CopyToProto(proto)
+    return [each.name for each in proto.message_type]
+
+
+def _full(file: Any, name: str) -> str:
+    return f"{file.package}.{name}" if file.package else name
+
+
+@cache
+def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> descriptor_pb2.FileDescriptorSet:
+    """The file and all that it imports, by protoc in a process of its own: its complaints are on its stderr."""
+    if find_spec("grpc_tools") is None:
+        raise ModuleNotFoundError("No module named 'grpc_tools'", name="grpcio-tools")
+    with tempfile.TemporaryDirectory(prefix="barnabas-protoc-") as place:
+        compiled = descriptor_pb2.FileDescriptorSet()
+        for name, each in (*imports, (_NAME, text)):
+            path = Path(place, name).resolve()
+            if not path.is_relative_to(Path(place).resolve()):
+                raise ValueError(f"the Protobuf schema imports {name}, which is no name of a schema")
+            if (file := _as_descriptor(each)) is not None:
+                file.name = name
+                compiled.file.append(file)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(each)
+        given, out = Path(place, "given.descriptors"), Path(place, "descriptors")
+        given.write_bytes(compiled.SerializeToString())
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{place}", "--include_imports"]
+        told = subprocess.run(
+            [*command, f"--descriptor_set_in={given}", f"--descriptor_set_out={out}", _NAME],
+            capture_output=True,
+            text=True,
+            timeout=_COMPILER_S,
+        )
+        if told.returncode != 0:
+            raise ValueError(f"the Protobuf schema cannot be compiled: {told.stderr.strip()[:1000]}")
+        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+def _as_descriptor(text: str) -> descriptor_pb2.FileDescriptorProto | None:
+    """What confluent-kafka's serializer registers in place of a text: a descriptor in Base64."""
+    if "{" in text or ";" in text:
+        return None
+    try:
+        return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (ValueError, DecodeError):
+        return None

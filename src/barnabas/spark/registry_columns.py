@@ -1,0 +1,268 @@
+"""``from_registry`` and ``to_registry``: columns of what a topic's values hold, in Confluent's wire format.
+
+A value begins with a zero byte and its schema's id in four. Rows are parted by that id, each part is read at once by
+its schema, and the parts are put back into their order. What is behind the id is a format's: `avro_columns`,
+`json_columns`, `protobuf_columns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow
+
+from barnabas.spark.dead_letter_topic import dead_letter
+from barnabas.spark.decoded import Decoded, Format, Payloads
+from barnabas.spark.registry import Registry, Schema
+from barnabas.spark.versions import arrow_type_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["from_registry", "to_registry"]
+
+MODES: Final = ("FAILFAST", "PERMISSIVE", "REPORT", "DEADLETTER")
+PREFIX: Final = 5
+_FORMATS: Final = {
+    "AVRO": ("barnabas.spark.avro_columns", "AvroColumns"),
+    "JSON": ("barnabas.spark.json_columns", "JsonColumns"),
+    "PROTOBUF": ("barnabas.spark.protobuf_columns", "ProtobufColumns"),
+}
+
+
+def from_registry(
+    column: Column | str,
+    registry: Registry | str | Mapping[str, str],
+    *,
+    subject: str | None = None,
+    schema: str | Schema | None = None,
+    message: str | None = None,
+    mode: str = "FAILFAST",
+) -> Column:
+    """The struct that a binary column's values, in Confluent's wire format, hold: Avro, JSON Schema or Protobuf.
+
+    Each value is read by the schema whose id it has, and becomes one of the `subject`'s newest, or of `schema`, a text
+    of Avro or a `Schema`; of Protobuf, the file's first message or `message`. `mode` for a value that is none:
+    ``FAILFAST`` ends the query, ``PERMISSIVE`` makes it null, ``REPORT`` makes the column ``struct<value, error>`` with
+    the reason in `error`; ``DEADLETTER`` makes it ``struct<value, dead_letter>``, for `dead_letters`, and wants the
+    source's columns `topic`, `partition`, `offset` and `key` beside.
+
+    Raises ``ValueError`` for a schema that no column can hold, `RegistryDown`.
+    """
+    from pyspark.sql.functions import arrow_udf, col, struct
+    from pyspark.sql.types import StringType, StructType
+
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}: it takes {', '.join(MODES)}")
+    if (subject is None) == (schema is None):
+        raise ValueError("Name either a subject, whose newest schema counts, or a schema.")
+    source = Registry.of(registry)
+    expected = source.newest(subject or "") if schema is None else _schema_of(schema)
+    value_type = _value_type(expected, message)
+    reader = _Reader(source, expected, message, arrow_type_of(value_type), mode)
+    reports = mode in ("REPORT", "DEADLETTER")
+    result = StructType().add("value", value_type).add("error", StringType()) if reports else value_type
+
+    def decoded(values: pyarrow.Array) -> pyarrow.Array:
+        return reader(values)
+
+    decoded.__annotations__ = {"values": pyarrow.Array, "return": pyarrow.Array}
+    made = arrow_udf(decoded, returnType=result)(column)
+    if mode != "DEADLETTER":
+        return made
+    return struct(
+        made["value"].alias("value"),
+        dead_letter(made["error"], col(column) if isinstance(column, str) else column).alias("dead_letter"),
+    )
+
+
+def to_registry(
+    column: Column | str,
+    registry: Registry | str | Mapping[str, str],
+    *,
+    subject: str,
+    schema: str | Schema | None = None,
+    message: str | None = None,
+) -> Column:
+    """A struct column as binary values in Confluent's wire format, by the newest schema of `subject`.
+
+    `schema`, a text of Avro or a `Schema`, is registered there first. The struct's fields are matched with the schema's
+    by name; those that it lacks are null, or what the schema has as default. A null row stays null: a tombstone. A row
+    that is no value of the schema ends the query.
+
+    Raises ``ValueError`` for a schema that no column can hold, or that the registry refuses, `RegistryDown`.
+    """
+    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.types import BinaryType
+
+    source = Registry.of(registry)
+    written = source.newest(subject) if schema is None else source.register(subject, _schema_of(schema))
+    if written.id is None:
+        raise ValueError(f"The registry told no id of the newest schema of {subject}.")
+    writer = _RowWriter(written, message, arrow_type_of(_value_type(written, message)))
+
+    def encoded(rows: pyarrow.Array) -> pyarrow.Array:
+        return writer(rows)
+
+    encoded.__annotations__ = {"rows": pyarrow.Array, "return": pyarrow.Array}
+    return arrow_udf(encoded, returnType=BinaryType())(column)
+
+
+def _schema_of(schema: str | Schema) -> Schema:
+    return Schema("AVRO", schema) if isinstance(schema, str) else schema
+
+
+def _value_type(schema: Schema, message: str | None) -> Any:
+    from pyspark.sql.types import StructType
+
+    ddl = format_of(schema, message).spark_type()
+    if not ddl.startswith("struct<"):
+        raise ValueError(f"A schema's values are to be records or objects, and those of this one are {ddl}.")
+    return StructType.fromDDL(ddl.removeprefix("struct<").removesuffix(">"))
+
+
+@lru_cache(maxsize=256)
+def format_of(schema: Schema, message: str | None = None) -> Format:
+    """Raises ``ValueError`` for another kind of schema, and for one whose libraries are not installed."""
+    if schema.kind not in _FORMATS:
+        raise ValueError(f"A schema is of kind {schema.kind}: there are {', '.join(_FORMATS)}.")
+    if message is not None and schema.kind != "PROTOBUF":
+        raise ValueError(f"message={message} is for Protobuf, and the schema is {schema.kind}.")
+    module, name = _FORMATS[schema.kind]
+    try:
+        made: Format = getattr(import_module(module), name)(schema, message)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"Schemas of kind {schema.kind} need {error.name}: pip install 'barnabas[registry]', on executors, too."
+        ) from None
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _payloads_of(registry: Registry, expected: Schema, message: str | None, target: Any, schema_id: int) -> Payloads:
+    """For as long as the process lives: a worker in Python has many tasks, and each has a `_Reader` of its own."""
+    written = registry.by_id(schema_id)
+    if written.kind != expected.kind:
+        raise ValueError(f"schema {schema_id} is {written.kind}, not {expected.kind}")
+    return format_of(expected, message).payloads(written, target)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What goes to the executors."""
+
+    registry: Registry
+    expected: Schema
+    message: str | None
+    target: Any
+    mode: str
+
+    def __call__(self, values: Any) -> Any:
+        found = decode(values, self._payloads, self.target)
+        if self.mode in ("REPORT", "DEADLETTER"):
+            return _reported(found)
+        if found.faults and self.mode == "FAILFAST":
+            row = min(found.faults)
+            raise ValueError(
+                f"A value does not fit its schema: {found.faults[row]}; it begins with "
+                f"{values[row].as_py()[:32].hex()}. "
+                "With mode='PERMISSIVE' it is null, with mode='REPORT' the reason is beside it, with "
+                "mode='DEADLETTER' it goes to another topic."
+            )
+        return found.array
+
+    def _payloads(self, schema_id: int) -> Payloads:
+        return _payloads_of(self.registry, self.expected, self.message, self.target, schema_id)
+
+
+@dataclass(frozen=True)
+class _RowWriter:
+    """What goes to the executors."""
+
+    written: Schema
+    message: str | None
+    target: Any
+
+    def __call__(self, rows: Any) -> Any:
+        assert self.written.id is not None
+        prefix = b"\0" + self.written.id.to_bytes(4, "big")
+        fitted = by_name(rows, self.target)
+        there = fitted.drop_null()
+        encoded = format_of(self.written, self.message).encode(there) if len(there) else []
+        values = iter(encoded)
+        return pyarrow.array(
+            [prefix + next(values) if valid else None for valid in fitted.is_valid().to_pylist()], pyarrow.binary()
+        )
+
+
+def by_name(array: Any, target: Any) -> Any:
+    """An Arrow array as one of the type `target`: fields of structs by name, null where they are missing.
+
+    Raises ``ValueError`` for fields that `target` lacks, and for values that it cannot hold.
+    """
+    if array.type == target:
+        return array
+    if pyarrow.types.is_struct(target) and pyarrow.types.is_struct(array.type):
+        there = {each.name for each in array.type}
+        if strange := there - {each.name for each in target}:
+            raise ValueError(f"The schema has no field {min(strange)}; it has {', '.join(f.name for f in target)}.")
+        columns = dict(zip((each.name for each in array.type), array.flatten(), strict=True))
+        children = [
+            by_name(columns[f.name], f.type) if f.name in there else pyarrow.nulls(len(array), f.type) for f in target
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pyarrow.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    if pyarrow.types.is_list(target) and pyarrow.types.is_list(array.type):
+        items = by_name(array.flatten(), target.value_type)
+        lengths = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        offsets = pyarrow.array([0, *lengths.cumsum().tolist()], pyarrow.int32())
+        mask = array.is_null() if array.null_count else None
+        return pyarrow.ListArray.from_arrays(offsets, items, type=target, mask=mask)
+    try:
+        return array.cast(target)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        raise ValueError(f"A column of {array.type} is no {target} of the schema: {error}") from None
+
+
+def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Decoded:
+    """An Arrow binary array; `payloads` gives the reader of a schema id, or raises ``ValueError`` of an unknown one.
+
+    What it raises for other reasons, an ``OSError`` of a registry that is down, is no fault of a value and is raised.
+    """
+    rows: list[bytes | None] = values.to_pylist()
+    parts: dict[bytes, list[int]] = {}
+    for row, value in enumerate(rows):
+        if value is not None:
+            parts.setdefault(value[:PREFIX], []).append(row)
+    arrays: list[Any] = []
+    places: list[int | None] = [None] * len(rows)
+    faults: dict[int, str] = {}
+    base = 0
+    for prefix, members in parts.items():
+        try:
+            if len(prefix) < PREFIX or prefix[0] != 0:
+                raise ValueError("it does not begin with the Confluent prefix (a zero byte and a schema id of four)")
+            one = payloads(int.from_bytes(prefix[1:], "big"))
+        except ValueError as error:
+            faults |= dict.fromkeys(members, str(error))
+            continue
+        found = one.decode([rows[row][PREFIX:] for row in members])  # type: ignore[index]
+        faults |= {members[row]: told for row, told in found.faults.items()}
+        if len(members) == len(rows):
+            return Decoded(found.array, faults)
+        arrays.append(found.array)
+        for index, row in enumerate(members):
+            places[row] = base + index
+        base += len(members)
+    if not arrays:
+        return Decoded(pyarrow.nulls(len(rows), target), faults)
+    return Decoded(pyarrow.concat_arrays(arrays).take(pyarrow.array(places, pyarrow.int64())), faults)
+
+
+def _reported(found: Decoded) -> Any:
+    errors = pyarrow.array([found.faults.get(row) for row in range(len(found.array))], pyarrow.string())
+    return pyarrow.StructArray.from_arrays([found.array, errors], ["value", "error"])
