@@ -21,14 +21,17 @@ class Probes:
         self._originals: list[tuple[type | ModuleType, str, Any]] = []
 
     def around(self, owner: type | ModuleType, name: str, wrap: Callable[[Around], Around]) -> None:
-        """Replaces the method or function by what `wrap` makes of it; a classmethod is handed over bound to `owner`."""
-        original = owner.__dict__[name]
-        self._originals.append((owner, name, original))
+        """Replaces the method or function where it is defined by what `wrap` makes of it; a classmethod is handed over
+        bound to `owner`."""
+        homes = owner.__mro__ if isinstance(owner, type) else (owner,)
+        home = next(each for each in homes if name in each.__dict__)
+        original = home.__dict__[name]
+        self._originals.append((home, name, original))
         if isinstance(original, classmethod):
             bound = getattr(owner, name)
-            setattr(owner, name, staticmethod(wrap(bound)))
+            setattr(home, name, staticmethod(wrap(bound)))
         else:
-            setattr(owner, name, wrap(original))
+            setattr(home, name, wrap(original))
 
     def instead(self, module: ModuleType, name: str, value: object) -> None:
         """A constant of a module is `value`."""
