@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration
 
 setup: $(KERNEL)
 
@@ -150,6 +150,10 @@ rehearsals: setup
 # Three Kafka brokers rolled to Barnabas and back under load, by the commands of docs/mixed.md as they stand there.
 roll: setup
 	ROLLED=0,1,2 $(PYTEST) -s --timeout 0 tests/process/test_roll.py
+
+# Three brokers of ours to Apache Kafka's KRaft, back, and to the end, by the commands of docs/migration.md.
+migration: setup
+	MIGRATED=1 $(PYTEST) -s --timeout 0 tests/process/test_migration.py
 
 # A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both kinds.
 transactions: setup

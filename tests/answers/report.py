@@ -34,7 +34,7 @@ numbers and addresses in a message.
 
 NOT_OFFERED = {
     "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol: with ZooKeeper, Apache refuses it too",
-    "ENVELOPE": "a KRaft broker forwards with it; ZooKeeper's brokers only have it for a migration",
+    "ENVELOPE": "ZooKeeper's brokers only have it for a migration; ours send it to a KRaft controller, and take none",
 }
 
 

@@ -8,10 +8,12 @@ are told who it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from copy import copy
 from functools import wraps
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import ApiKey
@@ -34,6 +36,7 @@ FORWARDED: Final = frozenset(
     }
 )
 """The requests that only the controller answers once it is KRaft's (``ApiKeys.forwardable``)."""
+_CONFIGURATION: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 _PRINCIPAL_VERSION: Final = 0
 
 
@@ -42,10 +45,30 @@ def forwarding(handle: Handle) -> Handle:
 
     @wraps(handle)
     async def answer(broker: Broker, request: Any, context: RequestContext) -> Any:
-        if broker.metadata.image.is_kraft_controller:
-            return await _by_controller(broker, request, context)
-        return await handle(broker, request, context)
+        if not broker.metadata.image.is_kraft_controller:
+            return await handle(broker, request, context)
+        if context.header.api_key in _CONFIGURATION:
+            return await _configuration(handle, broker, request, context)
+        return await _by_controller(broker, request, context)
 
+    return answer
+
+
+async def _configuration(handle: Handle, broker: Broker, request: Any, context: RequestContext) -> Any:
+    """What this broker refuses of its own configuration is refused here, for the controller cannot know of it
+    (``ConfigAdminManager.preprocess``)."""
+    own = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER]
+    if not own:
+        return await _by_controller(broker, request, context)
+    tried = copy(request)
+    tried.resources, tried.validate_only = own, True
+    answer = await handle(broker, tried, context)
+    answer.responses = [each for each in answer.responses if each.error_code]
+    refused = {(each.resource_type, each.resource_name) for each in answer.responses}
+    asked = copy(request)
+    asked.resources = [each for each in request.resources if (each.resource_type, each.resource_name) not in refused]
+    if asked.resources:
+        answer.responses += (await _by_controller(broker, asked, context)).responses
     return answer
 
 

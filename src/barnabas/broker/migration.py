@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -109,6 +110,8 @@ class Migration:
         self._caught_up = False
         self._stopping = False
         self._may_stop = False
+        self._given_up = False
+        self._heard_ms = -math.inf
         self._changed = Condition()
         self.broker_epoch = -1
         """The offset of this broker's registration in the controllers' log; -1 before there is one."""
@@ -124,14 +127,17 @@ class Migration:
         self._broker.tasks.begin(self._run(), "kraft-heartbeats")
 
     async def hand_over(self) -> None:
-        """Has the controller move what this broker leads, and returns when it lets it go, or has not for too long."""
+        """Has the controller move what this broker leads, and returns when it lets it go.
+
+        It waits no longer than `HAND_OVER_MS`, and a session where no controller answers: by then it is fenced.
+        """
         self._stopping = True
         self._changed.notify()
         clock = self._broker.runtime.clock
         deadline = clock.monotonic_ms() + HAND_OVER_MS
         timer = asyncio.get_running_loop().call_later(HAND_OVER_MS / 1000 + 0.001, self._changed.notify)
         try:
-            while not self._may_stop and clock.monotonic_ms() < deadline:
+            while not (self._may_stop or self._given_up) and clock.monotonic_ms() < deadline:
                 await self._changed
         finally:
             timer.cancel()
@@ -143,16 +149,21 @@ class Migration:
 
     async def _run(self) -> None:
         """One thing at a time: find the active controller, register, send a heartbeat."""
+        clock = self._broker.runtime.clock
         while not self._may_stop:
             try:
                 pause_ms = await self._communicate()
-                self._failures = 0
+                self._failures, self._heard_ms = 0, clock.monotonic_ms()
             except (OSError, WireError, KafkaError) as error:
-                limit_ms = self._broker.config.number("broker.session.timeout.ms") // 3
-                pause_ms = min(FIRST_BACKOFF_MS << min(self._failures, 10), limit_ms)
+                session_ms = self._broker.config.number("broker.session.timeout.ms")
+                pause_ms = min(FIRST_BACKOFF_MS << min(self._failures, 10), session_ms // 3)
                 self._failures += 1
                 level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
                 logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._broker.broker_id, error)
+                if self._stopping and clock.monotonic_ms() - self._heard_ms > session_ms:
+                    self._given_up = True
+                    self._changed.notify()
+                    return
             await self._wait(pause_ms)
 
     async def _wait(self, milliseconds: int) -> None:
