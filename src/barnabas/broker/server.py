@@ -432,7 +432,7 @@ class Broker:
         if request.controller_epoch < self.replicas.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.replicas.controller_epoch = request.controller_epoch
-        self.metadata.take(update)
+        self.replicas.take_metadata(update)
         self._topics_changed(update.deleted)
         return ErrorCode.NONE
 

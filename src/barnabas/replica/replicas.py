@@ -33,7 +33,7 @@ from barnabas.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from barnabas.replica.hosted_partitions import HostedPartitions
 from barnabas.replica.leading import ProposedIsr
 from barnabas.replica.log_dir_moves import LogDirMoves
-from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.replica.metadata_cache import MetadataCache, MetadataUpdate
 from barnabas.replica.partition import Partition, PartitionState
 from barnabas.replica.purgatories import Purgatories
 from barnabas.replica.replication_quota import ReplicationQuotas
@@ -330,7 +330,9 @@ class Replicas:
             except KafkaError as error:
                 errors[partition.topic_partition] = self._could_not_change(partition, error)
             self.log_dir_moves.begin(partition.topic_partition)
-            # Fetches and produce requests of the epoch before end now, with the answer that fits the new one.
+        # Fetches and produce requests of the epoch before end now, with the answer that fits the new one. A session has
+        # several of these partitions, and one that has not changed yet would find nothing to tell, and rest again.
+        for partition, _, _ in changes:
             self.purgatories.wake_all(partition.topic_partition)
         return new_leaders
 
@@ -457,6 +459,24 @@ class Replicas:
 
     # In the background
 
+    def take_metadata(self, update: MetadataUpdate) -> None:
+        """What a controller says of the cluster; who is not alive any more holds no high watermark back."""
+        alive = self._metadata.image.brokers.keys()
+        self._metadata.take(update)
+        if alive - self._metadata.image.brokers.keys():
+            self._look_at_high_watermarks()
+
+    def _look_at_high_watermarks(self) -> None:
+        """Raises high watermarks that waited for a follower outside of the ISR, which has died, or lags by now.
+
+        Appends and fetches look as well, but clients that may have only so many requests under way do not append any
+        more. (Apache's leader looks at those alone, and leaves them waiting until their requests' time is up.)
+        """
+        now_ms = self._clock.monotonic_ms()
+        for partition in self.partitions:
+            if partition.maybe_increment_high_watermark(now_ms):
+                self.high_watermark_moved(partition)
+
     async def _check_isrs(self) -> None:
         """Looks for followers that lag; one that stops is out of the ISR after at most one and a half times the lag."""
         while True:
@@ -464,6 +484,7 @@ class Replicas:
             now_ms = self._clock.monotonic_ms()
             for partition in self.partitions:
                 partition.maybe_shrink_isr(now_ms)
+            self._look_at_high_watermarks()
 
     async def _checkpoint(self) -> None:
         interval_ms = self._config.number("replica.high.watermark.checkpoint.interval.ms")

@@ -78,21 +78,22 @@ class Broker:
         self.quotas = Quotas(real_runtime().clock, self.config)
         self.connect()
 
-    def lead(self, epoch: int) -> None:
+    def lead(self, epoch: int, isr: Sequence[int] = ()) -> None:
+        """Of the ISR are all replicas, unless `isr` says it."""
+        in_sync = list(isr or self._assigned)
         states = [
-            LeaderAndIsrRequest.LeaderAndIsrPartitionState(
-                TOPIC, index, 1, 1, epoch, self._assigned, epoch, self._assigned
-            )
+            LeaderAndIsrRequest.LeaderAndIsrPartitionState(TOPIC, index, 1, 1, epoch, in_sync, epoch, self._assigned)
             for index in self._partitions
         ]
         known = [
             UpdateMetadataRequest.UpdateMetadataPartitionState(
-                partition_index=index, leader=1, leader_epoch=epoch, isr=self._assigned, replicas=self._assigned
+                partition_index=index, leader=1, leader_epoch=epoch, isr=in_sync, replicas=self._assigned
             )
             for index in self._partitions
         ]
         told = UpdateMetadataRequest.UpdateMetadataTopicState(TOPIC, TOPIC_ID, known)
-        self.metadata.update(UpdateMetadataRequest(topic_states=[told]))
+        alive = [UpdateMetadataRequest.UpdateMetadataBroker(broker_id) for broker_id in self._assigned]
+        self.metadata.update(UpdateMetadataRequest(live_brokers=alive, topic_states=[told]))
         topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(TOPIC, TOPIC_ID, states)
         self.replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]))
 

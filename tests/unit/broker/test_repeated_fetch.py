@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
 
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.model.config import topic_config
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
 from barnabas.replica.fetch_session import Session
+from barnabas.runtime.real import real_runtime
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.wire.records import batches as record_batches
 
 FOLLOWER = 2
 VERSIONS = range(12, 18)
 FOREVER_MS = 3_600_000
+T = TypeVar("T")
 
 
 class Unlearned(Broker):
@@ -152,6 +158,15 @@ def state_of(broker: Broker) -> Any:
     return sessions, partitions, broker.replicas.purgatories.follower_fetch.delayed
 
 
+def at_once(slices: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
 async def settle() -> None:
     for _ in range(6):
         await asyncio.sleep(0)
@@ -277,6 +292,57 @@ def test_what_is_appended_in_one_turn_of_the_loop_leaves_in_one_answer(tmp_path:
             if each.records
         }
         assert batches == {0: [0], 2: [0, 1], 3: [0]}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", [Unlearned, Broker])
+def test_nobody_waits_for_a_follower_that_a_new_epoch_takes_out_of_the_isr(tmp_path: Path, kind: type[Broker]) -> None:
+    """It leaves under control. Its fetch waits, of two partitions at rest: it hears of both at once, and counts in
+    neither. Before, it rested on in all but the first, and held back for the lag's time what was appended then."""
+
+    async def main() -> None:
+        broker = kind(tmp_path, replicas=(1, 2), partitions=(0, 1))
+        follower = Follower(17)
+        for index in (0, 1):
+            append(broker, index, batch(b"a"))
+        for _ in range(3):
+            broker.feed(follower.request())
+            if broker.transport.written:
+                follower.answered(bytes(broker.transport.written[4:]))
+                broker.transport.written.clear()
+        assert broker.replicas.purgatories.follower_fetch.delayed == 1
+        broker.lead(1, isr=[1])
+        response = decode_response(FetchResponse, 17, bytes(broker.transport.written[4:]))[1]
+        told = {each.partition_index: each.error_code for topic in response.responses for each in topic.partitions}
+        assert told == dict.fromkeys((0, 1), ErrorCode.FENCED_LEADER_EPOCH)
+        for index in (0, 1):
+            append(broker, index, batch(b"b"))
+            partition = broker.replicas.partition(TopicPartition(TOPIC, index))
+            assert partition is not None
+            assert partition.local_log().high_watermark == 2
+
+    asyncio.run(main())
+
+
+def test_a_follower_outside_of_the_isr_holds_the_high_watermark_back_no_longer_than_it_lives(tmp_path: Path) -> None:
+    """Clients that have all the requests under way that they may have append nothing that would make anybody look."""
+
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2))
+        broker.lead(1, isr=[1])
+        partition = broker.replicas.partition(PARTITION)
+        assert partition is not None
+        now_ms = real_runtime().clock.monotonic_ms()
+        partition.isr_state = PendingExpandIsr(
+            frozenset(), CommittedIsr(frozenset({1}), 1)
+        )  # who asks to join has to wait
+        partition.record_fetch(2, 7, 0, 0, 0, now_ms)
+        append(broker, 0, batch(b"a"))
+        assert partition.local_log().high_watermark == 0
+        told = UpdateMetadataRequest(live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(1)])
+        broker.replicas.take_metadata(at_once(broker.metadata.updating(told)))
+        assert partition.local_log().high_watermark == 1
 
     asyncio.run(main())
 
