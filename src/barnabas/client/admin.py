@@ -10,7 +10,7 @@ from typing import Any
 from barnabas import __version__
 from barnabas.client.admin_acls import AclAdmin
 from barnabas.client.admin_groups import GroupAdmin
-from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS
+from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS, PARTITION_TIMEOUT_MS
 from barnabas.client.admin_security import SecurityAdmin
 from barnabas.client.admin_transactions import TransactionAdmin
 from barnabas.client.connection import Connection
@@ -94,12 +94,26 @@ def _outcome(code: int, message: str | None) -> KafkaError | None:
     return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
 
 
+def making_timeout_ms(topics: Sequence[NewTopic]) -> int:
+    """How long their partitions may take to have leaders."""
+    return OPERATION_TIMEOUT_MS + PARTITION_TIMEOUT_MS * sum(max(t.partitions, len(t.assignment), 1) for t in topics)
+
+
+def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
+    """What became of a topic that was asked for; None for one that is there with all leaders."""
+    if code == ErrorCode.REQUEST_TIMED_OUT and not message:
+        took = f"within {timeout_ms // 1000} s"
+        message = f"REQUEST_TIMED_OUT: not every partition had a leader {took}, and the brokers go on making it"
+    return _outcome(code, message)
+
+
 class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     """Requests that change the cluster go to its controller, and again when that has moved."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
+        timeout_ms = making_timeout_ms(topics)
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
@@ -119,11 +133,11 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                 )
                 for topic in topics
             ],
-            timeout_ms=OPERATION_TIMEOUT_MS,
+            timeout_ms=timeout_ms,
             validate_only=validate_only,
         )
         answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.topics])
-        return {topic.name: _outcome(topic.error_code, topic.error_message) for topic in answer.topics}
+        return {topic.name: made(topic.error_code, topic.error_message, timeout_ms) for topic in answer.topics}
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
         connection = await self.cluster.controller()
@@ -139,12 +153,13 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
 
     async def create_partitions(self, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
         """Raises each topic's partition count to the given one."""
+        timeout_ms = making_timeout_ms([NewTopic(name, count) for name, count in counts.items()])
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
                 for name, count in counts.items()
             ],
-            timeout_ms=OPERATION_TIMEOUT_MS,
+            timeout_ms=timeout_ms,
             validate_only=False,
         )
         answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.results])
