@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -31,6 +32,10 @@ PAGES = {
     "metrics": "Metrics",
 }
 """Each with its title."""
+DRAWN_S_MAX = 1
+KILLS = 4
+CONTRAST_MIN = 4.5
+"""Of text (WCAG 2.2, level AA)."""
 
 
 def programs() -> tuple[str, str] | None:
@@ -108,10 +113,15 @@ def open_cluster(browser: Any, address: str) -> None:
     until(lambda: count(browser, "[data-partition]") == 6, "the picture of the cluster", 120)
 
 
-def test_every_page_is_drawn_from_a_living_cluster(browser: Any, cluster: Cluster) -> None:
+def seen_by_the_coordinator(cluster: Cluster) -> str:
+    """The view's address at the broker that knows the group."""
     described = barnabas("group", "describe", "readers", "-b", cluster.bootstrap, "--format", "json")
-    coordinator = cluster.broker(json.loads(described.stdout)["coordinator"])
-    open_cluster(browser, f"http://{coordinator['admin']}/view/")
+    assert described.returncode == 0, described.stderr
+    return f"http://{cluster.broker(json.loads(described.stdout)['coordinator'])['admin']}/view/"
+
+
+def test_every_page_is_drawn_from_a_living_cluster(browser: Any, cluster: Cluster) -> None:
+    open_cluster(browser, seen_by_the_coordinator(cluster))
     for page, title in PAGES.items():
         browser.execute_script("location.hash = arguments[0]", f"#/{page}")
 
@@ -126,7 +136,9 @@ def test_every_page_is_drawn_from_a_living_cluster(browser: Any, cluster: Cluste
     quiet(browser)
 
 
-def test_a_kill_is_drawn_and_the_slider_goes_back_before_it(browser: Any, cluster: Cluster, tmp_path: Path) -> None:
+def drawn_behind_the_election(browser: Any, cluster: Cluster) -> float:
+    """Kills a broker; how many seconds after the broker that shows it knew of the last new leader the picture had all
+    of them."""
     address = str(cluster.state["view"])
     open_cluster(browser, address)
     seen_at = next(each for each in cluster.state["brokers"] if address.startswith(f"http://{each['admin']}/"))
@@ -150,9 +162,31 @@ def test_a_kill_is_drawn_and_the_slider_goes_back_before_it(browser: Any, cluste
     elected_ms = max(
         ms for ms, name, value in history["changes"] if name.startswith("partition/flights-") and value["leader"] >= 0
     )
-    late_s = (drawn_ms - elected_ms) / 1000
-    print(f"the picture had the election {late_s:.2f} s behind the broker that shows it")
-    assert late_s < 15, "a machine may stall, but the picture comes by itself"
+    return float(drawn_ms - elected_ms) / 1000
+
+
+def until_drawn_within_a_second(browser: Any, cluster: Cluster) -> None:
+    """A machine may stall for seconds, and then it is the machine that is measured: one of several kills counts."""
+    late: list[float] = []
+    while not late or late[-1] >= DRAWN_S_MAX:
+        assert len(late) < KILLS, f"the picture had the elections {late} s behind the broker that shows it"
+        if late:
+            cluster.up()
+            until(lambda: whole(browser, cluster), "the picture of a whole cluster", 120)
+        late.append(drawn_behind_the_election(browser, cluster))
+    print(f"the picture had the election {late[-1]:.2f} s behind the broker that shows it")
+
+
+def whole(browser: Any, cluster: Cluster) -> bool:
+    """The broker that came back is in every ISR, as the picture has it."""
+    open_cluster(browser, cluster.state["view"])
+    return count(browser, ".replica:is(.leader, .in-sync):not(.down)") == 18
+
+
+def test_a_kill_is_drawn_and_the_slider_goes_back_before_it(browser: Any, cluster: Cluster, tmp_path: Path) -> None:
+    until_drawn_within_a_second(browser, cluster)
+    address = str(cluster.state["view"])
+    seen_at = next(each for each in cluster.state["brokers"] if address.startswith(f"http://{each['admin']}/"))
     picture(browser, "cluster")
     for _ in range(300):
         browser.execute_script("document.getElementById('back').click()")
@@ -173,14 +207,137 @@ def test_a_kill_is_drawn_and_the_slider_goes_back_before_it(browser: Any, cluste
     quiet(browser)
 
 
-def test_a_telephone_shows_it_without_scrolling_sideways(browser: Any, cluster: Cluster) -> None:
+@pytest.fixture
+def telephone(browser: Any) -> Iterator[None]:
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
     )
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.usefixtures("telephone")
+def test_a_telephone_shows_it_without_scrolling_sideways(browser: Any, cluster: Cluster) -> None:
     open_cluster(browser, cluster.state["view"])
     for page in ("cluster", "topics", "controller"):
         browser.execute_script("location.hash = arguments[0]", f"#/{page}")
         until(lambda page=page: said(browser, "nav [aria-current]") == page and said(browser, "main h1"), page, 120)
         assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     picture(browser, "phone")
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.usefixtures("telephone")
+def test_a_telephone_shows_a_kill_within_a_second(browser: Any, cluster: Cluster) -> None:
+    cluster.up()
+    until(lambda: whole(browser, cluster), "the picture of a whole cluster", 120)
+    until_drawn_within_a_second(browser, cluster)
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    quiet(browser)
+
+
+def test_the_keyboard_alone_goes_everywhere(browser: Any, cluster: Cluster) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    def press(key: str) -> None:
+        ActionChains(browser).send_keys(key).perform()
+
+    def focused(attribute: str) -> str:
+        found: str | None = browser.execute_script(
+            "return document.activeElement.getAttribute(arguments[0])", attribute
+        )
+        return found or ""
+
+    open_cluster(browser, cluster.state["view"])
+    pages = [each.removeprefix("#/") for each in browser.execute_script(
+        "return [...document.querySelectorAll('nav a')].map(each => each.getAttribute('href'))"
+    )]  # fmt: skip
+    assert len(pages) == 9
+    for number, page in enumerate(pages, 1):
+        press(str(number))
+        until(lambda page=page: said(browser, "nav [aria-current]") == page and said(browser, "main h1"), page, 120)
+    press("1")
+    until(lambda: count(browser, "[data-partition]") == 6, "the picture of the cluster", 120)
+    press("/")
+    assert focused("id") == "search"
+    press("2")
+    assert said(browser, "nav [aria-current]") == "cluster", "who types into a field goes nowhere"
+    browser.execute_script("document.activeElement.value = ''; document.activeElement.blur()")
+    press(",")
+    until(lambda: browser.execute_script("return live.getAttribute('aria-pressed')") == "false", "the change before")
+    press("l")
+    until(lambda: browser.execute_script("return live.getAttribute('aria-pressed')") == "true", "what happens now")
+
+    # And with the tabulator alone, to whatever can be followed, typed into or pressed; one sees where one is.
+    press("4")
+    until(lambda: said(browser, "main h1") == "Groups" and count(browser, "main table") > 0, "groups", 120)
+    wanted = browser.execute_script(
+        "return [...document.querySelectorAll('a[href], input, button, select')]"
+        ".filter(each => each.checkVisibility()).length"
+    )
+    browser.execute_script("document.activeElement.blur(); window.reached = new Set()")
+    for _ in range(wanted + 5):
+        press(Keys.TAB)
+        outlined = browser.execute_script(
+            "const at = document.activeElement;"
+            "if (at === document.body || at.id === 'main') return true;"
+            "reached.add(at); return getComputedStyle(at).outlineStyle !== 'none'"
+        )
+        assert outlined, "it is seen where the focus is"
+    assert browser.execute_script("return reached.size") == wanted
+    quiet(browser)
+
+
+CONTRASTS = """
+const rgb = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+const channel = (value) => value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4;
+const light = ([red, green, blue]) => 0.2126 * channel(red) + 0.7152 * channel(green) + 0.0722 * channel(blue);
+const below = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const [red, green, blue, opaque] = rgb(getComputedStyle(at).backgroundColor);
+    if (opaque === undefined || opaque > 0) return [red, green, blue];
+  }
+  return rgb(getComputedStyle(document.documentElement).colorScheme === "dark" ? "18 23 30" : "255 255 255");
+};
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const found = {};
+while (texts.nextNode()) {
+  const element = texts.currentNode.parentElement;
+  if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.closest(".down")) continue;
+  const [one, other] = [light(rgb(getComputedStyle(element).color)), light(below(element))].sort((a, b) => b - a);
+  const name = `${element.tagName.toLowerCase()}.${element.className}`;
+  found[name] = Math.min(found[name] ?? 21, (one + 0.05) / (other + 0.05));
+}
+return found;
+"""
+"""By element and class of a text how much it stands out from what is below it, at least. What is down is dimmed."""
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_every_text_can_be_read_in_the_dark_and_in_the_light(browser: Any, cluster: Cluster, scheme: str) -> None:
+    wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+    open_cluster(browser, seen_by_the_coordinator(cluster))
+    dark = light_of(browser) < 0.5
+    assert dark == (scheme == "dark")
+    for page, title in {"cluster": "Cluster", **PAGES}.items():
+        browser.execute_script("location.hash = arguments[0]", f"#/{page}")
+        until(
+            lambda title=title: said(browser, "main h1") == title and count(browser, "main :is(table, .chart)") > 0,
+            page,
+            120,
+        )
+        faint = {
+            name: round(each, 2) for name, each in browser.execute_script(CONTRASTS).items() if each < CONTRAST_MIN
+        }
+        assert not faint, f"{page}, {scheme}"
+    browser.execute_script("location.hash = '#/cluster'")
+    until(lambda: count(browser, "[data-partition]") == 6, "the picture of the cluster", 120)
+    picture(browser, f"cluster-{scheme}")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    quiet(browser)
+
+
+def light_of(browser: Any) -> float:
+    """Of the page's paper, from 0 to 1."""
+    colour: str = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3 / 255
