@@ -198,6 +198,26 @@ def replication_command(
     report(figures, output)
 
 
+@app.command("shapes")
+def shapes_command(
+    rounds: Rounds = 1,
+    seconds: Annotated[float, Option("--seconds", min=0.5, help="How long each shape is sent in a round.")] = 3.0,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    only: Annotated[str, Option("--only", help="Shapes with this in their name; all by default.")] = "",
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Produces as clients shape them: partitions a request, leaders, keys, compression, paced: CPU, p50, p99."""
+    from barnabas.bench import shapes
+
+    wanted = [shape for shape in shapes.SHAPES if only in shape.name]
+    if not wanted:
+        raise UsageError(f"--only: no shape has {only!r} in it; there are {'; '.join(s.name for s in shapes.SHAPES)}.")
+    with _place(directory) as place:
+        figures = shapes.measure(place, wanted, rounds, seconds, warm_up)
+    report(figures, output)
+
+
 @app.command("metrics")
 def metrics_command(
     rounds: Rounds = 5,

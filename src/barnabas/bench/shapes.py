@@ -1,0 +1,216 @@
+"""``barnabas bench shapes``: produces as clients shape them, on three brokers each, beside Apache Kafka 3.9.2.
+
+`replication` and `latency` send to one partition as fast as they can. Here a request has several partitions, their
+leaders are on one broker or on all, records have keys and are compressed, and some loads are paced: so many records a
+second, one at a time, as services send them, where what a broker does between two records counts as well. All with
+three replicas and acks=all, from plain sockets with frames made before, one request in flight for each broker.
+
+CPU is that of all three brokers of a cluster, as the scheduler counts it (``/proc/PID/task/*/schedstat``, nanoseconds):
+a paced load of some seconds is too short for the clock's ticks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from barnabas.bench.controller import BROKERS, Subject
+from barnabas.bench.replication import PATIENT, both, drop_topic, make_topic, standing_still
+from barnabas.bench.side_by_side import Figure, console
+from barnabas.bench.small_requests import PRODUCE_VERSION, Refused, connect
+from barnabas.bench.undisturbed import undisturbed
+from barnabas.wire import frames
+from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.records import Record, build_batch
+
+ACKS_ALL: Final = -1
+_TIMEOUT_MS: Final = 30_000
+_RECORD_BYTES: Final = 100
+_WARM_UP_REQUESTS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A request for each broker that leads some of `partitions`, with a batch of `records` for each of them. `pace`: so
+    many a second; 0: the next one when the one before is answered."""
+
+    name: str
+    partitions: int = 1
+    everywhere: bool = False
+    """Leaders are on all brokers, or on one."""
+    records: int = 1
+    keyed: bool = False
+    compression: str = "none"
+    pace: int = 0
+
+    def assignment(self) -> list[list[int]]:
+        """Replicas by partition, the leader first."""
+        leaders = [number % BROKERS if self.everywhere else 0 for number in range(self.partitions)]
+        return [[(leader + turn) % BROKERS for turn in range(BROKERS)] for leader in leaders]
+
+    @property
+    def records_in_all(self) -> int:
+        return self.partitions * self.records
+
+
+SHAPES: Final = (
+    Shape("1 partition"),
+    Shape("8 partitions a request", 8),
+    Shape("64 partitions a request", 64),
+    Shape("8 partitions, leaders on all brokers", 8, everywhere=True),
+    Shape("64 partitions, leaders on all brokers", 64, everywhere=True),
+    Shape("100 records with keys", records=100, keyed=True),
+    Shape("100 records with keys, gzip", records=100, keyed=True, compression="gzip"),
+    Shape("100 records with keys, lz4", records=100, keyed=True, compression="lz4"),
+    Shape("100 records with keys, zstd", records=100, keyed=True, compression="zstd"),
+    Shape("30 records a second", pace=30),
+    Shape("100 records a second", pace=100),
+    Shape("1,000 records a second", pace=1000),
+)
+
+
+def batch_of(shape: Shape) -> bytes:
+    # Half of a value is the same in all, so that there is something to compress.
+    made = [
+        Record(number, 1_700_000_000_000, b"key-%04d" % number if shape.keyed else None, _value(), [])
+        for number in range(shape.records)
+    ]
+    return build_batch(made, compression=shape.compression)
+
+
+def _value() -> bytes:
+    return os.urandom(_RECORD_BYTES // 2) + bytes(_RECORD_BYTES // 2)
+
+
+def requests_of(shape: Shape, topic: str) -> dict[int, bytes]:
+    """A whole request for each broker that leads something."""
+    led: dict[int, list[ProduceRequest.PartitionProduceData]] = {}
+    for number, replicas in enumerate(shape.assignment()):
+        led.setdefault(replicas[0], []).append(ProduceRequest.PartitionProduceData(number, batch_of(shape)))
+    made = {}
+    for broker, data in led.items():
+        message = ProduceRequest(None, ACKS_ALL, _TIMEOUT_MS, [ProduceRequest.TopicProduceData(topic, data)])
+        made[broker] = b"".join(frames.encode_request(message, PRODUCE_VERSION, 1, "bench"))
+    return made
+
+
+class RoundTrips:
+    """Connections to the leaders of one topic; each `once` sends to all of them, and waits for all answers."""
+
+    def __init__(self, ports: dict[int, int], requests: dict[int, bytes]) -> None:
+        self._stack = contextlib.ExitStack()
+        self._each = [(self._stack.enter_context(connect(ports[each])), frame) for each, frame in requests.items()]
+
+    def __enter__(self) -> RoundTrips:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def once(self) -> None:
+        """Raises `Refused`."""
+        for connection, frame in self._each:
+            connection.sendall(frame)
+        for connection, _ in self._each:
+            check(_answer(connection))
+
+
+def _answer(connection: socket.socket) -> bytes:
+    data = bytearray()
+    wanted = 4
+    while len(data) < wanted:
+        received = connection.recv(1 << 16)
+        if not received:
+            raise Refused("the connection was closed")
+        data += received
+        if len(data) >= 4:
+            wanted = 4 + int(struct.unpack_from(">i", data)[0])
+    return bytes(data[4:])
+
+
+def check(answer: bytes) -> None:
+    """Raises `Refused` for any partition's error."""
+    _, response = frames.decode_response(ProduceResponse, PRODUCE_VERSION, answer)
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise Refused(f"a produce to {topic.name}-{partition.index} got error {partition.error_code}")
+
+
+def cpu_ns(pids: Sequence[int]) -> int:
+    """What all threads of these processes have run, those that ended meanwhile left out."""
+    total = 0
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                total += int((task / "schedstat").read_text().split()[0])
+    return total
+
+
+def run(subject: Subject, other: Subject, topic: str, shape: Shape, seconds: float) -> dict[str, float]:
+    """Records a second, CPU a record in µs, and what a round trip takes at the median and at the 99th percentile."""
+    make_topic(subject, topic, shape.assignment())
+    pids = [subject.pid(broker) for broker in subject.ports]
+
+    def measure() -> dict[str, float]:
+        with RoundTrips(subject.ports, requests_of(shape, topic)) as trips, standing_still(other):
+            for _ in range(_WARM_UP_REQUESTS if not shape.pace else 5):
+                trips.once()
+            before, begun = cpu_ns(pids), time.monotonic()
+            took: list[float] = []
+            while (now := time.monotonic()) < begun + seconds:
+                if shape.pace and (early := begun + len(took) / shape.pace - now) > 0:
+                    time.sleep(early)
+                sent = time.perf_counter()
+                trips.once()
+                took.append((time.perf_counter() - sent) * 1000)
+            elapsed, used = time.monotonic() - begun, cpu_ns(pids) - before
+        took.sort()
+        records = len(took) * shape.records_in_all
+        return {
+            "rate": records / elapsed,
+            "cpu": used / records / 1000,
+            "p50": took[len(took) // 2],
+            "p99": took[math.ceil(len(took) * 0.99) - 1],
+        }
+
+    values = undisturbed(measure, os.sync)
+    drop_topic(subject, topic)
+    return values
+
+
+def figures_of(shape: Shape) -> dict[str, Figure]:
+    figures = {
+        "cpu": Figure(f"{shape.name}: CPU of three brokers a record", "µs", "<= 0.7"),
+        "p50": Figure(f"{shape.name}: p50", "ms", "<= 1"),
+        "p99": Figure(f"{shape.name}: p99", "ms", "<= 1"),
+    }
+    if not shape.pace:
+        figures["rate"] = Figure(f"{shape.name}: records per second", "1/s", ">= 1")
+    return figures
+
+
+def measure(directory: Path, shapes: Sequence[Shape], rounds: int, seconds: float, warm_up_s: float) -> list[Figure]:
+    figures = {shape.name: figures_of(shape) for shape in shapes}
+    with both(directory, PATIENT) as (ours, theirs):
+        for subject, other in ((ours, theirs), (theirs, ours)):
+            console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
+            deadline = time.monotonic() + warm_up_s
+            while time.monotonic() < deadline:
+                run(subject, other, f"warm-{time.monotonic_ns()}", SHAPES[3], min(2.0, warm_up_s))
+        for number in range(rounds):
+            for at, shape in enumerate(shapes):
+                for subject, other in ((ours, theirs), (theirs, ours)):
+                    values = run(subject, other, f"bench-{number}-{at}", shape, seconds)
+                    for name, figure in figures[shape.name].items():
+                        (figure.ours if subject is ours else figure.theirs).append(values[name])
+            console.print(f"  round {number + 1}/{rounds}", style="dim")
+    return [figure for each in figures.values() for figure in each.values()]
