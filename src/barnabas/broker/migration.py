@@ -97,6 +97,14 @@ def _endpoint(key: str, item: str, listener: str, protocol: str, own_id: int) ->
     return Endpoint(listener, match[1] or match[2], int(match[3]), protocol)
 
 
+def _code(number: int) -> ErrorCode:
+    """Of a controller that may be newer than this broker."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class Migration:
     """This broker among the KRaft controllers' brokers. `startup` begins the heartbeats."""
 
@@ -236,7 +244,7 @@ class Migration:
         request = DescribeQuorumRequest([DescribeQuorumRequest.TopicData(METADATA_TOPIC, [partition])])
         answer = await connection.send(request, timeout_ms=self._timeout_ms)
         if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code), f"DescribeQuorum: {ErrorCode(answer.error_code).name}")
+            raise KafkaError(_code(answer.error_code), f"DescribeQuorum: {_code(answer.error_code).name}")
         states = [state for topic in answer.topics for state in topic.partitions]
         if len(states) != 1 or states[0].error_code:
             return False
@@ -265,7 +273,7 @@ class Migration:
         )
         answer = await connection.send(request, timeout_ms=self._timeout_ms)
         if answer.error_code:
-            code = ErrorCode(answer.error_code)
+            code = _code(answer.error_code)
             raise KafkaError(code, f"{self.active_controller} refuses the registration: {code.name}")
         self.broker_epoch = answer.broker_epoch
         self._caught_up = False
@@ -286,7 +294,7 @@ class Migration:
         )
         answer: BrokerHeartbeatResponse = await connection.send(request, timeout_ms=self._timeout_ms)
         if answer.error_code:
-            code = ErrorCode(answer.error_code)
+            code = _code(answer.error_code)
             if code in _FORGOTTEN:  # by a quorum that was made anew
                 self.broker_epoch = -1
             elif code is ErrorCode.NOT_CONTROLLER:

@@ -230,3 +230,13 @@ def test_a_broker_that_stops_does_not_wait_for_controllers_that_are_gone() -> No
         await second.start()
 
     play(story, **{"broker.session.timeout.ms": "300"})
+
+
+def test_an_error_that_nobody_knows_costs_a_heartbeat_and_not_the_broker() -> None:
+    async def story(first: Controller, second: Controller, broker: Broker) -> None:
+        await second.until(lambda: len(second.heartbeats) > 0)
+        second.heartbeat_error = 12_345  # type: ignore[assignment]
+        told = len(second.heartbeats)
+        await second.until(lambda: len(second.heartbeats) > told + 2)
+
+    play(story)
