@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 from apache import zookeeper
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from kazoo.client import KazooClient
 from processes import REPOSITORY, eventually
@@ -71,9 +71,6 @@ class Session:
             commands = commands.replace("N=0\n", f"N={broker}\n")
         self.run_commands(commands)
 
-    def pid(self, name):
-        return int((self.directory / name / "pid").read_text())
-
     def end(self):
         for file in self.directory.glob("*/pid"):
             subprocess.run(["kill", "-9", file.read_text().strip()], capture_output=True)
@@ -91,6 +88,7 @@ def write_files(directory, address):
             f"zookeeper.connect={address}/kafka\nzookeeper.session.timeout.ms=10000\n"
             "inter.broker.protocol.version=3.9\noffsets.topic.num.partitions=3\n"
             "offsets.topic.replication.factor=3\ngroup.initial.rebalance.delay.ms=0\n"
+            "transaction.state.log.num.partitions=3\n"
         )
     return ",".join(f"127.0.0.1:{port}" for port in ports.values())
 
@@ -197,9 +195,15 @@ def alter(admin, kind, name, key, value):
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def work_through_the_controller(session, admin, address):
+def work_through_the_controller(session, admin, address, bootstrap):
     """What clients and operators ask goes to the KRaft controller, and into ZooKeeper as well."""
     create(admin, "made", 2)
+    # The transactions' own topic is made, and its producer's id given, by the KRaft controller.
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "one", "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("kept", b"in a transaction")
+    producer.commit_transaction(60)
     alter(admin, ConfigResource.Type.TOPIC, "kept", "retention.ms", "12345678")
     alter(admin, ConfigResource.Type.BROKER, "1", "log.retention.ms", "98765432")
     # The controller would take it, and this broker not keep what it promises.
@@ -237,9 +241,31 @@ def a_broker_is_killed(session, load, admin):
     )
 
 
-def go_over(session, address):
+def raise_krafts_epoch(session):
+    """As many elections of the controllers do before brokers have registered: ZooKeeper's stays (KAFKA-20488)."""
+    elected = "Becoming the active controller at epoch"
+    session.run_commands(
+        f'until grep -q "{elected} 1," controller/kafka.log; do sleep 1; done\n'
+        "stop controller\n"
+        'sed -i \'s/"leaderEpoch":[0-9]*/"leaderEpoch":40/\' controller/data/__cluster_metadata-0/quorum-state\n'
+        "kafka-server-start controller/controller.properties >> controller/kafka.log 2>&1 &\n"
+        "echo $! > controller/pid\n"
+        f'until grep -q "{elected} 41," controller/kafka.log; do sleep 1; done'
+    )
+
+
+def rehearsed(session):
+    """The rules whose findings `barnabas rehearse migration` tells."""
+    session.run_commands('barnabas rehearse -z "$ZK" migration --format json > found.json || true')
+    found = json.loads((session.directory / "found.json").read_text())
+    return [each["rule"] for each in found["findings"]]
+
+
+def go_over(session, address, *, with_many_elections=False):
     session.run("before")
     session.run("controller")
+    if with_many_elections:
+        raise_krafts_epoch(session)
     for number in BROKERS:
         session.run("enter", number)
     session.run("migrated")
@@ -258,12 +284,16 @@ def test_a_cluster_goes_over_to_kraft_and_back_by_the_pages_own_commands(tmp_pat
             eventually(lambda: load.seen, what="records are taken and read")
             session.run_commands("until whole; do sleep 1; done")
             before = tree(address)
-            go_over(session, address)
-            work_through_the_controller(session, admin, address)
+            go_over(session, address, with_many_elections=True)
+            work_through_the_controller(session, admin, address, bootstrap)
             a_broker_is_killed(session, load, admin)
             session.run("kraft", 0)
             session.run("return", 0)
+            ahead = controller_of(address)["kraftControllerEpoch"]
+            assert ahead > int(tree(address)["/controller_epoch"])
+            assert "kraft-epoch-ahead" in rehearsed(session)
             session.run("back")
+            assert int(tree(address)["/controller_epoch"]) > ahead
             for number in BROKERS:
                 session.run("leave", number)
             session.run("after")
@@ -289,11 +319,12 @@ def test_a_cluster_goes_over_to_kraft_and_back_by_the_pages_own_commands(tmp_pat
 def the_trees_are_equal_but_for_what_was_asked_for(before, after):
     old, new = comparable(before), comparable(after)
     assert of_topic(new, "doomed") == set()
-    assert len(of_topic(new, "made")) > 2
+    for topic in ("made", "__transaction_state"):
+        assert len(of_topic(new, topic)) > 2
+        for path in of_topic(new, topic):
+            del new[path]
     for path in of_topic(old, "doomed"):
         del old[path]
-    for path in of_topic(new, "made"):
-        del new[path]
     assert new["/config/topics/kept"]["config"].pop("retention.ms") == "12345678"
     assert new.pop("/config/brokers/1")["config"] == {"log.retention.ms": "98765432"}
     assert new == old
