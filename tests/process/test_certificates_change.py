@@ -86,7 +86,7 @@ def test_a_certificate_is_renewed_without_a_restart(cluster: SecuredCluster) -> 
         ("foreign", "cannot connect to one with them"),
         ("missing", "is no file that can be read"),
         ("secret", "Password encoder secret not configured"),
-        ("unprefixed", "changes neither its listeners nor their protection"),
+        ("unprefixed", "changes neither what holds for all listeners"),
     ],
 )
 def test_a_certificate_that_others_would_not_know_is_refused(

@@ -113,7 +113,7 @@ class ConfigChanges:
             layers.dynamic_default = usable
         else:
             layers.dynamic_broker = usable
-        self._broker.broker_config_changed()
+        await self._broker.broker_config_changed()
 
     # Writing
 
@@ -135,6 +135,11 @@ class ConfigChanges:
         if entity_type == BROKERS:
             current = self._decoded(current)
         values = apply_incremental(current, operations, definitions)
+        if entity_type == BROKERS:
+            try:
+                self._validate_broker_values(entity, values)
+            except ConfigError as error:  # told in other words than by `replace` (``ConfigAdminManager``)
+                raise KafkaError(ErrorCode.INVALID_REQUEST, error.in_kafkas_words) from None
         await self._write(entity_type, entity, values, validate_only=validate_only)
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
@@ -187,19 +192,19 @@ class ConfigChanges:
                 found[name] = self._password_encoder.decode(text) if is_password(name) else text
         return found
 
+    def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:
+        """Raises `KafkaError` and `ConfigError`."""
+        layers = self._broker.config_layers
+        validate_dynamic_broker_values(layers.static, values, per_broker=entity != DEFAULT_ENTITY)
+        if entity != DEFAULT_ENTITY:
+            self._broker.dynamic_listeners.check(layers.static.with_overrides({**layers.dynamic_default, **values}))
+
     async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
         try:
             if entity_type == TOPICS:
                 validate_topic_values(self._broker.config, values)
             else:
-                validate_dynamic_broker_values(
-                    self._broker.config_layers.static, values, per_broker=entity != DEFAULT_ENTITY
-                )
-                if entity != DEFAULT_ENTITY:
-                    layers = self._broker.config_layers
-                    self._broker.socket_server.check_stores(
-                        layers.static.with_overrides({**layers.dynamic_default, **values})
-                    )
+                self._validate_broker_values(entity, values)
                 values = self._encoded(values)
         except ConfigError as error:
             kind, name = ("TOPIC", entity) if entity_type == TOPICS else ("BROKER", entity.replace(DEFAULT_ENTITY, ""))
@@ -220,6 +225,6 @@ def _refuse_promises(names: Iterable[str]) -> None:
     if promised:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            "This broker changes neither its listeners nor their protection while it runs: "
+            "This broker changes neither what holds for all listeners nor how principals are made while it runs: "
             f"{', '.join(sorted(promised))}",
         )

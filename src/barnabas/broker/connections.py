@@ -51,7 +51,7 @@ class Connections:
         self._quotas = Quotas(clock, config()) if quotas is None else quotas
         self._clock = clock
         self._config = config
-        self._protected_listener = protected_listener
+        self.protected_listener = protected_listener
         self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[BrokerConnection, tuple[int, int]] = {}
         self._by_address: Counter[str] = Counter()
@@ -90,7 +90,7 @@ class Connections:
         where there are too many of all, they are read from later."""
         quotas = self._quotas
         rate = self._config().number("max.connection.creation.rate")
-        if rate != UNLIMITED_CONNECTION_RATE and connection.listener != self._protected_listener:
+        if rate != UNLIMITED_CONNECTION_RATE and connection.listener != self.protected_listener:
             throttle_ms = quotas.delay_connection(rate)
             if throttle_ms:
                 connection.throttle(throttle_ms)
@@ -119,7 +119,7 @@ class Connections:
             return f"listener {connection.listener} has as many connections as its max.connections allows ({allowed})"
         allowed = config.number("max.connections")
         if len(self._open) >= allowed:
-            protected = connection.listener == self._protected_listener
+            protected = connection.listener == self.protected_listener
             if not (protected and self._make_room(1, idle_ms=0)):
                 return f"there are as many connections as max.connections allows ({allowed})"
         # Several at once, so that not every connection looks at all others.
@@ -143,7 +143,7 @@ class Connections:
         for order, (connection, (requests, since_ms)) in enumerate(self._open.items()):
             if connection.requests != requests or connection.busy:
                 self._open[connection] = (connection.requests, now_ms)
-            elif now_ms - since_ms >= idle_ms and connection.listener != self._protected_listener:
+            elif now_ms - since_ms >= idle_ms and connection.listener != self.protected_listener:
                 idle.append((connection.requests > 0, since_ms, order, connection))
         giving_way = heapq.nsmallest(count, idle)
         for *_, connection in giving_way:

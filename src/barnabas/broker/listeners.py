@@ -29,7 +29,13 @@ class Listeners:
     control_plane: str | None = None
 
     def security_protocol(self, listener: str) -> str:
-        return next(each.security_protocol for each in self.bound if each.listener == listener)
+        """That of a listener; of one that was closed meanwhile the one that proves nothing."""
+        return next((each.security_protocol for each in self.bound if each.listener == listener), "PLAINTEXT")
+
+    @property
+    def protected(self) -> str | None:
+        """Where brokers connect, if others connect elsewhere."""
+        return self.inter_broker if len(self.bound) > 1 else None
 
     @property
     def of_controller(self) -> str:

@@ -7,8 +7,8 @@ says would be worse than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from barnabas.broker.acl_store import ACL_AUTHORIZER
@@ -16,7 +16,6 @@ from barnabas.broker.listeners import Listeners
 from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import listener_prefix, of_listener
-from barnabas.security.tls.settings import CHANGING_STORES
 
 _CLASSES: Final = {
     "authorizer.class.name": "nobody's requests would be authorised by it",
@@ -30,14 +29,7 @@ _CLASSES: Final = {
 _THERE: Final = {"authorizer.class.name": (ACL_AUTHORIZER,)}
 """Kafka's classes that this broker has a counterpart of."""
 _OCSP: Final = "zookeeper.ssl.ocsp.enable"
-_OF_LISTENERS: Final = (
-    "listeners",
-    "advertised.listeners",
-    "listener.security.protocol.map",
-    "principal.builder.class",
-)
-_PREFIXES: Final = ("ssl.", "sasl.")
-_LISTENERS_OWN: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_PREFIXES: Final = ("ssl.", "sasl.", "principal.builder.class")
 
 
 def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
@@ -59,17 +51,18 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 def unchangeable(names: Iterable[str]) -> list[str]:
     """Those of `names` that Kafka changes while a broker runs and this one does not: what they promise is not there."""
-    return [name for name in names if name in _OF_LISTENERS or name.startswith(_PREFIXES) or _is_fixed(name)]
-
-
-def _is_fixed(name: str) -> bool:
-    """Whether it is a listener's own and neither a store's nor a limit."""
-    match = _LISTENERS_OWN.fullmatch(name)
-    return match is not None and match[1] != "max.connections" and match[1] not in CHANGING_STORES
+    return [name for name in names if name.startswith(_PREFIXES)]
 
 
 def is_password(name: str) -> bool:
-    """Whether its value lies encrypted in ZooKeeper (``DynamicBrokerConfig.isPasswordConfig``)."""
-    match = _LISTENERS_OWN.fullmatch(name)
-    definition = broker_definitions().get(name if match is None else match[1])
-    return definition is not None and definition.type == "password"
+    """Whether its value lies encrypted in ZooKeeper (``DynamicBrokerConfig.isPasswordConfig``).
+
+    It goes by how the name ends: a listener's and a mechanism's may stand before it.
+    """
+    return name.endswith(_dynamic_passwords())
+
+
+@cache
+def _dynamic_passwords() -> tuple[str, ...]:
+    known = broker_definitions().values()
+    return tuple(each.name for each in known if each.type == "password" and each.update_mode != "read-only")

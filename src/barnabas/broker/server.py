@@ -20,14 +20,14 @@ from barnabas.broker.connections import Connections
 from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.delegation_tokens import DelegationTokens
+from barnabas.broker.dynamic_listeners import DynamicListeners
 from barnabas.broker.feature_changes import follow_features
 from barnabas.broker.inter_broker import InterBrokerAccess
-from barnabas.broker.listeners import Listeners, listeners_of
+from barnabas.broker.listeners import Listeners
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.migration import Migration, migration_settings
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
-from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.registration import register
 from barnabas.broker.request_memory import request_memory
@@ -84,8 +84,8 @@ class Broker:
         self.broker_id = config.number("broker.id")
         self.cluster_id = ""
         self.features_epoch = 0
-        self.listeners: Listeners = listeners_of(config, host_name)
-        require_no_more_than_there_is(config, self.listeners)
+        self.dynamic_listeners = DynamicListeners(self, host_name)
+        self.listeners: Listeners = self.dynamic_listeners.wanted
         settings = migration_settings(config)
         self.migration = None if settings is None else Migration(self, settings)
         """Where the way to KRaft is open (``zookeeper.metadata.migration.enable``)."""
@@ -106,13 +106,12 @@ class Broker:
         self.topics = Topics(self)
         self.topic_configs = TopicConfigs(self)
         self.config_changes = ConfigChanges(self)
-        alone = len(self.listeners.bound) == 1
         self.quotas = Quotas(runtime.clock, config)
         self.connections = Connections(
             runtime.clock,
             lambda: self.config,
             self.quotas,
-            protected_listener=None if alone else self.listeners.inter_broker,
+            protected_listener=self.listeners.protected,
         )
         self._access: InterBrokerAccess | None = None
         self._socket_server: SocketServer | None = None
@@ -267,6 +266,7 @@ class Broker:
         self._log_dirs = LogDirs(self.runtime, config, tasks=self.tasks)
         await self._identify()
         await self._load_dynamic_config()
+        self.listeners = self.dynamic_listeners.begin(self.config)
         if self.acls is not None:
             await self._load_acls(self.acls)
         if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
@@ -303,12 +303,7 @@ class Broker:
             self.transactions.coordinator.partition_count = transactions
         self.groups.startup()
         self.transactions.coordinator.startup()
-        info = BrokerInfo(
-            self.broker_id,
-            self.listeners.advertised,
-            config.text("broker.rack") or None,
-            registration_version=5 if self.metadata_version.is_feature_versioning_supported else 4,
-        )
+        info = self.info()
         self._registered_epoch = await register(self, info)
         self._controller = KafkaController(
             self.runtime,
@@ -339,6 +334,15 @@ class Broker:
             self.broker_epoch,
             ", ".join(str(each) for each in self.listeners.advertised),
             scan.RUNNING,
+        )
+
+    def info(self) -> BrokerInfo:
+        """What it tells of itself in ZooKeeper."""
+        return BrokerInfo(
+            self.broker_id,
+            self.listeners.advertised,
+            self.config.text("broker.rack") or None,
+            registration_version=5 if self.metadata_version.is_feature_versioning_supported else 4,
         )
 
     def _channel_to_controller(self) -> ControllerChannel:
@@ -471,11 +475,11 @@ class Broker:
         elif topic_partition.topic == TRANSACTION_STATE_TOPIC:
             self.transactions.coordinator.resigned(topic_partition.partition, known_epoch)
 
-    def broker_config_changed(self) -> None:
+    async def broker_config_changed(self) -> None:
         """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
         before, self.config = self.config, self.config_layers.current()
         if self._socket_server is not None:
-            self._socket_server.take_stores(self.config, self._make_access)
+            await self._take_up_listeners(self._socket_server)
         if self._replicas is not None:
             self._replicas.quotas.update(self.config)
         key = "unclean.leader.election.enable"
@@ -483,6 +487,13 @@ class Broker:
             self._controller.config = self.config
             if self.config.flag(key) and not before.flag(key):
                 self._controller.enable_default_unclean_leader_election()
+
+    async def _take_up_listeners(self, socket_server: SocketServer) -> None:
+        socket_server.take_stores(self.config, self._make_access)
+        try:
+            await self.dynamic_listeners.take_up(self.config)
+        except ConfigError as error:
+            logger.error("[broker %d] the listeners stay as they are: %s", self.broker_id, error.in_kafkas_words)
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.listener_gate import ListenerGate
 from barnabas.broker.listeners import Listeners
 from barnabas.broker.start_error import BrokerStartError
-from barnabas.model.cluster import is_loopback
+from barnabas.model.cluster import Endpoint, is_loopback
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener
@@ -21,50 +22,97 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class _Open(NamedTuple):
+    """A listener, as it was configured."""
+
+    endpoint: Endpoint
+    socket: Listener
+
+
 class SocketServer:
     """Raises `ConfigError` for a listener's configuration that cannot be kept."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._sockets: list[Listener] = []
+        self._open: dict[str, _Open] = {}
         self.gates = {each.listener: ListenerGate(broker, each, broker.config) for each in broker.listeners.bound}
         """By the listener's name."""
 
     async def listen(self) -> Listeners:
         """Opens the sockets; the listeners, with the ports that they really got. Raises `BrokerStartError`."""
-        broker = self._broker
-        limits = ConnectionLimits(broker.config.number("socket.request.max.bytes"), broker.request_memory)
-        ports: dict[str, int] = {}
-        for endpoint in broker.listeners.bound:
-            name = endpoint.listener
+        listeners = self._broker.listeners
+        for endpoint in listeners.bound:
             try:
-                socket = await broker.runtime.network.listen(
-                    lambda gate=self.gates[name]: gate.accept(limits),  # type: ignore[misc]
-                    endpoint.host,
-                    endpoint.port,
-                )
+                await self._listen(endpoint, self.gates[endpoint.listener])
             except OSError as error:
                 raise BrokerStartError(
                     f"Cannot listen on {endpoint}: {error.strerror or error}. "
                     "Choose another address in listeners, or stop what uses this one."
                 ) from error
-            self._sockets.append(socket)
-            ports[name] = socket.port
-        listeners = broker.listeners.advertise_bound(ports)
-        for endpoint in listeners.bound:
-            protected = broker.acls is not None or self.gates[endpoint.listener].authenticates
-            if not is_loopback(endpoint.host) and not protected:
-                logger.warning(
-                    "[broker %d] %s can be reached over the network, and nothing protects it: whoever does may read, "
-                    "write and delete everything",
-                    broker.broker_id,
-                    endpoint,
-                )
-        return listeners
+        return self.advertised(listeners)
 
-    def check_stores(self, config: Config) -> None:
-        """Raises `ConfigError` where listeners could not take up the stores that `config` names."""
-        for gate in self.gates.values():
+    async def _listen(self, endpoint: Endpoint, gate: ListenerGate) -> None:
+        """Raises ``OSError``."""
+        broker = self._broker
+        limits = ConnectionLimits(broker.config.number("socket.request.max.bytes"), broker.request_memory)
+        socket = await broker.runtime.network.listen(lambda: gate.accept(limits), endpoint.host, endpoint.port)
+        self._open[endpoint.listener] = _Open(endpoint, socket)
+        self.gates[endpoint.listener] = gate
+        if not is_loopback(endpoint.host) and broker.acls is None and not gate.authenticates:
+            logger.warning(
+                "[broker %d] %s can be reached over the network, and nothing protects it: whoever does may read, "
+                "write and delete everything",
+                broker.broker_id,
+                replace(endpoint, port=socket.port),
+            )
+
+    @property
+    def configured(self) -> tuple[Endpoint, ...]:
+        """The open listeners, as they were asked for."""
+        return tuple(each.endpoint for each in self._open.values())
+
+    def advertised(self, wanted: Listeners) -> Listeners:
+        """`wanted`, without those that are not open, with the ports that they really got."""
+        open_now = replace(
+            wanted,
+            bound=tuple(each for each in wanted.bound if each.listener in self._open),
+            advertised=tuple(each for each in wanted.advertised if each.listener in self._open),
+        )
+        return open_now.advertise_bound({name: each.socket.port for name, each in self._open.items()})
+
+    async def become(self, config: Config, wanted: Listeners) -> None:
+        """Closes the listeners that are not `wanted`, with their connections, and opens those that are new. One that
+        cannot be opened is logged, and tried again with the next change. Raises `ConfigError`."""
+        broker = self._broker
+        names = {each.listener for each in wanted.bound}
+        for name in [each for each in self._open if each not in names]:
+            self._open.pop(name).socket.close()
+            del self.gates[name]
+            closed = [each for each in broker.connections if each.listener == name]
+            for connection in closed:
+                connection.close()
+            logger.info("[broker %d] closed listener %s and %d connections", broker.broker_id, name, len(closed))
+        for endpoint in wanted.bound:
+            if endpoint.listener in self._open:
+                continue
+            gate = ListenerGate(broker, endpoint, config)
+            if gate.mechanisms:
+                await broker.scram_users.startup()
+            try:
+                await self._listen(endpoint, gate)
+            except OSError as error:
+                logger.error("[broker %d] cannot listen on %s: %s", broker.broker_id, endpoint, error.strerror or error)
+            else:
+                logger.info("[broker %d] listens on %s as well", broker.broker_id, endpoint)
+
+    def check(self, config: Config, wanted: Listeners) -> None:
+        """Raises `ConfigError` where a new listener could not be made, or an open one not take up the stores that
+        `config` names."""
+        for endpoint in wanted.bound:
+            gate = self.gates.get(endpoint.listener)
+            if gate is None:
+                ListenerGate(self._broker, endpoint, config)
+                continue
             try:
                 gate.check(config)
             except ConfigError as error:
@@ -88,5 +136,5 @@ class SocketServer:
                 )
 
     def close(self) -> None:
-        for socket in self._sockets:
-            socket.close()
+        for each in self._open.values():
+            each.socket.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.listeners import listeners_of
-from barnabas.broker.protection import require_no_more_than_there_is, unchangeable
+from barnabas.broker.protection import is_password, require_no_more_than_there_is, unchangeable
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError
 
@@ -58,6 +58,12 @@ def test_what_promises_nothing_starts(values: dict[str, str]) -> None:
     require(values)
 
 
-def test_listeners_and_their_protection_do_not_change_while_the_broker_runs() -> None:
-    asked = ["listeners", "ssl.keystore.location", "sasl.enabled.mechanisms", "listener.name.x.ssl.client.auth"]
-    assert unchangeable([*asked, "log.cleaner.threads"]) == asked
+def test_what_holds_for_all_listeners_does_not_change_while_the_broker_runs() -> None:
+    asked = ["ssl.keystore.location", "sasl.enabled.mechanisms", "principal.builder.class"]
+    assert unchangeable([*asked, "listeners", "listener.name.x.ssl.client.auth", "log.cleaner.threads"]) == asked
+
+
+def test_a_listeners_jaas_configuration_lies_encrypted() -> None:
+    assert is_password("listener.name.x.plain.sasl.jaas.config")
+    assert is_password("listener.name.x.ssl.keystore.password")
+    assert not is_password("listener.name.x.ssl.keystore.location")

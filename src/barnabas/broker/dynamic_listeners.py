@@ -1,0 +1,106 @@
+"""Listeners that come, go and are told anew while the broker runs (KIP-226; Kafka's ``DynamicListenerConfig``).
+
+What stays keeps its connections, its protocol and its own keys, but for its stores and limits: who wants another
+protection makes another listener. The inter-broker listener stays, and an address does, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.listeners import Listeners, listeners_of
+from barnabas.broker.protection import require_no_more_than_there_is
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError
+from barnabas.security.listener_config import listener_prefix
+from barnabas.security.tls.settings import CHANGING_STORES
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+_CHANGING: Final = CHANGING_STORES | {"max.connections", "num.network.threads"}
+"""What a listener's own keys may change of one that is open."""
+
+
+class DynamicListeners:
+    """The configured listeners of a broker. `host_name` is advertised for one that binds every interface."""
+
+    def __init__(self, broker: Broker, host_name: str) -> None:
+        """Raises `ConfigError` for a configuration that cannot be kept."""
+        self._broker = broker
+        self._host_name = host_name
+        self._config = broker.config
+        self.wanted = self.of(broker.config)
+        """As they are configured: ports may be 0."""
+        self._told: Listeners | None = None
+
+    def of(self, config: Config) -> Listeners:
+        wanted = listeners_of(config, self._host_name)
+        require_no_more_than_there_is(config, wanted)
+        return wanted
+
+    def begin(self, config: Config) -> Listeners:
+        """Those that are opened at the start, by what ZooKeeper says of them as well."""
+        self._config, self.wanted = config, self.of(config)
+        self._broker.connections.protected_listener = self.wanted.protected
+        return self.wanted
+
+    def check(self, config: Config) -> None:
+        """Raises `ConfigError` where they could not become what `config` says (``validateReconfiguration``)."""
+        wanted = self.of(config)
+        after = {each.listener: each for each in wanted.bound}
+        for endpoint in self.wanted.bound:
+            name = endpoint.listener
+            if name not in after:
+                continue
+            if _lasting(self._config, name) != _lasting(config, name):
+                raise ConfigError(
+                    f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker "
+                    "or create a new listener for update"
+                )
+            if after[name].security_protocol != endpoint.security_protocol:
+                raise ConfigError(f"Security protocol cannot be updated for existing listener ListenerName({name})")
+            if (after[name].host, after[name].port) != (endpoint.host, endpoint.port):
+                raise ConfigError(
+                    f"The address of listener {name} cannot be updated dynamically, restart broker or create a new "
+                    "listener for update"
+                )
+        if (wanted.inter_broker, wanted.control_plane) != (self.wanted.inter_broker, self.wanted.control_plane):
+            raise ConfigError("The listeners of brokers and of the controller cannot be updated dynamically")
+        self._broker.socket_server.check(config, wanted)
+
+    async def take_up(self, config: Config) -> None:
+        """Opens and closes listeners, and tells the cluster where this broker is now.
+
+        Raises `ConfigError`, and nothing has changed then; `ZooKeeperError`, when it is to be called again.
+        """
+        broker = self._broker
+        if self._told is None:
+            self._told = broker.listeners
+        self.check(config)
+        self._config, self.wanted = config, self.of(config)
+        if self.wanted.bound != broker.socket_server.configured:
+            await broker.socket_server.become(config, self.wanted)
+        broker.listeners = broker.socket_server.advertised(self.wanted)
+        broker.connections.protected_listener = broker.listeners.protected
+        if broker.listeners.advertised != self._told.advertised:
+            logger.info(
+                "[broker %d] is at %s now",
+                broker.broker_id,
+                ", ".join(str(each) for each in broker.listeners.advertised),
+            )
+            await broker.controller.update_broker_info(broker.info())
+        self._told = broker.listeners
+
+
+def _lasting(config: Config, listener: str) -> dict[str, str]:
+    """A listener's own keys that an open one keeps."""
+    prefix = listener_prefix(listener)
+    return {
+        name: text
+        for name, text in config.overrides.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) not in _CHANGING
+    }
