@@ -13,8 +13,8 @@ from barnabas.cli.options import HERE, OutputFormat, Reach, directory_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json
 
 if TYPE_CHECKING:
+    from barnabas.judge.check import Verdict
     from barnabas.judge.clusters import Brokers
-    from barnabas.judge.history import History
     from barnabas.judge.proxy import Proxy
 
 
@@ -24,6 +24,8 @@ class _Judge(Group):
     def run(self, path: str, words: Sequence[str]) -> int:
         try:
             return super().run(path, words)
+        except CommandError as error:
+            raise CommandError(str(error), 2) from None
         except ModuleNotFoundError as error:
             raise CommandError(
                 f"{path} needs {error.name}, which is not installed: `pip install 'barnabas[judge]'`.", 2
@@ -38,35 +40,45 @@ app = _Judge("A verdict on any broker that speaks Kafka, by what its clients saw
 @app.command("check")
 def check_command(
     path: Annotated[Path, Argument(metavar="HISTORY", help="A history that `judge run` has written.")],
+    spark: Annotated[
+        str | None,
+        Option("--spark", metavar="MASTER", help="By Spark, for one that no machine holds: local[*], yarn, .."),
+    ] = None,
     html: Page = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Looks for anomalies in a history: by Jepsen's and Adya's names, with the rows that show them.
 
-    Exit code 0: none beyond known limits. 1: at least one. 2: there is no such history.
+    With --spark, HISTORY may be a directory of files that go on from each other by their names. Exit code 0: none
+    beyond known limits. 1: at least one. 2: there is no such history.
     """
+    from barnabas.judge.check import check
     from barnabas.judge.history import HistoryError, read
 
     try:
-        history = read(path)
+        if spark is not None:
+            from barnabas.cli.spark_run import spark_session
+            from barnabas.judge import spark_check
+
+            with spark_session("judge", spark) as session:
+                try:
+                    verdict = spark_check.check(session, path)
+                except HistoryError as error:
+                    raise CommandError(f"{error}.", 2) from None
+        else:
+            verdict = check(read(path))
     except HistoryError as error:
         raise CommandError(f"{error}.", 2) from None
     except OSError as error:
         raise CommandError(f"{path} cannot be read ({error.strerror or error}).", 2) from None
-    _judge(history, html, output)
+    _tell(verdict, html, output)
 
 
-def _judge(history: History, html: Path | None, output: Format) -> None:
+def _tell(verdict: Verdict, html: Path | None, output: Format) -> None:
     """Tells the verdict, and ends with it."""
-    from barnabas.judge.check import check
-    from barnabas.judge.history import HistoryError
     from barnabas.judge.page import page
     from barnabas.judge.report import text
 
-    try:
-        verdict = check(history)
-    except HistoryError as error:
-        raise CommandError(f"{error}.", 2) from None
     if html is not None:
         try:
             html.write_text(page(verdict), encoding="utf-8")
@@ -107,6 +119,9 @@ def run_command(
         Option("--script", help="What kills and starts brokers of a cluster of another kind: docs/judge.md."),
     ] = None,
     acks: Annotated[str, Option("--acks", choices=("all", "1"), help="What writers ask for.")] = "all",
+    unclean: Annotated[
+        bool, Option("--unclean", help="Topics whose leader need not have been in sync, with min.insync.replicas 1.")
+    ] = False,
     clients: Annotated[int, Option("--clients", min=1, help="Clients of each kind and driver.")] = 2,
     partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its two topics.")] = 4,
     seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
@@ -120,15 +135,16 @@ def run_command(
     2: it came to no history.
     """
     from barnabas.client import KafkaError
+    from barnabas.judge.check import check
     from barnabas.judge.clusters import ClusterError
-    from barnabas.judge.history import write
+    from barnabas.judge.history import HistoryError, write
     from barnabas.judge.run import Plan, RunError, run
 
     faults = _faults(nemesis, made=make is not None)
     try:
         with _cluster(at, make, script, faults) as (bootstrap, brokers, peers):
             plan = Plan(
-                bootstrap, minutes, faults, brokers, peers, acks, partitions, clients, seed=seed,
+                bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, seed=seed,
                 told=lambda line: print(line, file=sys.stderr),
             )  # fmt: skip
             outcome = run(plan)
@@ -141,7 +157,11 @@ def run_command(
         print(f"frames that met them: {', '.join(f'{name} {n}' for name, n in outcome.met.items())}", file=sys.stderr)
     if not outcome.settled:
         print("some partitions had open transactions, or did not answer, for two minutes", file=sys.stderr)
-    _judge(outcome.history, html, output)
+    try:
+        verdict = check(outcome.history)
+    except HistoryError as error:
+        raise CommandError(f"{error}.", 2) from None
+    _tell(verdict, html, output)
 
 
 def _faults(words: str, *, made: bool) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,10 @@ from barnabas.judge.seen import Seen
 
 class Verdict(NamedTuple):
     history: History
+    """At least the rows that examples name."""
     judged: tuple[Judged, ...]
+    operations: Mapping[str, Mapping[str, int]]
+    """How many of each kind came to each outcome."""
 
     @property
     def anomalies(self) -> tuple[Finding, ...]:
@@ -38,7 +42,7 @@ class Verdict(NamedTuple):
         history = self.history
         return {
             "good": self.good,
-            "operations": operations(history),
+            "operations": self.operations,
             "evaluated": {one.anomaly: one.evaluated for one in self.judged},
             "anomalies": [as_json(history, each) for each in self.anomalies],
             "limits": [as_json(history, each) for each in self.limits],
@@ -46,7 +50,6 @@ class Verdict(NamedTuple):
 
 
 def operations(history: History) -> dict[str, dict[str, int]]:
-    """How many of each kind came to each outcome."""
     counts = np.bincount(history.op.astype(np.int64) * 3 + history.status, minlength=3 * len(Op))
     told = {op.word: {s.word: int(counts[3 * op + s]) for s in Status if counts[3 * op + s]} for op in Op}
     return {word: by_status for word, by_status in told.items() if by_status}
@@ -81,10 +84,11 @@ def check(history: History) -> Verdict:
             endings.stuck_last_stable_offsets(seen),
             endings.hanging_transactions(seen),
         ),
+        operations(history),
     )
 
 
-_PLACED = (
+PLACED = (
     Op.SEND, Op.READ, Op.MARKER, Op.ASSIGN, Op.COMMIT_OFFSET, Op.FETCH_OFFSET, Op.HIGH_WATERMARK, Op.LAST_STABLE,
     Op.LOG_START, Op.SCANNED, Op.DELETE,
 )  # fmt: skip
@@ -92,7 +96,7 @@ _PLACED = (
 
 def _consistent(history: History) -> None:
     for what, wrong in (
-        ("has no partition", np.isin(history.op, _PLACED) & (history.place < 0)),
+        ("has no partition", np.isin(history.op, PLACED) & (history.place < 0)),
         ("ends no transaction", np.isin(history.op, (Op.COMMIT, Op.ABORT)) & (history.txn < 0)),
         ("completes before it is invoked", history.completed < history.invoked),
         ("names no group", np.isin(history.op, (Op.COMMIT_OFFSET, Op.FETCH_OFFSET)) & (history.name < 0)),

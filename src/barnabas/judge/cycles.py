@@ -22,6 +22,11 @@ from barnabas.judge.seen import Outcome, Seen, composite
 NOT_ISOLATED = "writes-not-isolated"
 PARTIAL_POLL = "poll-within-transaction"
 
+SAID = {
+    "G0": "the transactions of these records form a cycle by the order of their writes",
+    "G1c": "the transactions of these records form a cycle by what they read and wrote",
+}
+
 Edges = tuple[Column, Column, Column]
 """From, to (indices of transactions), and the row that shows it."""
 
@@ -57,12 +62,10 @@ def cycles(seen: Seen) -> tuple[Judged, Judged]:
     both = (*(np.concatenate([w, r]) for w, r in zip(writes, reads, strict=True)),)
     # A row of a read belongs to the transaction that read; those of writes are the scan's, which has none.
     mixed = [each for each in _cycles(seen, (both[0], both[1], both[2])) if len(set(history.txn[each] >= 0)) == 2]
-    said = "the transactions of these records form a cycle"
     limits = {NOT_ISOLATED: np.ones(len(over_writes), bool)}
-    g0 = judged(history, "G0", len(writes[0]), _padded(over_writes), said + " by the order of their writes", limits)
+    g0 = judged(history, "G0", len(writes[0]), _padded(over_writes), SAID["G0"], limits)
     limits = {NOT_ISOLATED: np.array([False] * len(over_reads) + [True] * len(mixed), bool)}
-    found = _padded([*over_reads, *mixed])
-    return g0, judged(history, "G1c", len(reads[0]), found, said + " by what they read and wrote", limits)
+    return g0, judged(history, "G1c", len(reads[0]), _padded([*over_reads, *mixed]), SAID["G1c"], limits)
 
 
 def _padded(found: list[Column]) -> Column:
@@ -73,7 +76,7 @@ def _padded(found: list[Column]) -> Column:
 
 
 def _cycles(seen: Seen, edges: Edges) -> Iterator[Column]:
-    """The rows of one short cycle of each strongly connected component."""
+    """As `within`, of those edges alone that can be in a cycle."""
     begin, end, row = edges
     if not len(begin):
         return
@@ -84,7 +87,11 @@ def _cycles(seen: Seen, edges: Edges) -> Iterator[Column]:
     np.add.at(cover, rank[begin[back]], -1)
     stretch = np.concatenate([[0], np.cumsum(np.cumsum(cover[:-1])[:-1] == 0)])
     kept = stretch[rank[begin]] == stretch[rank[end]]
-    begin, end, row = begin[kept], end[kept], row[kept]
+    yield from within(begin[kept], end[kept], row[kept])
+
+
+def within(begin: Column, end: Column, row: Column) -> Iterator[Column]:
+    """The rows of one short cycle of each strongly connected component of this graph."""
     if not len(begin):
         return
     nodes, packed = np.unique(np.concatenate([begin, end]), return_inverse=True)

@@ -188,10 +188,19 @@ def read(path: Path | str) -> History:
         table = pq.read_table(path, read_dictionary=["op", "status", "topic", "name", "error"])
     except pa.ArrowInvalid as error:
         raise HistoryError(f"{path} is no Parquet file: {error}") from None
-    missing = [name for name in SCHEMA.names if name not in table.column_names]
+    return of_table(table, context_of(table.schema, path), path)
+
+
+def context_of(schema: Any, path: Path | str) -> Context:
+    """What a file's schema says of all of its rows. Raises `HistoryError` where it is no history's."""
+    missing = [name for name in SCHEMA.names if name not in schema.names]
     if missing:
         raise HistoryError(f"{path} is no history: it has no column {', '.join(missing)}")
-    context = _context((table.schema.metadata or {}).get(_METADATA), path)
+    return _context((schema.metadata or {}).get(_METADATA), path)
+
+
+def of_table(table: Any, context: Context, path: Path | str = "the history") -> History:
+    """An Arrow table with the columns of `SCHEMA`. Raises `HistoryError`."""
     op, op_words = _codes(table, "op")
     status, status_words = _codes(table, "status")
     topic, topics = _codes(table, "topic")
@@ -243,7 +252,10 @@ def _numbers(table: Any, name: str, none: int = NONE) -> Column:
 
 
 def _codes(table: Any, name: str) -> tuple[Column, tuple[str, ...]]:
-    column = table.column(name).unify_dictionaries()
+    column = table.column(name)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries()
     if column.num_chunks == 0:
         return np.empty(0, np.int32), ()
     words = tuple(column.chunk(0).dictionary.to_pylist())

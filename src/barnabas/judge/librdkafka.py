@@ -103,6 +103,8 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
                 sent.append(_Sending(journal, work.place(chance, work.transfers), txn, value=work.notes.value()))
                 _send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
+            # An abort drops what was not sent yet: what it is to end has to be in the log.
+            producer.flush(15)
             _end(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
             for each in sent:

@@ -17,7 +17,7 @@ PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 FAULTS: Final = (*PROCESS_FAULTS, *NETWORK_FAULTS, *PEER_FAULTS)
 HELD_S: Final = (3.0, 15.0)
 """How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
-END_TXNS: Final = 10
+END_TXNS: Final = 20
 END_TXNS_S: Final = 60
 FIRST_S: Final = 2.0
 REST_S: Final = (4.0, 10.0)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
-from barnabas.judge.check import Verdict, operations
+from barnabas.judge.check import Verdict
 from barnabas.judge.findings import Example, Finding
 from barnabas.judge.history import NEVER, Column, History, Op, Status
 from barnabas.judge.lines import told
@@ -46,8 +46,9 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     yield _HEAD
     state, word = ("good", "no anomaly") if verdict.good else ("bad", "anomalies")
     yield f'<h1>A verdict: <span class="{state}">{word}</span></h1>'
-    yield f"<p>{len(history):,} operations of {len(history.context.clients)} clients.</p><table>"
-    for kind, statuses in operations(history).items():
+    count = sum(sum(statuses.values()) for statuses in verdict.operations.values())
+    yield f"<p>{count:,} operations of {len(history.context.clients)} clients.</p><table>"
+    for kind, statuses in verdict.operations.items():
         counts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
         yield f"<tr><td><code>{kind}</code><td>{counts}"
     yield "</table>"

@@ -112,9 +112,12 @@ class Proxy:
             if waiting is not None:
                 waiting.set()
 
-    def is_to_wait(self, transactional_id: str) -> bool:
-        """Whether an EndTxn is held. While one of its id is, the client's next one gets through: it asks again."""
-        return transactional_id not in self._awaited and self.chance.random() < _HELD_SHARE
+    def is_to_wait(self, transactional_id: str, *, commits: bool) -> bool:
+        """Whether an EndTxn is held. While one of its id is, the client's next one gets through: it asks again.
+
+        An abort always is: most transactions after it are committed, and what it takes from them stays away.
+        """
+        return transactional_id not in self._awaited and (not commits or self.chance.random() < _HELD_SHARE)
 
     async def begun(self, transactional_id: str) -> None:
         """Until a partition comes into a transaction of that id, for some seconds at most."""
@@ -214,7 +217,7 @@ class Link:
                     continue
                 if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN:
                     request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
-                    if self.proxy.is_to_wait(str(request.transactional_id)):
+                    if self.proxy.is_to_wait(str(request.transactional_id), commits=request.committed):
                         await self._late(frame, str(request.transactional_id), behind)
                         return
                 await self.perhaps_wait(fault)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
-from barnabas.judge.check import Verdict, operations
+from barnabas.judge.check import Verdict
 from barnabas.judge.findings import Finding
 from barnabas.judge.lines import told
 
@@ -14,9 +14,9 @@ SHOWN = 3
 
 
 def text(verdict: Verdict) -> Iterator[str]:
-    history = verdict.history
-    yield f"{len(history):,} operations of {len(history.context.clients)} clients"
-    for word, statuses in operations(history).items():
+    count = sum(sum(statuses.values()) for statuses in verdict.operations.values())
+    yield f"{count:,} operations of {len(verdict.history.context.clients)} clients"
+    for word, statuses in verdict.operations.items():
         yield f"  {word:<15} " + ", ".join(f"{count:,} {status}" for status, count in statuses.items())
     for finding in verdict.anomalies:
         yield from _told(verdict, finding)

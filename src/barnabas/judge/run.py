@@ -37,6 +37,8 @@ class Plan:
     peers: Proxy | None = None
     """Between the brokers, for `PEER_FAULTS`."""
     acks: str = "all"
+    unclean: bool = False
+    """Whether a leader may be elected that was not in sync."""
     partitions: int = 4
     clients: int = 2
     pause_s: float = 0.1
@@ -162,6 +164,8 @@ async def _prepare(plan: Plan, name: str) -> tuple[dict[str, dict[str, str]], di
         brokers = (await cluster.refresh([])).brokers
         copies = min(3, len(brokers))
         config = {"min.insync.replicas": str(min(2, copies)), "retention.ms": "-1", "cleanup.policy": "delete"}
+        if plan.unclean:
+            config |= {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         wanted = [f"{name}-registers", f"{name}-transfers"]
         made = await cluster.admin.create_topics(
             [NewTopic(each, partitions=plan.partitions, replication_factor=copies, configs=config) for each in wanted]

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
 from barnabas.judge.check import check
-from barnabas.judge.history import HistoryError
+from barnabas.judge.history import History, HistoryError
 from barnabas.judge.lines import parse
 
 HERE = Path(__file__).parent
@@ -35,13 +35,17 @@ BAD = bad()
 GOOD = sections("good_histories.txt")
 
 
-def found(text: str) -> list[tuple[str, str | None, int]]:
-    later = "LATER" in text
+def made(text: str) -> History:
+    """The history of a text, in whose last operation ``LATER`` stands for a minute."""
     history = parse(text.replace(" LATER", ""))
-    if later:
+    if "LATER" in text:
         history.invoked[-1] += 60_000_000_000
         history.completed[-1] += 60_000_000_000
-    verdict = check(history)
+    return history
+
+
+def found(text: str) -> list[tuple[str, str | None, int]]:
+    verdict = check(made(text))
     return [(each.anomaly, each.limit, each.count) for each in (*verdict.anomalies, *verdict.limits)]
 
 

@@ -1,0 +1,165 @@
+"""The checks on pieces of a history, for one that no one machine holds: Arrow tables in, what was found out. Pure.
+
+A history is cut twice (`barnabas.judge.spark_check` does it), so that each check sees all rows that it could need:
+
+- by partition: everything in it, the sends elsewhere of what was read in it, and the end and the last send of every
+  transaction that it has to do with. Here all is judged but what is said of whole transactions.
+- by transaction: its sends, its ends, and the scans' reads of its records. Here lost and torn transactions are.
+
+Both have the rows that every piece needs: what the nemesis did, and ends that nobody knows the outcome of.
+Cycles are of neither kind: the pieces by partition tell the edges, which `in_stretch` gets by stretches of commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barnabas.judge import cycles, endings, offsets, reads, records
+from barnabas.judge.findings import Judged
+from barnabas.judge.history import SCHEMA, Column, Context, History, Op, of_table
+from barnabas.judge.seen import Seen
+
+ROW: Final = "row"
+"""A row's number in the whole history."""
+JUDGED: Final = "judged"
+WRITES, READS = 0, 1
+FOUND: Final = pa.schema(
+    [
+        ("what", pa.string()),
+        ("anomaly", pa.string()),
+        ("limit", pa.string()),
+        ("count", pa.int64()),
+        ("evaluated", pa.int64()),
+        ("examples", pa.string()),
+        ("kind", pa.int32()),
+        ("begin", pa.int64()),
+        ("end", pa.int64()),
+        ("begin_at", pa.int64()),
+        ("end_at", pa.int64()),
+        (ROW, pa.int64()),
+    ]
+)
+"""A line is a judgement (``what`` is `JUDGED`; examples are JSON), or an edge between transactions with when each asked
+first for its commit."""
+FOUND_DDL: Final = (
+    "what string, anomaly string, limit string, count bigint, evaluated bigint, examples string, kind int, "
+    "begin bigint, end bigint, begin_at bigint, end_at bigint, row bigint"
+)
+
+
+def by_place(table: Any, context: Context, common: Any) -> Any:
+    """What is found in a piece by partition, as `FOUND`. `table` and `common` have `SCHEMA`'s columns and `ROW`."""
+    whole, numbers = _history(table, context, common)
+    seen = Seen(whole)
+    alone = pc.fill_null(
+        pc.or_(pc.not_equal(table["op"].cast(pa.string()), Op.SEND.word), pc.is_null(table["txn"])), True
+    )
+    others, other_numbers = _history(table.filter(alone), context, common)
+    found = list(_judged([records.lost_writes(Seen(others))], other_numbers))
+    judged = [
+        records.duplicates(seen),
+        records.nonmonotonic_sends(seen),
+        records.inconsistent_offsets(seen),
+        records.phantom_records(seen),
+        records.misplaced_records(seen),
+        records.internal_gaps(seen),
+        reads.aborted_reads(seen),
+        reads.precommitted_reads(seen),
+        cycles.intermediate_reads(seen),
+        *reads.polls(seen),
+        offsets.nonmonotonic_offsets(seen),
+        offsets.stale_committed_offsets(seen),
+        endings.stuck_last_stable_offsets(seen),
+        endings.hanging_transactions(seen),
+    ]
+    found += _judged(judged, numbers)
+    for kind, edges in ((WRITES, cycles.write_edges(seen)), (READS, cycles.read_edges(seen))):
+        found += _edges(seen, kind, edges, numbers)
+    return pa.Table.from_pylist(found, FOUND)
+
+
+def by_transaction(table: Any, context: Context, common: Any) -> Any:
+    """What is found in a piece by transaction, as `FOUND`."""
+    history, numbers = _history(table, context, common)
+    seen = Seen(history)
+    found = list(_judged([records.lost_writes(seen), records.torn_transactions(seen)], numbers))
+    return pa.Table.from_pylist(found, FOUND)
+
+
+def _history(table: Any, context: Context, common: Any) -> tuple[History, Column]:
+    """A piece in the order of the history, each row once; and the numbers of its rows."""
+    columns = [*SCHEMA.names, ROW]
+    plain = pa.schema([_plain(field) for field in SCHEMA] + [pa.field(ROW, pa.int64())])
+    both = pa.concat_tables([each.select(columns).cast(plain) for each in (table, common)])
+    numbers, first = np.unique(both[ROW].to_numpy(), return_index=True)
+    return of_table(both.take(first).drop_columns([ROW]), context), numbers
+
+
+def _plain(field: Any) -> Any:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+def _judged(judged: Sequence[Judged], numbers: Column) -> Iterator[dict[str, Any]]:
+    for each in judged:
+        yield {"what": JUDGED, "anomaly": each.anomaly, "count": 0, "evaluated": each.evaluated, "examples": "[]"}
+        for one in each.findings:
+            examples = [[example.sentence, numbers[list(example.rows)].tolist()] for example in one.examples]
+            yield {
+                "what": JUDGED,
+                "anomaly": each.anomaly,
+                "limit": one.limit,
+                "count": one.count,
+                "evaluated": 0,
+                "examples": json.dumps(examples),
+            }
+
+
+def _edges(seen: Seen, kind: int, edges: cycles.Edges, numbers: Column) -> Iterator[dict[str, Any]]:
+    begin, end, row = edges
+    at, txns = seen.commit_invoked, seen.txns
+    for one, two, where in zip(begin.tolist(), end.tolist(), row.tolist(), strict=True):
+        yield {
+            "what": "edge",
+            "kind": kind,
+            "begin": int(txns[one]),
+            "end": int(txns[two]),
+            "begin_at": int(at[one]),
+            "end_at": int(at[two]),
+            ROW: int(numbers[where]),
+        }
+
+
+def stretches(back: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The stretches of the order of commits that an edge goes back over: where each begins and ends, by time and
+    transaction. `back` has those edges."""
+    lows = zip(back["end_at"].to_pylist(), back["end"].to_pylist(), strict=True)
+    highs = zip(back["begin_at"].to_pylist(), back["begin"].to_pylist(), strict=True)
+    begins: list[tuple[int, int]] = []
+    ends: list[tuple[int, int]] = []
+    for low, high in sorted(zip(lows, highs, strict=True)):
+        if ends and low <= ends[-1]:
+            ends[-1] = max(ends[-1], high)
+        else:
+            begins.append(low)
+            ends.append(high)
+    return begins, ends
+
+
+def in_stretch(table: Any) -> Any:
+    """The cycles of one stretch, each as JSON of the rows that show it, and whether reads and writes are in it."""
+    codes = table[ROW].to_numpy() * 2 + table["kind"].to_numpy()
+    found = [each.tolist() for each in cycles.within(table["begin"].to_numpy(), table["end"].to_numpy(), codes)]
+    return pa.table(
+        {
+            "rows": pa.array([json.dumps([code // 2 for code in each]) for each in found], pa.string()),
+            "mixed": pa.array([len({code % 2 for code in each}) == 2 for each in found], pa.bool_()),
+            ROW: pa.array([min(each) // 2 for each in found], pa.int64()),
+        }
+    )

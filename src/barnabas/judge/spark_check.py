@@ -1,0 +1,290 @@
+"""The verdict on a history by Spark: the in-memory checks on pieces of it, as `barnabas.judge.pieces` describes them.
+
+A piece has to fit into one task's memory: all that was seen of one partition. What grows with the history on the driver
+are the edges that go back in the order of commits, and nothing else.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import json
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from barnabas.judge import pieces
+from barnabas.judge.anomalies import ANOMALIES
+from barnabas.judge.check import PLACED, Verdict
+from barnabas.judge.cycles import NOT_ISOLATED, SAID
+from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
+from barnabas.judge.history import SCHEMA, Context, HistoryError, Op, Status, context_of, of_table
+from barnabas.judge.pieces import FOUND_DDL, JUDGED, ROW
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_BY_TRANSACTION: Final = 64
+"""Pieces by transaction."""
+
+
+def check(spark: SparkSession, path: Path | str) -> Verdict:
+    """`path` is a history's file, or a directory of files that go on from each other by their names.
+
+    Raises `HistoryError` for what is no history or contradicts itself, and ``OSError``.
+    """
+    files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
+    if not files:
+        raise HistoryError(f"{path} has no Parquet file")
+    try:
+        context = context_of(pq.read_schema(files[0]), files[0])
+    except pa.ArrowInvalid as error:
+        raise HistoryError(f"{files[0]} is no Parquet file: {error}") from None
+    rows = _rows(spark, files).persist()
+    try:
+        counts = _operations(rows, context)
+        _consistent(rows)
+        common = _common(rows).toArrow()
+        found = _by_place(rows, context, common).unionByName(_by_transaction(rows, context, common)).persist()
+        try:
+            judged = [*_judged(found), *_cycles(found)]
+        finally:
+            found.unpersist()
+        return _verdict(rows, context, judged, counts)
+    finally:
+        rows.unpersist()
+
+
+def _rows(spark: SparkSession, files: list[Path]) -> DataFrame:
+    """The history with each row's number, and the partition it is about as one word (null: none)."""
+    from pyspark.sql import functions as F
+
+    names = F.array(*(F.lit(each.name) for each in files))
+    row = (F.array_position(names, F.col("_metadata.file_name")) - 1) * (1 << 40) + F.col("_metadata.row_index")
+    place = F.concat(F.col("topic"), F.lit("/"), F.col("partition").cast("string"))
+    return spark.read.parquet(*(str(each) for each in files)).select(
+        *SCHEMA.names, row.alias(ROW), place.alias("place")
+    )
+
+
+def _operations(rows: DataFrame, context: Context) -> dict[str, dict[str, int]]:
+    """Raises `HistoryError` for words and clients that there are none of."""
+    from pyspark.sql import functions as F
+
+    found = {(each["op"], each["status"]): each["count"] for each in rows.groupBy("op", "status").count().collect()}
+    known = (("op", [each.word for each in Op]), ("status", [each.word for each in Status]))
+    for number, (what, words) in enumerate(known):
+        for strange in sorted({str(each[number]) for each in found} - set(words)):
+            raise HistoryError(f"the history has the {what} {strange!r}, which is none of {', '.join(words)}")
+    strangers = (F.col("process") < 0) | (F.col("process") >= len(context.clients))
+    if rows.where(strangers).limit(1).count():
+        raise HistoryError("the history has rows of clients that its metadata does not name")
+    told = {op.word: {s.word: found[op.word, s.word] for s in Status if (op.word, s.word) in found} for op in Op}
+    return {word: by_status for word, by_status in told.items() if by_status}
+
+
+def _consistent(rows: DataFrame) -> None:
+    from pyspark.sql import functions as F
+
+    op = F.col("op")
+    wrong = F.coalesce(
+        F.when(_is(*PLACED) & F.col("place").isNull(), "has no partition"),
+        F.when(_is(Op.COMMIT, Op.ABORT) & F.col("txn").isNull(), "ends no transaction"),
+        F.when(F.col("completed_ns") < F.col("invoked_ns"), "completes before it is invoked"),
+        F.when(_is(Op.COMMIT_OFFSET, Op.FETCH_OFFSET) & F.col("name").isNull(), "names no group"),
+        F.when(_is(Op.SEND) & F.col("value").isNull(), "has no value"),
+    )
+    for each in rows.select(ROW, op, wrong.alias("wrong")).where("wrong is not null").orderBy(ROW).limit(1).collect():
+        raise HistoryError(f"row {each[ROW]} ({each['op']}) {each['wrong']}")
+    twice = rows.where(_is(Op.SEND)).groupBy("value").count().where("count > 1").orderBy("value").limit(1)
+    for each in twice.collect():
+        raise HistoryError(f"value {each['value']} is sent twice: a read of it would say nothing")
+
+
+def _is(*ops: Op) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col("op").isin(*(each.word for each in ops))
+
+
+def _common(rows: DataFrame) -> DataFrame:
+    """What every piece needs: the nemesis' rows, and of each client the first end whose outcome nobody knows."""
+    from pyspark.sql import functions as F
+
+    unknown = rows.where(_is(Op.COMMIT, Op.ABORT) & (F.col("status") == Status.UNKNOWN.word))
+    first = unknown.groupBy("process").agg(F.min(ROW).alias(ROW)).select(ROW)
+    return rows.where(_is(Op.NEMESIS)).unionByName(unknown.join(first, ROW).select(rows.columns))
+
+
+def _by_place(rows: DataFrame, context: Context, common: Any) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    own = rows.where("place is not null").withColumn("piece", F.col("place"))
+    sends = rows.where(_is(Op.SEND))
+    told = rows.where(_is(Op.READ, Op.MARKER) & (F.col("value").isNotNull()))
+    elsewhere = (
+        told.select("value", F.col("place").alias("piece"))
+        .join(sends.select("value", "place", F.col(ROW).alias("sent")), "value")
+        .where(F.col("piece") != F.col("place"))
+        .select("piece", "sent")
+        .distinct()
+    )
+    foreign = rows.join(elsewhere, F.col(ROW) == F.col("sent")).drop("sent")
+    here = own.unionByName(foreign)
+    # A transaction's story: its ends, and its last send, which says when it began and whose it is.
+    last = sends.where("txn is not null").groupBy("txn").agg(F.max(ROW).alias("last")).select("last")
+    lasts = rows.join(last, F.col(ROW) == F.col("last")).drop("last")
+    stories = rows.where(_is(Op.COMMIT, Op.ABORT)).unionByName(lasts)
+    touched = here.where("txn is not null").select("piece", "txn").distinct()
+    whole = here.unionByName(stories.join(touched, "txn").select(here.columns))
+    work = functools.partial(pieces.by_place, context=context, common=common)
+    return whole.groupBy("piece").applyInArrow(lambda table: work(table), FOUND_DDL)
+
+
+def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    own = rows.where("txn is not null").where(_is(Op.SEND, Op.COMMIT, Op.ABORT))
+    sends = own.where(_is(Op.SEND))
+    scans = [number for number, each in enumerate(context.clients) if each.scan]
+    scanned = rows.where(_is(Op.READ) & F.col("process").isin(scans))
+    of_txn = sends.select("value", F.col("txn").alias("sent_in"))
+    mine = scanned.join(of_txn, "value").select(*rows.columns, "sent_in")
+    whole = own.withColumn("sent_in", F.col("txn")).unionByName(mine)
+    compacted = [topic for topic, each in context.topics.items() if "compact" in each.get("cleanup.policy", "")]
+    if compacted:
+        # What compaction left of a key excuses the records before it, whoever sent it.
+        left = scanned.where(F.col("topic").isin(compacted)).where("key is not null")
+        keys = sends.select("place", "key", F.col("txn").alias("sent_in")).distinct()
+        newest = left.groupBy("place", "key").agg(F.max_by(ROW, "offset").alias("newest")).join(keys, ["place", "key"])
+        whole = whole.unionByName(
+            rows.join(newest.select("newest", "sent_in"), F.col(ROW) == F.col("newest")).drop("newest")
+        )
+    deletes = rows.where(_is(Op.DELETE) & (F.col("status") != Status.FAILED.word))
+    furthest = deletes.groupBy("place").agg(F.max_by(ROW, "offset").alias("furthest")).select("furthest")
+    everywhere = rows.where(_is(Op.SCANNED)).unionByName(
+        rows.join(furthest, F.col(ROW) == F.col("furthest")).drop("furthest")
+    )
+    ends = pa.concat_tables([common, everywhere.toArrow().cast(common.schema)])
+    work = functools.partial(pieces.by_transaction, context=context, common=ends)
+    piece = F.pmod(F.hash("sent_in"), F.lit(_BY_TRANSACTION))
+    return whole.withColumn("piece", piece).groupBy("piece").applyInArrow(lambda table: work(table), FOUND_DDL)
+
+
+def _judged(found: DataFrame) -> list[Judged]:
+    """What the pieces found, added up."""
+    from pyspark.sql import functions as F
+
+    evaluated: dict[str, int] = {}
+    findings: dict[tuple[str, str | None], list[Any]] = {}
+    for line in found.where(F.col("what") == JUDGED).collect():
+        evaluated[line["anomaly"]] = evaluated.get(line["anomaly"], 0) + line["evaluated"]
+        if line["count"]:
+            one = findings.setdefault((line["anomaly"], line["limit"]), [0, []])
+            one[0] += line["count"]
+            one[1] += json.loads(line["examples"])
+    return [
+        Judged(
+            anomaly,
+            evaluated.get(anomaly, 0),
+            tuple(
+                _finding(anomaly, limit, count, examples)
+                for (name, limit), (count, examples) in sorted(findings.items(), key=lambda each: each[0][1] or "")
+                if name == anomaly
+            ),
+        )
+        for anomaly in ANOMALIES
+        if anomaly not in SAID
+    ]
+
+
+def _finding(anomaly: str, limit: str | None, count: int, examples: list[Any]) -> Finding:
+    first = sorted(examples, key=operator.itemgetter(1))[:EXAMPLES]
+    return Finding(anomaly, limit, count, tuple(Example(said, tuple(rows)) for said, rows in first))
+
+
+def _cycles(found: DataFrame) -> Iterator[Judged]:
+    """G0 and G1c. Transactions are few beside records, and edges between them too."""
+    from pyspark.sql import functions as F
+
+    edges = found.where(F.col("what") != JUDGED)
+    counts = {each["kind"]: each["count"] for each in edges.groupBy("kind").count().collect()}
+    writes, reads = edges.where(F.col("kind") == pieces.WRITES), edges.where(F.col("kind") == pieces.READS)
+    over_writes, over_reads, over_both = _over(writes), _over(reads), _over(edges)
+    g0 = [_cycle_finding("G0", NOT_ISOLATED, over_writes)]
+    g1c = [_cycle_finding("G1c", None, over_reads)]
+    g1c.append(_cycle_finding("G1c", NOT_ISOLATED, None if over_both is None else over_both.where("mixed")))
+    yield Judged("G0", counts.get(pieces.WRITES, 0), tuple(each for each in g0 if each is not None))
+    yield Judged("G1c", counts.get(pieces.READS, 0), tuple(each for each in g1c if each is not None))
+
+
+def _cycle_finding(anomaly: str, limit: str | None, found: DataFrame | None) -> Finding | None:
+    count = 0 if found is None else found.count()
+    if found is None or not count:
+        return None
+    shown = [[SAID[anomaly], json.loads(each["rows"])] for each in found.orderBy(ROW).limit(EXAMPLES).collect()]
+    return _finding(anomaly, limit, count, shown)
+
+
+def _over(edges: DataFrame) -> DataFrame | None:
+    """The cycles over these edges, found stretch by stretch; None where no edge goes back."""
+    from pyspark.sql import functions as F
+
+    once = edges.groupBy("begin", "end").agg(
+        F.min(F.struct("kind", ROW)).alias("first"),
+        F.min("begin_at").alias("begin_at"),
+        F.min("end_at").alias("end_at"),
+    )
+    graph = once.select("begin", "end", "begin_at", "end_at", "first.kind", f"first.{ROW}").persist()
+    back = graph.where("end_at < begin_at or (end_at = begin_at and end < begin)").toArrow()
+    if not back.num_rows:
+        return None
+    begins, ends = pieces.stretches(back)
+
+    def placed(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            columns = batch.to_pydict()
+            one = [_stretch(key, begins, ends) for key in zip(columns["begin_at"], columns["begin"], strict=True)]
+            two = [_stretch(key, begins, ends) for key in zip(columns["end_at"], columns["end"], strict=True)]
+            stretch = [a if a == b else -1 for a, b in zip(one, two, strict=True)]
+            yield batch.append_column("stretch", pa.array(stretch, pa.int64()))
+
+    kinds = "begin bigint, end bigint, begin_at bigint, end_at bigint, kind int, row bigint, stretch bigint"
+    inside = graph.mapInArrow(placed, kinds).where("stretch >= 0")
+    return inside.groupBy("stretch").applyInArrow(
+        lambda table: pieces.in_stretch(table), "rows string, mixed boolean, row bigint"
+    )
+
+
+def _stretch(key: tuple[int, int], begins: list[tuple[int, int]], ends: list[tuple[int, int]]) -> int:
+    """The number of the stretch that a commit is in, or -1."""
+    at = bisect.bisect_right(begins, key) - 1
+    return at if at >= 0 and key <= ends[at] else -1
+
+
+def _verdict(rows: DataFrame, context: Context, judged: list[Judged], counts: dict[str, dict[str, int]]) -> Verdict:
+    """With the rows that are shown, and the history's first, from which times are told."""
+    from pyspark.sql import functions as F
+
+    shown = {row for one in judged for each in one.findings for example in each.examples for row in example.rows}
+    table = rows.where(F.col(ROW).isin(sorted({0, *shown}))).orderBy(ROW).toArrow()
+    place = {row: number for number, row in enumerate(table[ROW].to_pylist())}
+    history = of_table(table.select(SCHEMA.names), context)
+
+    def moved(one: Judged) -> Judged:
+        return one._replace(
+            findings=tuple(
+                Finding(
+                    each.anomaly, each.limit, each.count,
+                    tuple(Example(said, tuple(place[row] for row in rows)) for said, rows in each.examples),
+                )
+                for each in one.findings
+            )
+        )  # fmt: skip
+
+    by_name = {one.anomaly: moved(one) for one in judged}
+    return Verdict(history, tuple(by_name[anomaly] for anomaly in ANOMALIES), counts)

@@ -1,0 +1,151 @@
+"""The verdict by Spark is the verdict in memory: on all made histories, and on one whose pieces need each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_judge_check import BAD, GOOD, made
+
+from barnabas.cli.app import run
+from barnabas.judge.anomalies import ANOMALIES
+from barnabas.judge.check import Verdict, check
+from barnabas.judge.history import NEVER, Client, Context, History, HistoryError, write
+from barnabas.judge.lines import parse
+from barnabas.judge.proxy import DELAY_END_TXN
+
+_APART = 10**12
+
+
+def together(histories: Sequence[History]) -> History:
+    """One after another, with clients, topics, values, transactions and names of their own."""
+    clients: list[Client] = []
+    topics: dict[str, Any] = {}
+    places: list[tuple[str, int]] = []
+    names: list[str] = []
+    columns: dict[str, list[Any]] = {}
+    for number, one in enumerate(histories):
+        for field, added in (("process", len(clients)), ("place", len(places)), ("name", len(names))):
+            _moved(columns, field, getattr(one, field), added)
+        for field in ("value", "txn"):
+            _moved(columns, field, getattr(one, field), 1000 * number)
+        for field in ("invoked", "completed", "wall"):
+            times = getattr(one, field)
+            columns.setdefault(field, []).append(np.where(times == NEVER, NEVER, times + number * _APART))
+        for field in ("op", "status", "offset", "key"):
+            columns.setdefault(field, []).append(getattr(one, field))
+        columns.setdefault("error", []).append(np.full(len(one), -1))
+        clients += [
+            dataclasses.replace(
+                each,
+                name=f"{number}.{each.name}",
+                transactional_id=each.transactional_id and f"{number}.{each.transactional_id}",
+            )
+            for each in one.context.clients
+        ]
+        topics |= {f"{number}.{topic}": config for topic, config in one.context.topics.items()}
+        places += [(f"{number}.{topic}", partition) for topic, partition in one.places]
+        names += [_renamed(name, number) for name in one.names]
+    whole = {field: np.concatenate(parts) for field, parts in columns.items()}
+    return History(
+        Context(tuple(clients), topics, histories[0].context.facts), tuple(places), tuple(names), (), **whole
+    )
+
+
+def _renamed(name: str, number: int) -> str:
+    fault, colon, held = name.partition(":")
+    return name if name == DELAY_END_TXN else f"{fault}:{number}.{held}" if colon else f"{number}.{name}"
+
+
+def _moved(columns: dict[str, list[Any]], field: str, values: Any, added: int) -> None:
+    columns.setdefault(field, []).append(np.where(values < 0, values, values + added))
+
+
+def said(verdict: Verdict) -> dict[str, Any]:
+    """All of a verdict but which of several examples it shows, and the numbers of rows."""
+    told = verdict.as_json()
+    findings = [(each["anomaly"], each["limit"], each["count"]) for each in told["anomalies"] + told["limits"]]
+    shown = [
+        (example["sentence"], tuple(example["history"]))
+        for each in told["anomalies"] + told["limits"]
+        if each["count"] <= 10
+        for example in each["examples"]
+    ]
+    return {**told, "anomalies": sorted(findings, key=str), "limits": None, "shown": sorted(shown)}
+
+
+def _groups() -> dict[str, list[str]]:
+    """The made histories that may stand in one: the version of transactions is of all of it, and what a nemesis did is
+    of all that comes later."""
+    groups: dict[str, list[str]] = {}
+    texts = [*(text for _, _, text in BAD.values()), *GOOD.values()]
+    for text in sorted(texts, key=lambda text: (f"{DELAY_END_TXN}\n" in text, DELAY_END_TXN in text)):
+        facts = " ".join(sorted(line for line in text.splitlines() if line.startswith("fact ")))
+        groups.setdefault(facts, []).append(text)
+    return groups
+
+
+GROUPS = _groups()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("group", GROUPS)
+def test_spark_finds_what_memory_finds_in_every_made_history(group: str, spark: Any, tmp_path: Path) -> None:
+    from barnabas.judge import spark_check
+
+    histories = [made(text) for text in GROUPS[group]]
+    whole = together(histories)
+    write(whole, tmp_path / "history.parquet")
+    verdict = check(whole)
+    assert sum(each.count for each in (*verdict.anomalies, *verdict.limits)) == sum(
+        each.count for one in map(check, histories) for each in (*one.anomalies, *one.limits)
+    )
+    assert said(spark_check.check(spark, tmp_path / "history.parquet")) == said(verdict)
+
+
+def test_every_made_history_is_in_a_group() -> None:
+    assert sum(map(len, GROUPS.values())) == len(BAD) + len(GOOD) >= 100
+
+
+def test_a_history_of_several_files_goes_on_from_one_to_the_next(spark: Any, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from barnabas.judge import spark_check
+
+    whole = together([made(text) for _, _, text in list(BAD.values())[:12]])
+    write(whole, tmp_path / "history")
+    table = pq.read_table(tmp_path / "history")
+    (tmp_path / "several").mkdir()
+    cut = len(table) // 2
+    for number, part in enumerate((table.slice(0, cut), table.slice(cut))):
+        pq.write_table(part, tmp_path / "several" / f"{number}.parquet")
+    assert said(spark_check.check(spark, tmp_path / "several")) == said(check(whole))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("p send r/0@0 v=1\nq send r/1@1 v=1", "value 1 is sent twice"),
+        ("p send r/0@0 v=1\np send r/0@1 v=2 ..1", "row 1 \\(send\\) completes before it is invoked"),
+    ],
+)
+def test_a_history_that_contradicts_itself_is_refused_by_spark_too(
+    text: str, why: str, spark: Any, tmp_path: Path
+) -> None:
+    from barnabas.judge import spark_check
+
+    write(parse(text), tmp_path / "history.parquet")
+    with pytest.raises(HistoryError, match=why):
+        spark_check.check(spark, tmp_path / "history.parquet")
+
+
+def test_the_command_tells_the_verdict_by_spark(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "history.parquet")
+    write(parse(ANOMALIES["lost-write"].example), path)
+    assert run(["judge", "check", path, "--spark", "local[2]"]) == 1
+    assert "1 anomalies (lost-write), 0 known limits" in capsys.readouterr().out
+    assert run(["judge", "check", str(tmp_path / "none"), "--spark", "local[2]"]) == 2
