@@ -35,6 +35,7 @@ ACKS_ALL: Final = -1
 _TIMEOUT_MS: Final = 30_000
 _RECORD_BYTES: Final = 100
 _WARM_UP_REQUESTS: Final = 200
+_LEADERS_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,21 @@ class RoundTrips:
         """Raises `Refused`."""
         for connection, frame in self._each:
             connection.sendall(frame)
-        for connection, _ in self._each:
-            check(_answer(connection))
+        answers = [_answer(connection) for connection, _ in self._each]
+        for answer in answers:
+            check(answer)
+
+    def until_taken(self) -> None:
+        """A new topic's leaders hear of it one after the other. Raises `Refused` where one has not after a while."""
+        deadline = time.monotonic() + _LEADERS_S
+        while True:
+            try:
+                self.once()
+                return
+            except Refused:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
 
 
 def _answer(connection: socket.socket) -> bytes:
@@ -162,6 +176,7 @@ def run(subject: Subject, other: Subject, topic: str, shape: Shape, seconds: flo
 
     def measure() -> dict[str, float]:
         with RoundTrips(subject.ports, requests_of(shape, topic)) as trips, standing_still(other):
+            trips.until_taken()
             for _ in range(_WARM_UP_REQUESTS if not shape.pace else 5):
                 trips.once()
             before, begun = cpu_ns(pids), time.monotonic()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 
-from barnabas.bench.shapes import PRODUCE_VERSION, SHAPES, Shape, check, requests_of
+from barnabas.bench.shapes import PRODUCE_VERSION, SHAPES, RoundTrips, Shape, check, requests_of
 from barnabas.bench.small_requests import Refused
 from barnabas.wire import frames
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -47,14 +50,44 @@ def test_a_compressed_shape_is_smaller() -> None:
 
 
 def test_the_error_of_one_partition_ends_the_run() -> None:
-    Topic = ProduceResponse.TopicProduceResponse
+    check(answer(0)[4:])
+    with pytest.raises(Refused, match="t-1 got error 19"):
+        check(answer(19)[4:])
+
+
+def answer(code: int) -> bytes:
     Partition = ProduceResponse.PartitionProduceResponse
-    for code in (0, 19):
-        partitions = [Partition(index=0), Partition(index=1, error_code=code)]
-        response = ProduceResponse(responses=[Topic("t", partitions)])
-        answer = b"".join(map(bytes, frames.encode_response(response, PRODUCE_VERSION, 1)))[4:]
-        if code:
-            with pytest.raises(Refused, match="t-1 got error 19"):
-                check(answer)
-        else:
-            check(answer)
+    partitions = [Partition(index=0), Partition(index=1, error_code=code)]
+    response = ProduceResponse(responses=[ProduceResponse.TopicProduceResponse("t", partitions)])
+    return b"".join(map(bytes, frames.encode_response(response, PRODUCE_VERSION, 1)))
+
+
+class Leader(threading.Thread):
+    """Answers its requests with these error codes, one after the other."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__(daemon=True)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._codes = codes
+        self.port: int = self._listener.getsockname()[1]
+        self.start()
+
+    def run(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection, self._listener:
+            for code in self._codes:
+                assert connection.recv(1 << 16) == b"request"
+                connection.sendall(answer(code))
+
+
+def test_leaders_that_have_not_heard_of_a_new_topic_are_asked_again() -> None:
+    leaders = [Leader(3, 0, 0, 0), Leader(0, 0, 6, 0)]
+    ports = {number: leader.port for number, leader in enumerate(leaders)}
+    with RoundTrips(ports, dict.fromkeys(ports, b"request")) as trips:
+        trips.until_taken()
+        with pytest.raises(Refused, match="t-1 got error 6"):
+            trips.once()
+        trips.once()  # no answer of the one before is left over
+    for leader in leaders:
+        leader.join(60)
+        assert not leader.is_alive()
