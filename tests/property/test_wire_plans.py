@@ -12,6 +12,7 @@ from wire_messages import ALL_MESSAGES, ByChance, message_by, message_class, ver
 
 from barnabas.broker.request_metrics import count_of_fine, errors_in
 from barnabas.wire import codec, frames, plans
+from barnabas.wire.errors import WireError
 from barnabas.wire.message import BAD_INPUT, BAD_MESSAGE, Message, Struct
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -29,7 +30,7 @@ def in_words(decode: Any, data: bytes) -> Any:
     """None for what is malformed."""
     try:
         return decode(data, 0, len(data))
-    except (codec.WireError, *BAD_INPUT):
+    except (WireError, *BAD_INPUT):
         return None
 
 
@@ -51,7 +52,7 @@ def written_in_words(encode: Any, message: Message) -> Any:
     parts: list[Any] = [b"before"]
     try:
         return joined(encode(message, bytearray(b"head"), parts), parts)
-    except (codec.WireError, *BAD_MESSAGE):
+    except (WireError, *BAD_MESSAGE):
         return None
 
 
@@ -172,7 +173,7 @@ def test_a_header_is_read_as_it_is_in_words(key: int, version: int, client_id: b
 def outcome(data: bytes) -> Any:
     try:
         return frames.decode_request_header(data)
-    except codec.WireError as error:
+    except WireError as error:
         return str(error)
 
 

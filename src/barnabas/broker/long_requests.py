@@ -21,9 +21,9 @@ from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, Pending, Reques
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import Lane, Turns
 from barnabas.wire.api import ApiKey
-from barnabas.wire.codec import TURN
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import encode_response_in_turns
+from barnabas.wire.source import TURN
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker

@@ -13,18 +13,12 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from barnabas.model.ids import ZERO_UUID, Uuid
-from barnabas.wire.codec import (
-    TURN,
-    compile_decoder,
-    compile_decoder_in_turns,
-    compile_encoder,
-    is_compact,
-    least_size,
-)
+from barnabas.wire.codec import compile_decoder, compile_decoder_in_turns, compile_encoder
 from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.message import Bytes, Decoder, DecoderInTurns, Encoder, Framer, Message, default_of
 from barnabas.wire.message import Struct as StructOf
 from barnabas.wire.schema import Field, MessageSchema, Struct, message_schema
+from barnabas.wire.source import TURN, is_compact, least_size
 
 _KINDS: Final = (
     *("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "uuid", "string", "bytes", "records", "struct"),
