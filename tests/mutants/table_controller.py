@@ -228,7 +228,7 @@ MUTANTS: Final = (
         "B21", "KAFKA-10371", "an answer counts for a partition that has left its fetcher",
         "DLY", "R3 R5 L1",
         replace(
-            "replica.fetchers:ReplicaFetcher._current",
+            "replica.followed_partitions:FollowedPartitions._current",
             """
             if asked is None or state.wanted is not asked or self.states.get(state.topic_partition) is not state:
                 return None
@@ -236,9 +236,9 @@ MUTANTS: Final = (
             """,
             "return self._follower._partitions.get(state.topic_partition)",
         ),
-        remove("replica.fetchers:ReplicaFetcher.remove", "del self._by_key[state.key]"),
+        remove("replica.followed_partitions:FollowedPartitions.remove", "del self._by_key[state.key]"),
         replace(
-            "replica.fetchers:ReplicaFetcher._partition",
+            "replica.followed_partitions:FollowedPartitions._partition",
             """
             partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
             assert partition is not None, f"{state} was checked"

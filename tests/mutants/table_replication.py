@@ -11,7 +11,7 @@ MUTANTS: Final = (
     mutant(
         "B27", "KIP-101", "a follower truncates to its high watermark",
         "KILL LDRx2", "R1 R2 R3 R4 R7",
-        remove("replica.fetchers:ReplicaFetcher.add", "log.latest_epoch == NO_EPOCH"),
+        remove("replica.followed_partitions:FollowedPartitions.add", "log.latest_epoch == NO_EPOCH"),
     ),
     mutant(
         "B28", "KIP-279", "a leader that never saw the follower's epoch answers with the end of that one",
@@ -151,7 +151,7 @@ MUTANTS: Final = (
         "B49", "KAFKA-4384", "one bad batch ends the fetcher for all its partitions",
         "DLY", "L1 S4",
         replace(
-            "replica.fetchers:ReplicaFetcher._guarded",
+            "replica.followed_partitions:FollowedPartitions._guarded",
             'logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)',
             """
             for each in list(self.states.values()):

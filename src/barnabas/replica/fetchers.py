@@ -20,16 +20,13 @@ from typing import Any, Final
 
 from barnabas.client.connection import Connection, Frame
 from barnabas.log.log import Log
-from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition
-from barnabas.model.java_hash import string_hash
-from barnabas.model.metadata_version import metadata_version_of
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from barnabas.replica.fetch_session import FetchSession, PartitionKey
 from barnabas.replica.fetch_state import Connect, FetchState, Follower, KnownFetch
+from barnabas.replica.followed_partitions import FIRST_WITH_TOPIC_IDS, FollowedPartitions
 from barnabas.replica.one_partition_fetch import OnePartitionAnswer, OnePartitionRequest
 from barnabas.replica.partition import Partition
 from barnabas.replica.truncation import (
@@ -40,91 +37,19 @@ from barnabas.replica.truncation import (
     truncation_by_two_ends,
     truncation_offset,
 )
-from barnabas.runtime import Bytes, Condition, Runtime, Tasks, ended
+from barnabas.runtime import Bytes, Runtime
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response
-from barnabas.wire.message import Records
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 
 logger = logging.getLogger(__name__)
 
-FIRST_WITH_TOPIC_IDS: Final = 13
 FIRST_WITH_REPLICA_STATE: Final = 15
-"""Versions of Fetch: from these on topics are told by their ids, and a follower tells its broker epoch (KIP-903)."""
+"""Version of Fetch: from it on a follower tells its broker epoch (KIP-903)."""
 
 
-class ReplicaFetcherManager:
-    """Gives each followed partition to its fetcher, and takes it away again."""
-
-    def __init__(self, runtime: Runtime, config: Config, follower: Follower, connect: Connect, tasks: Tasks) -> None:
-        self._runtime = runtime
-        self._config = config
-        self._follower = follower
-        self._connect = connect
-        self._tasks = tasks
-        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
-        self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
-        self.failed_partitions: dict[TopicPartition, None] = {}
-
-    def add(self, partition: Partition) -> None:
-        """Begins to follow `partition`, from where its log ends, at its present leader and epoch."""
-        topic_partition = partition.topic_partition
-        self.remove(topic_partition)
-        key = (partition.leader_id, self._fetcher_id(topic_partition))
-        fetcher = self._fetchers.get(key)
-        if fetcher is None:
-            fetcher = ReplicaFetcher(
-                self._runtime, self._config, self._follower, self._connect, *key, on_failed=self._failed
-            )
-            fetcher.task = self._tasks.begin(fetcher.run(), f"fetcher-{key[1]}-from-{key[0]}")
-            self._fetchers[key] = fetcher
-        self._fetcher_of[topic_partition] = fetcher
-        fetcher.add(partition)
-
-    def remove(self, topic_partition: TopicPartition) -> None:
-        self.failed_partitions.pop(topic_partition, None)
-        fetcher = self._fetcher_of.pop(topic_partition, None)
-        if fetcher is not None:
-            fetcher.remove(topic_partition)
-
-    def state(self, topic_partition: TopicPartition) -> FetchState | None:
-        fetcher = self._fetcher_of.get(topic_partition)
-        return None if fetcher is None else fetcher.states.get(topic_partition)
-
-    def log_start_moved(self, topic_partition: TopicPartition) -> None:
-        """The log's own retention moved its start, which the leader wants to know."""
-        fetcher = self._fetcher_of.get(topic_partition)
-        if fetcher is not None:
-            fetcher.log_start_moved(topic_partition)
-
-    def shutdown_idle_fetchers(self) -> None:
-        for key, fetcher in list(self._fetchers.items()):
-            if not fetcher.states:
-                del self._fetchers[key]
-                fetcher.stop()
-
-    async def shutdown(self) -> None:
-        fetchers = list(self._fetchers.values())
-        self._fetchers.clear()
-        self._fetcher_of.clear()
-        for fetcher in fetchers:
-            fetcher.stop()
-        for fetcher in fetchers:
-            if fetcher.task is not None:
-                await ended(fetcher.task)
-
-    def _failed(self, topic_partition: TopicPartition) -> None:
-        self._fetcher_of.pop(topic_partition, None)
-        self.failed_partitions[topic_partition] = None
-
-    def _fetcher_id(self, topic_partition: TopicPartition) -> int:
-        """``AbstractFetcherManager.getFetcherId``, with Java's hash of the topic's name."""
-        mixed = (31 * string_hash(topic_partition.topic) + topic_partition.partition) & 0x7FFFFFFF
-        return mixed % self._config.number("num.replica.fetchers")
-
-
-class ReplicaFetcher:
+class ReplicaFetcher(FollowedPartitions):
     """Copies from one leader."""
 
     def __init__(
@@ -138,111 +63,15 @@ class ReplicaFetcher:
         *,
         on_failed: Callable[[TopicPartition], None],
     ) -> None:
-        self._runtime = runtime
-        self._follower = follower
+        super().__init__(runtime, config, follower, leader_id, fetcher_id, on_failed=on_failed)
         self._connect = connect
-        self._on_failed = on_failed
-        self._client_id = f"broker-{follower.broker_id}-fetcher-{fetcher_id}"
-        self._backoff_ms = config.number("replica.fetch.backoff.ms")
         self._wait_max_ms = config.number("replica.fetch.wait.max.ms")
         self._min_bytes = config.number("replica.fetch.min.bytes")
-        self._partition_max_bytes = config.number("replica.fetch.max.bytes")
         self._max_bytes = config.number("replica.fetch.response.max.bytes")
         self._socket_timeout_ms = config.number("replica.socket.timeout.ms")
-        self._metadata_version = metadata_version_of(config)
-        self._version = self._metadata_version.fetch_version
-        self._truncates_on_fetch = self._metadata_version.is_truncation_on_fetch_supported
-        self._session = FetchSession()
         self._connection: Connection | None = None
         self._endpoint: Endpoint | None = None
-        self._changed = Condition()
-        self.leader_id = leader_id
-        self.states: dict[TopicPartition, FetchState] = {}
-        self._by_key: dict[PartitionKey, FetchState] = {}
-        self._paused: dict[TopicPartition, FetchState] = {}
-        self._truncating: dict[TopicPartition, FetchState] = {}
-        self._without_topic_id = 0
-        self._by_name = self._version < FIRST_WITH_TOPIC_IDS
-        """Whether topics are told by their names: one topic without an id is enough (``canUseTopicIds``)."""
         self.task: asyncio.Task[Any] | None = None
-
-    def add(self, partition: Partition) -> None:
-        log = partition.local_log()
-        if log.latest_epoch == NO_EPOCH and log.log_end_offset > log.high_watermark:
-            # No epoch tells how far this log agrees with the leader's; up to the high watermark it does.
-            log.truncate_to(log.high_watermark, now_ms=self._runtime.clock.now_ms())
-        topic_partition = partition.topic_partition
-        state = FetchState(
-            topic_partition,
-            partition.topic_id,
-            partition.leader_epoch,
-            log.log_end_offset,
-            self._last_fetched_epoch(log),
-            truncates=not self._truncates_on_fetch and log.latest_epoch != NO_EPOCH,
-        )
-        self._without_topic_id += state.topic_id == ZERO_UUID
-        self._tell_topics_apart()
-        state.key = self._key(state)
-        self.states[topic_partition] = self._by_key[state.key] = state
-        self._begin(state, log)
-        self._changed.notify()
-
-    def _key(self, state: FetchState) -> PartitionKey:
-        topic, number = state.topic_partition
-        return (topic if self._by_name else state.topic_id), number
-
-    def _tell_topics_apart(self) -> None:
-        """By their ids where all have one, else by their names; a session knows only one of the two."""
-        by_name = self._version < FIRST_WITH_TOPIC_IDS or self._without_topic_id > 0
-        if by_name == self._by_name:
-            return
-        self._by_name = by_name
-        for state in self.states.values():
-            self._session.drop(state.key)
-        self._session.lost()
-        self._by_key.clear()
-        for state in self.states.values():
-            state.key = self._key(state)
-            self._by_key[state.key] = state
-            if state.wanted is not None:
-                self._session.want(state.key, state.wanted)
-
-    def _begin(self, state: FetchState, log: Log) -> None:
-        if state.truncates:
-            state.last_epoch_end = None
-            self._truncating[state.topic_partition] = state
-        else:
-            self._want(state, log)
-
-    def _last_fetched_epoch(self, log: Log) -> int:
-        return log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH
-
-    def remove(self, topic_partition: TopicPartition) -> None:
-        state = self.states.pop(topic_partition, None)
-        if state is not None:
-            del self._by_key[state.key]
-            self._paused.pop(topic_partition, None)
-            self._truncating.pop(topic_partition, None)
-            self._session.drop(state.key)
-            self._without_topic_id -= state.topic_id == ZERO_UUID
-
-    def log_start_moved(self, topic_partition: TopicPartition) -> None:
-        state = self.states[topic_partition]
-        partition = self._follower.follower_partition(topic_partition, state.current_leader_epoch)
-        if state.wanted is not None and partition is not None:
-            self._want(state, partition.local_log())
-
-    def _want(self, state: FetchState, log: Log) -> None:
-        """The next request fetches `state` from where it is now."""
-        state.wanted = FetchRequest.FetchPartition(
-            state.topic_partition.partition,
-            state.current_leader_epoch,
-            state.fetch_offset,
-            state.last_fetched_epoch,
-            log.log_start_offset,
-            self._partition_max_bytes,
-        )
-        self._session.want(state.key, state.wanted)
 
     def stop(self) -> None:
         for topic_partition in list(self.states):
@@ -378,16 +207,6 @@ class ReplicaFetcher:
             )
         return partial(known.request.frame, self._session.build_one(state.key), asked.fetch_offset)
 
-    def _resume(self, now_ms: int) -> None:
-        """Fetches again what has paused long enough."""
-        for state in [paused for paused in self._paused.values() if paused.paused_until_ms <= now_ms]:
-            del self._paused[state.topic_partition]
-            partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
-            if partition is None:
-                self.remove(state.topic_partition)
-            else:
-                self._begin(state, partition.local_log())
-
     async def _until_ready(self) -> None:
         """Waits for a partition to be added or to leave its pause."""
         timer = None
@@ -439,54 +258,6 @@ class ReplicaFetcher:
                     self._guarded(state, self._take, partition, data)
         for state, asked in out_of_range:
             await self._out_of_range(state, asked)
-
-    def _current(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> Partition | None:
-        """The partition, while `state` is still what it was when `asked` was sent."""
-        if asked is None or state.wanted is not asked or self.states.get(state.topic_partition) is not state:
-            return None
-        return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
-
-    def _not_taken(self, records: Records) -> None:
-        """An answer came for what is wanted otherwise by now (in another epoch, from another log start) or not at all.
-
-        Records come again. A high watermark does not, which a session tells once: one begins anew to hear it.
-        """
-        if not records:
-            self._session.lost()
-
-    def _guarded(self, state: FetchState, step: Callable[..., None], *arguments: Any) -> None:
-        """One step for one partition, whose failure is that partition's alone."""
-        try:
-            step(state, *arguments)
-        except LogDirFailure as failure:
-            if failure.passing:
-                self._pause(state)
-                return
-            self._failed(state, failure)
-            self._follower.log_dir_failed(failure)
-        except KafkaError as error:
-            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
-                logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
-                self._pause(state)
-            else:
-                self._failed(state, error)
-        except Exception as error:
-            self._failed(state, error)
-
-    def _failed(self, state: FetchState, error: Exception) -> None:
-        logger.error(
-            "%s: %s is not followed any more, until its next LeaderAndIsr",
-            self._client_id,
-            state.topic_partition,
-            exc_info=error,
-        )
-        self.remove(state.topic_partition)
-        self._on_failed(state.topic_partition)
-
-    def _partition(self, state: FetchState) -> Partition:
-        partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
-        assert partition is not None, f"{state} was checked"
-        return partition
 
     def _take(self, state: FetchState, partition: Partition, data: FetchResponse.PartitionData) -> None:
         log = partition.local_log()
@@ -547,31 +318,6 @@ class ReplicaFetcher:
             asked.fetch_offset = state.fetch_offset
             self._session.want(state.key, asked)
 
-    def _refused(self, state: FetchState, error: ErrorCode) -> None:
-        if error is ErrorCode.FENCED_LEADER_EPOCH:
-            # The leader has a newer epoch: only the controller can tell this broker of it, by a LeaderAndIsr, which
-            # makes a new state. The pause is for a controller whose request is lost.
-            logger.info(
-                "%s: %s is fenced in epoch %d", self._client_id, state.topic_partition, state.current_leader_epoch
-            )
-        else:
-            logger.debug("%s: %s: %s", self._client_id, state.topic_partition, error.name)
-        self._pause(state)
-
-    def _pause(self, state: FetchState) -> None:
-        if self.states.get(state.topic_partition) is not state:
-            return  # while the leader was asked, a newer epoch's state took its place, and that one goes on
-        state.paused_until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
-        state.wanted = None
-        self._truncating.pop(state.topic_partition, None)
-        self._paused[state.topic_partition] = state
-        self._session.drop(state.key)
-
-    def _pause_all(self) -> None:
-        for state in self.states.values():
-            if state.wanted is not None or state.topic_partition in self._truncating:
-                self._pause(state)
-
     async def _out_of_range(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> None:
         """The leader's log does not reach to, or begins after, where this one ends.
 
@@ -598,28 +344,6 @@ class ReplicaFetcher:
             return
         if self._current(state, asked) is not None:
             self._guarded(state, self._begin_at, start_offset)
-
-    def _cut(self, state: FetchState, log: Log, offset: int, why: str) -> None:
-        logger.warning("truncating %s from %d to %d: %s", state.topic_partition, log.log_end_offset, offset, why)
-        log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
-        self._restart(state, log)
-
-    def _begin_at(self, state: FetchState, start_offset: int) -> None:
-        log = self._partition(state).local_log()
-        if start_offset > log.log_end_offset:
-            logger.warning(
-                "%s begins anew at %d: the leader has nothing before, and this log ends at %d",
-                state.topic_partition,
-                start_offset,
-                log.log_end_offset,
-            )
-            log.truncate_fully_and_start_at(start_offset, now_ms=self._runtime.clock.now_ms())
-        self._restart(state, log)
-
-    def _restart(self, state: FetchState, log: Log) -> None:
-        state.fetch_offset = log.log_end_offset
-        state.last_fetched_epoch = self._last_fetched_epoch(log)
-        self._want(state, log)
 
     # Truncating ahead of the first fetch, below inter.broker.protocol.version 2.7
 
@@ -664,9 +388,6 @@ class ReplicaFetcher:
         """The log's last one; the number before it when the answer about that one has come and named no epoch."""
         latest_epoch = self._partition(state).local_log().latest_epoch
         return latest_epoch if state.last_epoch_end is None else latest_epoch - 1
-
-    def _follows(self, state: FetchState) -> bool:
-        return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
     def _take_epoch_end(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
         log = self._partition(state).local_log()

@@ -27,7 +27,7 @@ from barnabas.replica.appending import Appending
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.fetch_session import FetchSessions
 from barnabas.replica.fetch_state import Connect
-from barnabas.replica.fetchers import ReplicaFetcherManager
+from barnabas.replica.fetcher_manager import ReplicaFetcherManager
 from barnabas.replica.fetching import Fetching
 from barnabas.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from barnabas.replica.hosted_partitions import HostedPartitions
