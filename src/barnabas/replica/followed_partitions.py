@@ -5,6 +5,7 @@ A partition's trouble pauses or stops that partition only (KIP-461).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 

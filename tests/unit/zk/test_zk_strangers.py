@@ -20,7 +20,8 @@ from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, enc
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
 from barnabas.zk.server import connection as bounds
 from barnabas.zk.server.config import CoordinatorConfig
-from barnabas.zk.server.server import IDENTITIES_MAX, CoordinatorServer
+from barnabas.zk.server.introductions import IDENTITIES_MAX
+from barnabas.zk.server.server import CoordinatorServer
 
 SOON_MS = 400
 PATIENCE_S = 40

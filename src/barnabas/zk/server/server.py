@@ -30,12 +30,10 @@ from barnabas.zk.protocol.data import (
     NOTIFICATION_XID,
     OPEN_ACL_UNSAFE,
     PING_XID,
-    AddWatchMode,
     OpCode,
     Permission,
-    WatcherType,
 )
-from barnabas.zk.protocol.errors import ErrorCode, MarshallingError, NoWatcher, ZooKeeperError
+from barnabas.zk.protocol.errors import ErrorCode, ZooKeeperError
 from barnabas.zk.protocol.frames import (
     ConnectRequest,
     ConnectResponse,
@@ -47,32 +45,21 @@ from barnabas.zk.protocol.frames import (
 from barnabas.zk.protocol.jute import INT, JuteError, encode_buffer
 from barnabas.zk.protocol.ops import (
     DeleteContainer,
-    Exists,
-    GetACL,
-    GetAllChildrenNumber,
-    GetChildren,
-    GetChildrenWithoutStat,
-    GetData,
-    GetEphemerals,
-    MultiRead,
     Operation,
-    Sync,
 )
 from barnabas.zk.protocol.paths import parent_of
 from barnabas.zk.protocol.session_ops import (
-    AddWatch,
     Auth,
-    CheckWatches,
     CloseSession,
-    RemoveWatches,
     Sasl,
     SetWatches,
-    WhoAmI,
 )
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.connection import Connection, Latency, SecureConnection
 from barnabas.zk.server.four_letter_words import WORDS, answer
+from barnabas.zk.server.introductions import Introductions
+from barnabas.zk.server.reads import READS
 from barnabas.zk.server.recovery import logged_record, recover
 from barnabas.zk.server.sessions import Session, Sessions
 from barnabas.zk.server.snapshot import encode_snapshot
@@ -82,8 +69,6 @@ from barnabas.zk.server.watches import Fired
 
 logger = logging.getLogger(__name__)
 
-IDENTITIES_MAX: Final = 64
-"""What one connection may prove to be; every ACL is compared with all of them."""
 EXPIRY_CHECK_MIN_MS: Final = 50
 WATCHES_AT_ONCE: Final = 1024
 
@@ -139,6 +124,7 @@ class CoordinatorServer:
         self.packets_sent = 0
         self.latency = Latency()
         self.authentication = Authentication(config)
+        self._introductions = Introductions(config, self.authentication, runtime.entropy)
         self.turns = Turns()
         self.monotonic_ms = runtime.clock.monotonic_ms
         self._on_failure = on_failure
@@ -156,21 +142,6 @@ class CoordinatorServer:
         self._expiry_due_ms = 0
         self._passing_checked_ms = 0
         self._passing_is_watched = False
-        self._reads: dict[type, Callable[[Connection, Any], Any]] = {
-            Exists: self._exists,
-            GetData: self._get_data,
-            GetChildren: self._get_children,
-            GetChildrenWithoutStat: self._get_children_without_stat,
-            GetACL: lambda connection, op: self.tree.get_acl(op.path, connection.identities),
-            GetAllChildrenNumber: lambda connection, op: self.tree.count_below(op.path, connection.identities),
-            GetEphemerals: self._get_ephemerals,
-            Sync: lambda connection, op: op.path,
-            WhoAmI: lambda connection, op: [(scheme, who.partition(":")[0]) for scheme, who in connection.identities],
-            MultiRead: self._multi_read,
-            AddWatch: self._add_watch,
-            RemoveWatches: self._remove_watches,
-            CheckWatches: self._check_watches,
-        }
 
     # -- Life ----------------------------------------------------------------------------------------------------------
 
@@ -501,7 +472,7 @@ class CoordinatorServer:
         if op_code == _PING:
             connection.send(encode_reply(PING_XID, self.tree.last_zxid, 0))
             return
-        if self.config.sasl_required and not self._is_allowed_in(connection, op_code):
+        if self.config.sasl_required and not self._introductions.allows(connection, op_code):
             connection.send(encode_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
             connection.close_when_sent()
             return
@@ -522,9 +493,9 @@ class CoordinatorServer:
                 connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.UNIMPLEMENTED))
                 connection.close_when_sent()
             elif type(operation) is Auth:
-                self._authenticate(connection, xid, operation)
+                self._introductions.authenticate(connection, xid, operation)
             elif type(operation) is Sasl:
-                self._sasl(connection, xid, operation)
+                self._introductions.sasl(connection, xid, operation)
             elif type(operation) is SetWatches:
                 connection.do_in_turns(self._set_watches(connection, xid, operation))
             elif type(operation) is CloseSession:
@@ -533,7 +504,7 @@ class CoordinatorServer:
                 connection.send(encode_reply(xid, zxid, 0))
                 connection.close_when_sent()
             else:
-                result = self._reads[type(operation)](connection, operation)
+                result = READS[type(operation)](self.tree, connection, operation)
                 connection.send(encode_reply(xid, self.tree.last_zxid, 0, operation.encode_result(result)))
         except ZooKeeperError as error:
             connection.send(encode_reply(xid, self.tree.last_zxid, error.code))
@@ -552,83 +523,6 @@ class CoordinatorServer:
                 self._tell(fired, zxid)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
 
-    def _authenticate(self, connection: Connection, xid: int, request: Auth) -> None:
-        """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
-        identities = self.authentication.packet(request, connection.host)
-        if identities is None or len(connection.identities) >= IDENTITIES_MAX:
-            logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
-            connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
-            connection.close_when_sent()
-            return
-        connection.identities += [identity for identity in identities if identity not in connection.identities]
-        connection.send(encode_reply(xid, 0, 0))
-
-    def _sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
-        """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
-        token: bytes | None = None
-        if self.authentication.offers_sasl:
-            from barnabas.zk.protocol.digest_md5 import SaslError
-
-            try:
-                if connection.sasl is None or not request.token:
-                    connection.sasl = self.authentication.sasl(self.runtime.entropy.token(16).hex())
-                    token = connection.sasl.challenge()
-                else:
-                    user, token = connection.sasl.verify(request.token)
-                    connection.sasl = None
-                    connection.is_introduced()
-                    identities = self.authentication.sasl_user(user)
-                    connection.identities += [
-                        identity for identity in identities if identity not in connection.identities
-                    ]
-            except SaslError as error:
-                logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
-                required = self.config.sasl_required
-                code = ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ErrorCode.AUTH_FAILED
-                connection.send(encode_reply(xid, 0, code))
-                connection.close_when_sent()
-                return
-        connection.send(encode_reply(xid, 0, 0, request.encode_result(token)))
-
-    def _is_allowed_in(self, connection: Connection, op_code: int) -> bool:
-        """Whether a server that requires SASL does this for who has not proved anything yet."""
-        return (
-            not self.config.sasl_required
-            or op_code in (_PING, OpCode.CLOSE_SESSION, OpCode.AUTH, OpCode.SASL)
-            or any(scheme == "sasl" for scheme, _ in connection.identities)
-        )
-
-    def _exists(self, connection: Connection, request: Exists) -> Any:
-        return self.tree.exists(request.path, connection.identities, connection if request.watch else None)
-
-    def _get_data(self, connection: Connection, request: GetData) -> Any:
-        return self.tree.get_data(request.path, connection.identities, connection if request.watch else None)
-
-    def _get_children(self, connection: Connection, request: GetChildren) -> Any:
-        return self.tree.get_children(request.path, connection.identities, connection if request.watch else None)
-
-    def _get_children_without_stat(self, connection: Connection, request: GetChildrenWithoutStat) -> Any:
-        watcher = connection if request.watch else None
-        return self.tree.get_children(request.path, connection.identities, watcher)[0]
-
-    def _get_ephemerals(self, connection: Connection, request: GetEphemerals) -> list[str]:
-        assert connection.session is not None
-        # As in ZooKeeper, a prefix of blanks is none.
-        return self.tree.ephemerals_of(connection.session.id, request.path if request.path.strip() else "/")
-
-    def _multi_read(self, connection: Connection, request: MultiRead) -> list[Any]:
-        """As in ZooKeeper, a read among several sets no watch, whatever its flag says."""
-        results: list[Any] = []
-        for operation in request.operations:
-            try:
-                if type(operation) is GetData:
-                    results.append(self.tree.get_data(operation.path, connection.identities))
-                else:
-                    results.append(self.tree.get_children(operation.path, connection.identities)[0])
-            except ZooKeeperError as error:
-                results.append(error.with_traceback(None))
-        return results
-
     def _set_watches(self, connection: Connection, xid: int, request: SetWatches) -> Iterator[None]:
         missed: list[Fired[Connection]] = []
         for number, event in enumerate(self.tree.set_watches(request, connection), 1):
@@ -640,22 +534,6 @@ class CoordinatorServer:
                 yield
         self._tell(missed, -1)
         connection.send(encode_reply(xid, self.tree.last_zxid, 0))
-
-    def _add_watch(self, connection: Connection, request: AddWatch) -> None:
-        if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):
-            raise MarshallingError(request.path)
-        recursive = request.mode == AddWatchMode.PERSISTENT_RECURSIVE
-        self.tree.watches.watch_persistently(request.path, connection, recursive=recursive)
-
-    def _remove_watches(self, connection: Connection, request: RemoveWatches) -> None:
-        _known_kind(request)
-        if not self.tree.watches.remove(request.path, connection, request.watcher_type):
-            raise NoWatcher(request.path)
-
-    def _check_watches(self, connection: Connection, request: CheckWatches) -> None:
-        _known_kind(request)
-        if not self.tree.watches.contains(request.path, connection, request.watcher_type):
-            raise NoWatcher(request.path)
 
     # -- Four-letter words ---------------------------------------------------------------------------------------------
 
@@ -676,11 +554,6 @@ class CoordinatorServer:
 
 
 __all__ = ["Connection", "CoordinatorServer"]
-
-
-def _known_kind(request: RemoveWatches | CheckWatches) -> None:
-    if not WatcherType.CHILDREN <= request.watcher_type <= WatcherType.PERSISTENT_RECURSIVE:
-        raise MarshallingError(request.path)
 
 
 def _missing_directories(disk: Disk, path: str) -> list[str]:

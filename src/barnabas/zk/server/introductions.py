@@ -1,0 +1,82 @@
+"""Clients that prove who they are: by an ``auth`` packet or by SASL, and what they may do before that."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from barnabas.runtime.doors import Entropy
+from barnabas.zk.protocol.data import (
+    OpCode,
+)
+from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.frames import (
+    encode_reply,
+)
+from barnabas.zk.protocol.session_ops import (
+    Auth,
+    Sasl,
+)
+from barnabas.zk.server.auth import Authentication
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+IDENTITIES_MAX: Final = 64
+"""What one connection may prove to be; every ACL is compared with all of them."""
+
+
+class Introductions:
+    """Takes what connections say of themselves, and answers it."""
+
+    def __init__(self, config: CoordinatorConfig, authentication: Authentication, entropy: Entropy) -> None:
+        self._config = config
+        self._authentication = authentication
+        self._entropy = entropy
+
+    def authenticate(self, connection: Connection, xid: int, request: Auth) -> None:
+        """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
+        identities = self._authentication.packet(request, connection.host)
+        if identities is None or len(connection.identities) >= IDENTITIES_MAX:
+            logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
+            connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
+            connection.close_when_sent()
+            return
+        connection.identities += [identity for identity in identities if identity not in connection.identities]
+        connection.send(encode_reply(xid, 0, 0))
+
+    def sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
+        """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
+        token: bytes | None = None
+        if self._authentication.offers_sasl:
+            from barnabas.zk.protocol.digest_md5 import SaslError
+
+            try:
+                if connection.sasl is None or not request.token:
+                    connection.sasl = self._authentication.sasl(self._entropy.token(16).hex())
+                    token = connection.sasl.challenge()
+                else:
+                    user, token = connection.sasl.verify(request.token)
+                    connection.sasl = None
+                    connection.is_introduced()
+                    identities = self._authentication.sasl_user(user)
+                    connection.identities += [
+                        identity for identity in identities if identity not in connection.identities
+                    ]
+            except SaslError as error:
+                logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
+                required = self._config.sasl_required
+                code = ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ErrorCode.AUTH_FAILED
+                connection.send(encode_reply(xid, 0, code))
+                connection.close_when_sent()
+                return
+        connection.send(encode_reply(xid, 0, 0, request.encode_result(token)))
+
+    def allows(self, connection: Connection, op_code: int) -> bool:
+        """Whether a server that requires SASL does this for who has not proved anything yet."""
+        return (
+            not self._config.sasl_required
+            or op_code in (OpCode.PING, OpCode.CLOSE_SESSION, OpCode.AUTH, OpCode.SASL)
+            or any(scheme == "sasl" for scheme, _ in connection.identities)
+        )

@@ -1,0 +1,112 @@
+"""What a client may ask of the tree without changing it, and the watches that it sets and removes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.zk.protocol.data import (
+    AddWatchMode,
+    WatcherType,
+)
+from barnabas.zk.protocol.errors import MarshallingError, NoWatcher, ZooKeeperError
+from barnabas.zk.protocol.ops import (
+    Exists,
+    GetACL,
+    GetAllChildrenNumber,
+    GetChildren,
+    GetChildrenWithoutStat,
+    GetData,
+    GetEphemerals,
+    MultiRead,
+    Sync,
+)
+from barnabas.zk.protocol.session_ops import (
+    AddWatch,
+    CheckWatches,
+    RemoveWatches,
+    WhoAmI,
+)
+from barnabas.zk.server.connection import Connection
+from barnabas.zk.server.tree import DataTree
+
+
+def _exists(tree: DataTree[Connection], connection: Connection, request: Exists) -> Any:
+    return tree.exists(request.path, connection.identities, connection if request.watch else None)
+
+
+def _get_data(tree: DataTree[Connection], connection: Connection, request: GetData) -> Any:
+    return tree.get_data(request.path, connection.identities, connection if request.watch else None)
+
+
+def _get_children(tree: DataTree[Connection], connection: Connection, request: GetChildren) -> Any:
+    return tree.get_children(request.path, connection.identities, connection if request.watch else None)
+
+
+def _get_children_without_stat(
+    tree: DataTree[Connection], connection: Connection, request: GetChildrenWithoutStat
+) -> Any:
+    watcher = connection if request.watch else None
+    return tree.get_children(request.path, connection.identities, watcher)[0]
+
+
+def _get_ephemerals(tree: DataTree[Connection], connection: Connection, request: GetEphemerals) -> list[str]:
+    assert connection.session is not None
+    # As in ZooKeeper, a prefix of blanks is none.
+    return tree.ephemerals_of(connection.session.id, request.path if request.path.strip() else "/")
+
+
+def _multi_read(tree: DataTree[Connection], connection: Connection, request: MultiRead) -> list[Any]:
+    """As in ZooKeeper, a read among several sets no watch, whatever its flag says."""
+    results: list[Any] = []
+    for operation in request.operations:
+        try:
+            if type(operation) is GetData:
+                results.append(tree.get_data(operation.path, connection.identities))
+            else:
+                results.append(tree.get_children(operation.path, connection.identities)[0])
+        except ZooKeeperError as error:
+            results.append(error.with_traceback(None))
+    return results
+
+
+def _add_watch(tree: DataTree[Connection], connection: Connection, request: AddWatch) -> None:
+    if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):
+        raise MarshallingError(request.path)
+    recursive = request.mode == AddWatchMode.PERSISTENT_RECURSIVE
+    tree.watches.watch_persistently(request.path, connection, recursive=recursive)
+
+
+def _remove_watches(tree: DataTree[Connection], connection: Connection, request: RemoveWatches) -> None:
+    _known_kind(request)
+    if not tree.watches.remove(request.path, connection, request.watcher_type):
+        raise NoWatcher(request.path)
+
+
+def _check_watches(tree: DataTree[Connection], connection: Connection, request: CheckWatches) -> None:
+    _known_kind(request)
+    if not tree.watches.contains(request.path, connection, request.watcher_type):
+        raise NoWatcher(request.path)
+
+
+def _known_kind(request: RemoveWatches | CheckWatches) -> None:
+    if not WatcherType.CHILDREN <= request.watcher_type <= WatcherType.PERSISTENT_RECURSIVE:
+        raise MarshallingError(request.path)
+
+
+READS: Final[dict[type, Callable[[DataTree[Connection], Connection, Any], Any]]] = {
+    Exists: _exists,
+    GetData: _get_data,
+    GetChildren: _get_children,
+    GetChildrenWithoutStat: _get_children_without_stat,
+    GetACL: lambda tree, connection, op: tree.get_acl(op.path, connection.identities),
+    GetAllChildrenNumber: lambda tree, connection, op: tree.count_below(op.path, connection.identities),
+    GetEphemerals: _get_ephemerals,
+    Sync: lambda tree, connection, op: op.path,
+    WhoAmI: lambda tree, connection, op: [(scheme, who.partition(":")[0]) for scheme, who in connection.identities],
+    MultiRead: _multi_read,
+    AddWatch: _add_watch,
+    RemoveWatches: _remove_watches,
+    CheckWatches: _check_watches,
+}
+"""How each kind of read is answered; all raise `ZooKeeperError`."""
