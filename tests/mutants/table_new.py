@@ -445,7 +445,7 @@ _COORDINATOR: Final = (
         "coordinator",
         "a commit that timed out is answered as done, and the offset is lost at the next failover",
         replace(
-            "coordinator.group_coordinator:offset_commit_error",
+            "coordinator.group_answers:offset_commit_error",
             "return error",
             "return ErrorCode.NONE if error is ErrorCode.REQUEST_TIMED_OUT else error",
         ),

@@ -19,7 +19,8 @@ from mutations import mutated
 from stored_logs import StoredLog, batch_of, log_of
 
 from barnabas.coordinator import offsets_records, transaction_records
-from barnabas.coordinator.group_coordinator import GroupCoordinator, Leaver
+from barnabas.coordinator.group_answers import Leaver
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join, Sync
 from barnabas.coordinator.offsets_records import (
     KeyValue,

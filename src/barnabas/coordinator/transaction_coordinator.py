@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
-from barnabas.coordinator.group_coordinator import partition_for
+from barnabas.coordinator.group_answers import partition_for
 from barnabas.coordinator.offsets_records import Bytes, KeyValue
 from barnabas.coordinator.partition_loading import load_partition
 from barnabas.coordinator.transaction_markers import EndedTransaction, TransactionMarkers

@@ -11,7 +11,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
-from barnabas.coordinator.group_coordinator import partition_for
+from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime

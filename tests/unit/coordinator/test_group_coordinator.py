@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.coordinator.coordinator_log import Stretch
-from barnabas.coordinator.group_coordinator import (
-    FetchedOffset,
-    GroupCoordinator,
-    Leaver,
-    partition_for,
-)
+from barnabas.coordinator.group_answers import FetchedOffset, Leaver, partition_for
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join, Sync
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.config import broker_config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.coordinator.group_coordinator import partition_for
+from barnabas.coordinator.group_answers import partition_for
 from barnabas.coordinator.group_values import GroupLimits, Now
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import (

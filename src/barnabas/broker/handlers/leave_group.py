@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
-from barnabas.coordinator.group_coordinator import Leaver
+from barnabas.coordinator.group_answers import Leaver
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
-from barnabas.coordinator.group_coordinator import FetchedOffset
+from barnabas.coordinator.group_answers import FetchedOffset
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
