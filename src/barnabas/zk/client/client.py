@@ -28,7 +28,6 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any, Final
 
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
@@ -44,6 +43,7 @@ from barnabas.zk.client.handlers import (
 )
 from barnabas.zk.client.operations import ZooKeeperOperations
 from barnabas.zk.client.session import ClientSession
+from barnabas.zk.client.states import ConnectionState, ZooKeeperAuthFailed, ZooKeeperTimeout
 from barnabas.zk.protocol.data import OPEN_ACL_UNSAFE, ACLs, AddWatchMode, EventType, KeeperState, WatcherType
 from barnabas.zk.protocol.errors import (
     AuthFailed,
@@ -80,45 +80,6 @@ OUTSTANDING_MAX: Final = 1_000
 RECONNECT_BACKOFF_MS: Final = 50
 RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 CLOSE_TIMEOUT_MS: Final = 3_000
-
-
-class ZooKeeperTimeout(ZooKeeperError):
-    """No connection came about within the connection timeout."""
-
-    def __init__(self, connect: str, timeout_ms: int, cause: str) -> None:
-        super().__init__(ConnectionLoss.code)
-        self.connect = connect
-        self.timeout_ms = timeout_ms
-        self.cause = cause
-
-    def __str__(self) -> str:
-        return (
-            f"No ZooKeeper server answered at {self.connect} within {self.timeout_ms} ms ({self.cause}). "
-            "Check zookeeper.connect and that the ensemble (or `barnabas coordinator`) is running."
-        )
-
-
-class ZooKeeperAuthFailed(AuthFailed):
-    """The server refused the credentials with which the client was started."""
-
-    def __init__(self, connect: str, cause: str) -> None:
-        super().__init__(None)
-        self.connect = connect
-        self.cause = cause
-
-    def __str__(self) -> str:
-        return (
-            f"ZooKeeper at {self.connect} refused this client: {self.cause}. "
-            "Check barnabas.zookeeper.sasl.username, its password and barnabas.zookeeper.auth."
-        )
-
-
-class ConnectionState(Enum):
-    CONNECTING = "CONNECTING"
-    CONNECTED = "CONNECTED"
-    EXPIRED = "EXPIRED"
-    AUTH_FAILED = "AUTH_FAILED"
-    CLOSED = "CLOSED"
 
 
 class ZooKeeperClient(ZooKeeperOperations):
