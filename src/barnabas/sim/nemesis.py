@@ -17,11 +17,12 @@ from barnabas.sim.disk import Loss, covered_by_crc
 from barnabas.sim.events import DISK, in_places
 from barnabas.sim.loop import NS
 from barnabas.sim.network import Link
-from barnabas.sim.plan import MS, Action
+from barnabas.sim.plan import MS, Action, number_of
 from barnabas.sim.stranger import intrude, visit
 from barnabas.sim.trace import Happening
 from barnabas.sim.twin import start_twin
 from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name
+from barnabas.sim.zookeeper_faults import ZooKeeperFaults
 
 _SESSION_MS: Final = 6_000
 
@@ -55,11 +56,7 @@ class Nemesis:
             "enospc": self._full_disk,
             "clock-jump": self._clock_jump,
             "clock-drift": self._clock_drift,
-            "zk-loss": self._zk_loss,
-            "zk-expire": self._zk_expire,
-            "zk-stale": self._zk_stale,
-            "zk-late": self._zk_late,
-            "zk-auth-fail": self._zk_auth_fail,
+            **ZooKeeperFaults(world, self._node).by_name,
             "bit-flip": self._bit_flip,
             "stranger": self._stranger,
             "intruder": self._intruder,
@@ -76,7 +73,7 @@ class Nemesis:
             return
         self._undo[action.number] = self.world.events.wait_for(
             str(event),
-            _number(action, "nth", 1),
+            number_of(action, "nth", 1),
             lambda here, there: self._strike_at(action, {"here": here, "there": there}),
         )
 
@@ -264,7 +261,7 @@ class Nemesis:
         process = self.world.nodes[self._node(action)].process
         if process is None:
             return None
-        process.stall(_number(action, "lag_ns", 200 * MS), chance)
+        process.stall(number_of(action, "lag_ns", 200 * MS), chance)
 
         def undo() -> None:
             process.stall_ns = 0
@@ -325,7 +322,7 @@ class Nemesis:
         return undo_each
 
     def _delay(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        delay_ns = _number(action, "delay_ns", 100 * MS)
+        delay_ns = number_of(action, "delay_ns", 100 * MS)
         self.world.struck("delay")
         return self._each_link(
             action,
@@ -334,7 +331,7 @@ class Nemesis:
         )
 
     def _jitter(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        jitter_ns = _number(action, "jitter_ns", 50 * MS)
+        jitter_ns = number_of(action, "jitter_ns", 50 * MS)
         self.world.struck("jitter")
         return self._each_link(
             action,
@@ -388,7 +385,7 @@ class Nemesis:
         links = self._links(action)
         network = self.world.network
         on = [True]
-        wave_ns = max(MS, _number(action, "wave_ns", 300 * MS))
+        wave_ns = max(MS, number_of(action, "wave_ns", 300 * MS))
 
         async def waves() -> None:
             clogged = False
@@ -408,7 +405,7 @@ class Nemesis:
         node, api = self._node(action), str(action.arguments.get("api", ""))
         network, before = self.world.network, self.world.network.lost_replies
         armed = network.replies_to_lose
-        armed[node, api] = _number(action, "count", 1)
+        armed[node, api] = number_of(action, "count", 1)
 
         def undo() -> None:
             armed.pop((node, api), None)
@@ -419,7 +416,7 @@ class Nemesis:
     def _bit_flip(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         network, before = self.world.network, self.world.network.flipped
         links = self._links(action)
-        network.flips.update(dict.fromkeys(links, _number(action, "count", 1)))
+        network.flips.update(dict.fromkeys(links, number_of(action, "count", 1)))
 
         def undo() -> None:
             for link in links:
@@ -439,11 +436,11 @@ class Nemesis:
         if name == "eio-read":
             faults.read_fails = True
         elif name == "eio-write":
-            faults.writes_left = _number(action, "after", 0)
+            faults.writes_left = number_of(action, "after", 0)
         elif name == "eio-fsync":
             faults.fsync_failures = 1
         elif name == "slow-fsync":
-            faults.fsync_takes_ns = _number(action, "takes_ns", 500 * MS)
+            faults.fsync_takes_ns = number_of(action, "takes_ns", 500 * MS)
         else:
             faults.gone = True
 
@@ -460,7 +457,7 @@ class Nemesis:
         if node is None or node.name == ZOOKEEPER:
             return None
         volume, before = node.volume, node.volume.refused_writes
-        volume.free = _number(action, "free", 0)
+        volume.free = number_of(action, "free", 0)
 
         def undo() -> None:
             volume.free, volume.overflowed = None, False
@@ -508,7 +505,7 @@ class Nemesis:
     # Clocks
 
     def _clock_jump(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        clock, by_ms = self.world.nodes[self._node(action)].clock, _number(action, "by_ms", 60_000)
+        clock, by_ms = self.world.nodes[self._node(action)].clock, number_of(action, "by_ms", 60_000)
         self.world.clocks_touched[self._node(action)] = None
         clock.skew_ms += by_ms
         self.world.struck("clock-jump")
@@ -521,82 +518,6 @@ class Nemesis:
     def _clock_drift(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         clock = self.world.nodes[self._node(action)].clock
         self.world.clocks_touched[self._node(action)] = None
-        clock.drift(_number(action, "parts_per_million", 10_000))
+        clock.drift(number_of(action, "parts_per_million", 10_000))
         self.world.struck("clock-drift")
         return lambda: clock.drift(0)
-
-    # ZooKeeper
-
-    def _zk_loss(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        coordinator, node = self.world.coordinator, self._node(action)
-        if coordinator is None or not node:
-            return None
-        before = coordinator.struck["zk-loss"]
-        applied = bool(action.arguments.get("applied", True))
-        coordinator.lose_requests[node] = [applied] * max(1, _number(action, "count", 1))
-
-        def undo() -> None:
-            coordinator.lose_requests.pop(node, None)
-            self.world.struck("zk-loss", min(1, coordinator.struck["zk-loss"] - before))
-
-        return undo
-
-    def _zk_expire(self, action: Action, chance: Chance) -> None:
-        coordinator, node = self.world.coordinator, self._node(action)
-        if coordinator is not None and node and self.world.nodes[ZOOKEEPER].alive:
-            self.world.struck("zk-expire", min(1, coordinator.expire(node)))
-
-    def _zk_stale(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        coordinator, node = self.world.coordinator, self._node(action)
-        process = self.world.nodes[ZOOKEEPER].process
-        if coordinator is None or not node or process is None or not process.alive:
-            return None
-        before = coordinator.struck["zk-stale"]
-        coordinator.fall_behind(node, _number(action, "lag_ns", 500 * MS) // MS)
-
-        def undo() -> None:
-            for link in self.world.links_to_zookeeper(node):
-                link.clear_ns = max(link.clear_ns, self.world.loop.now_ns)  # only now can it hear what it missed
-            if process.alive:  # else its front end, and what that had yet to do, ended with it
-                coordinator.catch_up(node)
-            self.world.struck("zk-stale", min(1, coordinator.struck["zk-stale"] - before))
-
-        return undo
-
-    def _zk_late(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        coordinator = self.world.coordinator
-        if coordinator is None:
-            return None
-        before = coordinator.struck["zk-late"]
-        coordinator.ephemerals_late_ms = _number(action, "by_ns", 1_000 * MS) // MS
-        node = self._node(action)
-        if node and self.world.nodes[ZOOKEEPER].alive:
-            coordinator.expire(node)
-
-        def undo() -> None:
-            if self.world.coordinator is not None:
-                self.world.coordinator.ephemerals_late_ms = 0
-                self.world.struck("zk-late", min(1, self.world.coordinator.struck["zk-late"] - before))
-
-        return undo
-
-    def _zk_auth_fail(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        coordinator, node = self.world.coordinator, self._node(action)
-        if coordinator is None or not node:
-            return None
-        before = coordinator.struck["zk-auth-fail"]
-        coordinator.refuse_sessions[node] = None
-        if self.world.nodes[ZOOKEEPER].alive:
-            coordinator.expire(node)
-
-        def undo() -> None:
-            coordinator.refuse_sessions.pop(node, None)
-            self.world.struck("zk-auth-fail", min(1, coordinator.struck["zk-auth-fail"] - before))
-
-        return undo
-
-
-def _number(action: Action, name: str, default: int) -> int:
-    value = action.arguments.get(name, default)
-    assert isinstance(value, int | float)
-    return int(value)

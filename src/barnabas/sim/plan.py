@@ -69,6 +69,13 @@ class Action:
         return f"{self.at_ns / MS:>9.1f} ms  {self.name} {said}".rstrip() + lasts
 
 
+def number_of(action: Action, name: str, default: int) -> int:
+    """An argument of `action`, or its default."""
+    value = action.arguments.get(name, default)
+    assert isinstance(value, int | float)
+    return int(value)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
     """A topic that is there before the first action."""

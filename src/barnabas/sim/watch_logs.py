@@ -24,6 +24,7 @@ from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
 from barnabas.sim.watch_losses import Batch, LossWatch
 from barnabas.sim.watch_restarts import RestartWatch
+from barnabas.sim.watch_sequences import SequenceWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import batches, check_crc
 
@@ -40,6 +41,7 @@ class LogWatch:
         self.committed: dict[tuple[str, str], Committed] = {}
         """By partition and topic id."""
         self.losses = LossWatch(world)
+        self.sequences = SequenceWatch(world)
         self._outdated: dict[tuple[str, str], None] = {}
         """Node and partition of copies that may hold what was lost elsewhere."""
         self.unclean: dict[str, bool] = {}
@@ -188,7 +190,7 @@ class LogWatch:
                     data = memoryview(segment.read_batch(batch))
                     self._is_whole(chain, data)
                     self._add(chain, data)
-                    self._sequence(chain, chain.links[-1], judged=False)
+                    self.sequences.follows(chain, chain.links[-1], judged=False)
         self.chains[log] = chain
         self.of[name, partition] = log
         self.restarts.restarted(log, chain)
@@ -297,8 +299,8 @@ class LogWatch:
                 with self._under_way(chain):
                     info = original(log, records, leader_epoch, **named)
             except KafkaError as error:
-                if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                    self._out_of_order(log, memoryview(records))
+                if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and chain is not None:
+                    self.sequences.refused(chain, log, memoryview(records))
                 raise
             if chain is None or info.duplicate or log.log_end_offset == end:
                 return info
@@ -324,47 +326,8 @@ class LogWatch:
                 "C6", f"{chain.node} and {owner} both appended to {chain.partition} in epoch {leader_epoch}",
                 chain.partition, chain.node,
             )  # fmt: skip
-        self._sequence(chain, link, judged=True)
+        self.sequences.follows(chain, link, judged=True)
         self._dir_works(log, chain)
-
-    def _sequence(self, chain: Chain, link: Link, *, judged: bool) -> None:
-        """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
-        if link.producer_id < 0 or link.base_sequence < 0:
-            return
-        known = chain.producers.get(link.producer_id)
-        chain.producers[link.producer_id] = link.producer_epoch, link.last_sequence
-        if not judged or known is None:
-            return
-        world = self.world
-        world.check("T1")
-        world.check("T2")
-        epoch, last = known
-        if link.producer_epoch < epoch:
-            world.violated(
-                "T2", f"producer {link.producer_id} of epoch {link.producer_epoch} wrote to {chain.partition} after "
-                f"epoch {epoch}", chain.partition, chain.node,
-            )  # fmt: skip
-        elif link.producer_epoch == epoch and link.base_sequence != (last + 1) % SEQUENCES:
-            world.violated(
-                "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "
-                f"{last}", chain.partition, chain.node,
-            )  # fmt: skip
-
-    def _out_of_order(self, log: Log, view: memoryview) -> None:
-        """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known."""
-        chain = self.chain_of(log)
-        header = next((header for header, _, _ in batches(view)), None)
-        if chain is None or header is None:
-            return
-        self.world.check("T1")
-        entry = log.producers.entries.get(header.producer_id)
-        known = chain.producers.get(header.producer_id)
-        follows = known == (header.producer_epoch, (header.base_sequence - 1) % SEQUENCES)
-        if entry is None or follows:
-            self.world.violated(
-                "T1", f"{chain.node} refused sequence {header.base_sequence} of producer {header.producer_id} for "
-                f"{chain.partition}; the last one was {known}", chain.partition, chain.node,
-            )  # fmt: skip
 
     def _dir_works(self, log: Log, chain: Chain) -> None:
         self.world.check("R16")
@@ -392,7 +355,7 @@ class LogWatch:
                         chain.partition, chain.node,
                     )  # fmt: skip
                 for link in chain.links[first:]:
-                    self._sequence(chain, link, judged=False)
+                    self.sequences.follows(chain, link, judged=False)
                 self._dir_works(log, chain)
             return info
 

@@ -439,7 +439,7 @@ def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
     link = chain.links[-1]._replace(producer_id=4711, producer_epoch=producer_epoch, base_sequence=base_sequence)
-    cluster.logs._sequence(chain, link, judged=True)
+    cluster.logs.sequences.follows(chain, link, judged=True)
 
 
 def t1(cluster: Cluster) -> None:

@@ -1,0 +1,53 @@
+"""Watches producers' sequences, batch by batch, in every replica's log."""
+
+from __future__ import annotations
+
+from barnabas.log.log import Log
+from barnabas.sim.chain import SEQUENCES, Chain, Link
+from barnabas.sim.world import World
+from barnabas.wire.records import batches
+
+
+class SequenceWatch:
+    """T1 and T2. What is known of a producer is kept with each `Chain`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def follows(self, chain: Chain, link: Link, *, judged: bool) -> None:
+        """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
+        if link.producer_id < 0 or link.base_sequence < 0:
+            return
+        known = chain.producers.get(link.producer_id)
+        chain.producers[link.producer_id] = link.producer_epoch, link.last_sequence
+        if not judged or known is None:
+            return
+        world = self.world
+        world.check("T1")
+        world.check("T2")
+        epoch, last = known
+        if link.producer_epoch < epoch:
+            world.violated(
+                "T2", f"producer {link.producer_id} of epoch {link.producer_epoch} wrote to {chain.partition} after "
+                f"epoch {epoch}", chain.partition, chain.node,
+            )  # fmt: skip
+        elif link.producer_epoch == epoch and link.base_sequence != (last + 1) % SEQUENCES:
+            world.violated(
+                "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "
+                f"{last}", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def refused(self, chain: Chain, log: Log, view: memoryview) -> None:
+        """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known."""
+        header = next((header for header, _, _ in batches(view)), None)
+        if header is None:
+            return
+        self.world.check("T1")
+        entry = log.producers.entries.get(header.producer_id)
+        known = chain.producers.get(header.producer_id)
+        follows = known == (header.producer_epoch, (header.base_sequence - 1) % SEQUENCES)
+        if entry is None or follows:
+            self.world.violated(
+                "T1", f"{chain.node} refused sequence {header.base_sequence} of producer {header.producer_id} for "
+                f"{chain.partition}; the last one was {known}", chain.partition, chain.node,
+            )  # fmt: skip
