@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from barnabas.client.positions import UNKNOWN, Position, Waiting, read
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
@@ -82,6 +82,56 @@ class Fetcher:
         self._in_doubt: set[TopicPartition] = set()
         """Who leads these is asked for before they are fetched."""
         self._refreshed_ms = -math.inf
+
+    def position(self, topic_partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will return. Raises ``LookupError`` where it is not known yet."""
+        position = self._positions.get(topic_partition)
+        if position is None or position.offset == UNKNOWN:
+            raise LookupError(f"{topic_partition} {'has no position yet' if position else 'is not assigned'}")
+        return position.offset
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Of every assigned partition whose position is known."""
+        return {each: position.offset for each, position in self._positions.items() if position.offset != UNKNOWN}
+
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        """The partition's end as the last fetch told it (the last stable offset for committed reads); -1 before."""
+        return self._positions[topic_partition].high_watermark
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """`poll` goes on from `offset`, which may be `EARLIEST` or `LATEST`. Raises ``LookupError``."""
+        if topic_partition not in self._positions:
+            raise LookupError(f"{topic_partition} is not assigned")
+        if offset < 0:
+            self._positions[topic_partition].seek(UNKNOWN, offset)
+        else:
+            self._positions[topic_partition].seek(offset)
+        self._due = True
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Those given, or all."""
+        for each in partitions or self._positions:
+            self.seek(each, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Those given, or all."""
+        for each in partitions or self._positions:
+            self.seek(each, LATEST)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """`poll` returns nothing of these (or of all), until `resume`; they stay assigned."""
+        for each in partitions or self._positions:
+            self._positions[each].paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Those given, or all."""
+        for each in partitions or self._positions:
+            self._positions[each].paused = False
+        self._due = True
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        return [each for each, position in self._positions.items() if position.paused]
 
     async def _listed(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         return await self.cluster.list_offsets(timestamps, isolation_level=self._isolation_level)
