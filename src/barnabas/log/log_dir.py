@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.config import Config
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.runtime import Histogram
 from barnabas.runtime.descriptors import EXHAUSTED
 from barnabas.runtime.unreadable import Skip, told
@@ -87,3 +88,20 @@ class LogDir:
             if self._on_failure is not None:
                 self._on_failure(self)
         return self.failure
+
+
+def absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ConfigError(f"log.dirs names {path!r}: a log directory is an absolute path.")
+    return path.rstrip("/") or "/"
+
+
+def directories(config: Config) -> list[str]:
+    """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for one named twice."""
+    named = [item for item in (config.text("log.dirs") or config.text("log.dir")).split(",") if item.strip()]
+    paths = [absolute(item.strip()) for item in named]
+    if not paths:
+        raise ConfigError("log.dirs names no directory.")
+    if len(dict.fromkeys(paths)) != len(paths):
+        raise ConfigError(f"log.dirs names a directory twice: {', '.join(paths)}.")
+    return paths

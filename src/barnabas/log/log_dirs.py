@@ -27,7 +27,7 @@ from barnabas.log.checkpoints import (
 from barnabas.log.cleaner import LogCleaner
 from barnabas.log.loading import DirLoading, at_once, load_all
 from barnabas.log.log import Log
-from barnabas.log.log_dir import LogDir, LogDirFailure
+from barnabas.log.log_dir import LogDir, LogDirFailure, directories
 from barnabas.log.meta_properties import CorruptMetaProperties, MetaProperties
 from barnabas.log.upkeep import LogUpkeep
 from barnabas.model.config import Config, topic_config
@@ -44,23 +44,6 @@ DELETE_SUFFIX: Final = "-delete"
 FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
 NAME_LENGTH_MAX: Final = 255
-
-
-def absolute(path: str) -> str:
-    if not path.startswith("/"):
-        raise ConfigError(f"log.dirs names {path!r}: a log directory is an absolute path.")
-    return path.rstrip("/") or "/"
-
-
-def directories(config: Config) -> list[str]:
-    """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for one named twice."""
-    named = [item for item in (config.text("log.dirs") or config.text("log.dir")).split(",") if item.strip()]
-    paths = [absolute(item.strip()) for item in named]
-    if not paths:
-        raise ConfigError("log.dirs names no directory.")
-    if len(dict.fromkeys(paths)) != len(paths):
-        raise ConfigError(f"log.dirs names a directory twice: {', '.join(paths)}.")
-    return paths
 
 
 class LogDirs(CheckpointedLogs):
