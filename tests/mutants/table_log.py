@@ -121,7 +121,7 @@ MUTANTS: Final = (
     mutant(
         "B87", "Jepsen, Redpanda 21.10.1", "a repeated batch is acknowledged at an offset of its own",
         "DLY LDRx2", "T1 R10",
-        replace("log.log:Log.append_as_leader", "duplicate.first_offset", "first_offset"),
-        replace("log.log:Log.append_as_leader", "duplicate.last_offset", "last_offset"),
+        replace("log.log:Log._told_again", "duplicate.first_offset", "first_offset"),
+        replace("log.log:Log._told_again", "duplicate.last_offset", "last_offset"),
     ),
 )  # fmt: skip

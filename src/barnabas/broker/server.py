@@ -294,15 +294,7 @@ class Broker:
             on_leadership_change=self._leadership_changed,
             on_log_dir_failure=self._log_dir_failed,
         )
-        self._groups = GroupCoordinator(self.runtime, config, ReplicatedLog(self._replicas), tasks=self.tasks)
-        self._transactions = Transactions(self)
-        offsets, transactions = await self._partition_counts(GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
-        if offsets:
-            self.groups.partition_count = offsets
-        if transactions:
-            self.transactions.coordinator.partition_count = transactions
-        self.groups.startup()
-        self.transactions.coordinator.startup()
+        await self._start_coordinators(self._replicas)
         info = self.info()
         self._registered_epoch = await register(self, info)
         self._controller = KafkaController(
@@ -335,6 +327,17 @@ class Broker:
             ", ".join(str(each) for each in self.listeners.advertised),
             scan.RUNNING,
         )
+
+    async def _start_coordinators(self, replicas: Replicas) -> None:
+        self._groups = GroupCoordinator(self.runtime, self.config, ReplicatedLog(replicas), tasks=self.tasks)
+        self._transactions = Transactions(self)
+        offsets, transactions = await self._partition_counts(GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+        if offsets:
+            self.groups.partition_count = offsets
+        if transactions:
+            self.transactions.coordinator.partition_count = transactions
+        self.groups.startup()
+        self.transactions.coordinator.startup()
 
     def info(self) -> BrokerInfo:
         """What it tells of itself in ZooKeeper."""

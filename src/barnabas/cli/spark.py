@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from barnabas.cli import spark_doctor, spark_lag, spark_land, spark_programs
 from barnabas.cli.command import Argument, Option
@@ -26,6 +26,9 @@ from barnabas.cli.spark_run import (
     sentences,
     spark_session,
 )
+
+if TYPE_CHECKING:
+    from barnabas.spark.jobs.audit import Audit
 
 app = Jobs("Jobs on topics, archives and log directories, on Spark.")
 
@@ -67,12 +70,7 @@ def audit(
     from barnabas.spark.jobs import audit as job
     from barnabas.spark.jobs.audit_archive import against_archive, against_archive_of_source
 
-    if (manifest is None) == (archive is None):
-        raise UsageError("Against what? Name the producers' --manifest, or an --archive.")
-    if replayed is not None and (archive is None or len(topics) != 1):
-        raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
-    if mirrored and (archive is None or replayed is not None):
-        raise UsageError("--mirrored goes with --archive, and without --replayed.")
+    _check_what_audit_compares(topics, manifest, archive, replayed, mirrored)
     servers, _ = reach(at, topics)
     if manifest is not None:
         with sentences():
@@ -99,14 +97,29 @@ def audit(
                 isolation_level=isolation,
             )
         result = job.audit(expected, found, place=", ".join(topics), findings_max=limit)
+    _tell_audit(result, output)
+    if not result.passed:
+        raise Exit(WRONG)
+
+
+def _check_what_audit_compares(
+    topics: list[str], manifest: str | None, archive: str | None, replayed: str | None, mirrored: bool
+) -> None:
+    if (manifest is None) == (archive is None):
+        raise UsageError("Against what? Name the producers' --manifest, or an --archive.")
+    if replayed is not None and (archive is None or len(topics) != 1):
+        raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
+    if mirrored and (archive is None or replayed is not None):
+        raise UsageError("--mirrored goes with --archive, and without --replayed.")
+
+
+def _tell_audit(result: Audit, output: Format) -> None:
     if output is Format.json:
         print_json(result.as_json())
     else:
         print(f"{result.place}: {result.expected:,} expected, {result.found:,} found: {result.verdict()}")
         if result.findings:
             print_table(["kind", "id", "topic", "partition", "offset", "detail"], result.findings)
-    if not result.passed:
-        raise Exit(WRONG)
 
 
 ArchiveDirectory = Annotated[str, Argument(metavar="ARCHIVE", help="The archive's directory.")]

@@ -50,6 +50,16 @@ def inter_broker_listener(config: Config) -> str:
     return config.text("inter.broker.listener.name") or config.text("security.inter.broker.protocol")
 
 
+def _child_change_handlers(put: Callable[[events.ControllerEvent], None]) -> tuple[ZNodeChildChangeHandler, ...]:
+    return (
+        ZNodeChildChangeHandler(BrokerIdsZNode.path, lambda: put(events.BrokerChange())),
+        ZNodeChildChangeHandler(TopicsZNode.path, lambda: put(events.TopicChange())),
+        ZNodeChildChangeHandler(DeleteTopicsZNode.path, lambda: put(events.TopicDeletion())),
+        ZNodeChildChangeHandler(LogDirEventNotificationZNode.path, lambda: put(events.LogDirEventNotification())),
+        ZNodeChildChangeHandler(IsrChangeNotificationZNode.path, lambda: put(events.IsrChangeNotification())),
+    )
+
+
 class Reign:
     """`epoch` and `epoch_zk_version` were won at the election and are never read again: every write checks them."""
 
@@ -111,30 +121,27 @@ class Reign:
             self.partitions,
             DeletionClient(zk, self.unregister_topic_handler, self.send_metadata_of),
         )
-        self.reassignments = Reassignments(
-            self.context,
-            zk,
-            self.partitions,
-            self.replicas,
-            self.topic_deletion,
-            self.batch,
-            log,
-            zk_reassignment_gone=lambda: put(events.ZkPartitionReassignment()),
-            isr_may_change=self.register_isr_handler,
-            isr_may_not_change=self.unregister_isr_handler,
-        )
-        self.child_change_handlers = (
-            ZNodeChildChangeHandler(BrokerIdsZNode.path, lambda: put(events.BrokerChange())),
-            ZNodeChildChangeHandler(TopicsZNode.path, lambda: put(events.TopicChange())),
-            ZNodeChildChangeHandler(DeleteTopicsZNode.path, lambda: put(events.TopicDeletion())),
-            ZNodeChildChangeHandler(LogDirEventNotificationZNode.path, lambda: put(events.LogDirEventNotification())),
-            ZNodeChildChangeHandler(IsrChangeNotificationZNode.path, lambda: put(events.IsrChangeNotification())),
-        )
+        self.reassignments = self._made_reassignments()
+        self.child_change_handlers = _child_change_handlers(put)
         self.preferred_replica_election_handler = ZNodeChangeHandler(
             PreferredReplicaElectionZNode.path, handle_creation=lambda: put(events.ZkReplicaLeaderElection())
         )
         self.partition_reassignment_handler = ZNodeChangeHandler(
             ReassignPartitionsZNode.path, handle_creation=lambda: put(events.ZkPartitionReassignment())
+        )
+
+    def _made_reassignments(self) -> Reassignments:
+        return Reassignments(
+            self.context,
+            self.zk,
+            self.partitions,
+            self.replicas,
+            self.topic_deletion,
+            self.batch,
+            self.log,
+            zk_reassignment_gone=lambda: self.put(events.ZkPartitionReassignment()),
+            isr_may_change=self.register_isr_handler,
+            isr_may_not_change=self.unregister_isr_handler,
         )
 
     def end(self) -> None:

@@ -23,7 +23,7 @@ from barnabas.log.following import batches_to_append
 from barnabas.log.loading import at_once
 from barnabas.log.log_dir import LogDir
 from barnabas.log.partition_metadata import read_topic_id, write_topic_id
-from barnabas.log.producer_state import NO_PRODUCER_ID, EndTxnMarker
+from barnabas.log.producer_state import NO_PRODUCER_ID, BatchMetadata, EndTxnMarker
 from barnabas.log.readable_log import ReadableLog, inconsistent_topic_id
 from barnabas.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX, load_segments, replay_producers
 from barnabas.log.results import (
@@ -142,14 +142,7 @@ class Log(ReadableLog):
         settings = self.settings
         first_offset = self.log_end_offset
         view, batch, restamped = validated(
-            self.topic_partition,
-            settings,
-            records,
-            now_ms,
-            origin is _CLIENT,
-            unpacking,
-            first_offset,
-            leader_epoch,
+            self.topic_partition, settings, records, now_ms, origin is _CLIENT, unpacking, first_offset, leader_epoch
         )
         size, last_offset, max_timestamp, attributes = (
             batch.size,
@@ -166,11 +159,7 @@ class Log(ReadableLog):
             else:
                 duplicate = self.producers.check(batch, check_sequence=origin is _CLIENT)
                 if duplicate is not None:
-                    time_ms = duplicate.timestamp if settings.log_append_time else NO_TIMESTAMP
-                    return AppendInfo(
-                        duplicate.first_offset, duplicate.last_offset, time_ms, self.log_start_offset,
-                        duplicate.timestamp, 0, 0, True,
-                    )  # fmt: skip
+                    return self._told_again(duplicate)
         if restamped:
             stamp_timestamps(view, attributes, max_timestamp)
         _STAMP(view, 0, first_offset, size - LOG_OVERHEAD, leader_epoch)
@@ -199,6 +188,14 @@ class Log(ReadableLog):
                 first_offset, last_offset, now_ms if settings.log_append_time else NO_TIMESTAMP, self.log_start_offset,
                 max_timestamp, size, batch.record_count, False, view,
             ),
+        )  # fmt: skip
+
+    def _told_again(self, duplicate: BatchMetadata) -> AppendInfo:
+        """The answer to a batch that is in the log already."""
+        time_ms = duplicate.timestamp if self.settings.log_append_time else NO_TIMESTAMP
+        return AppendInfo(
+            duplicate.first_offset, duplicate.last_offset, time_ms, self.log_start_offset,
+            duplicate.timestamp, 0, 0, True,
         )  # fmt: skip
 
     def _take_up(

@@ -75,15 +75,7 @@ def load_segments(
     )
     producers.remove_stray_snapshots(bases)
     loading = _Loading(
-        disk,
-        directory,
-        topic_partition,
-        settings,
-        recovery_point,
-        log_start_offset,
-        segments,
-        epochs,
-        producers,
+        disk, directory, topic_partition, settings, recovery_point, log_start_offset, segments, epochs, producers
     )
     first = _first_unchecked(segments, len(segments) if clean else _holder(bases, recovery_point), skip)
     log_end_offset = yield from loading.recover_from(first)

@@ -152,9 +152,7 @@ def validated(
             size = len(view)
             attributes = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0]
             said = _MAX_TIMESTAMP.unpack_from(view, MAX_TIMESTAMP_AT)[0]
-    stamped = 0
-    if settings.log_append_time:
-        stamped, max_timestamp = LOG_APPEND_TIME, now_ms
+    stamped, max_timestamp = (LOG_APPEND_TIME, now_ms) if settings.log_append_time else (0, max_timestamp)
     restamped = max_timestamp != said or attributes & LOG_APPEND_TIME != stamped
     if restamped:
         attributes = attributes & _KEPT_ATTRIBUTES | stamped

@@ -76,19 +76,13 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
     if context.cost is not None:
         max_bytes = min(max_bytes, broker.quotas.fetch_max_bytes(context))
-    if replica_id != _CONSUMER:
-        isolation = FetchIsolation.LOG_END
-    elif request.isolation_level == _READ_COMMITTED:
-        isolation = FetchIsolation.TXN_COMMITTED
-    else:
-        isolation = FetchIsolation.HIGH_WATERMARK
     params = FetchParams(
         replica_id,
         replica_epoch,
         0 if erroneous else request.max_wait_ms,
         min(request.min_bytes, max_bytes),
         max_bytes,
-        isolation,
+        _isolation(request, replica_id),
         version < _FIRST_VERSION_WITH_SOFT_LIMIT,
         from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
         request.rack_id,
@@ -111,6 +105,12 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     if reading.completed:
         return answered(broker, session, reading, erroneous, context)
     return Pending(reading, partial(answered, broker, session, reading, erroneous, context))
+
+
+def _isolation(request: FetchRequest, replica_id: int) -> FetchIsolation:
+    if replica_id != _CONSUMER:
+        return FetchIsolation.LOG_END
+    return FetchIsolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
 
 
 def answered(

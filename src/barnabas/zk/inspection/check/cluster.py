@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition
@@ -74,6 +74,12 @@ class ClusterRecord:
         return tuple(broker for broker in brokers if broker not in self.brokers)
 
 
+class Parse(Protocol):
+    """Decodes a znode; None where it cannot be read, which is a finding."""
+
+    def __call__(self, znode: ReadZNode, decode: Callable[[], T]) -> T | None: ...
+
+
 def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
     unreadable: list[Finding] = []
 
@@ -113,6 +119,19 @@ def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
         epoch = znode_of_epoch
         controller_epoch = parsed(epoch, lambda: ControllerEpochZNode.decode(epoch.data))
 
+    return ClusterRecord(
+        image,
+        now_ms,
+        dict(sorted(brokers.items())),
+        controller,
+        controller_epoch,
+        _topics(image, parsed),
+        image.children(DeleteTopicsZNode.path),
+        tuple(unreadable),
+    )
+
+
+def _topics(image: TreeImage, parsed: Parse) -> dict[str, TopicRecord]:
     topics: dict[str, TopicRecord] = {}
     for znode in image.below(TopicsZNode.path):
         name, topic_data = znode.path.rpartition("/")[2], znode.data
@@ -135,16 +154,7 @@ def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
             if decoded is not None:
                 states[partition.partition] = decoded
         topics[name] = TopicRecord(name, znode.stat, assignment, states, dict(sorted(state_paths.items())))
-    return ClusterRecord(
-        image,
-        now_ms,
-        dict(sorted(brokers.items())),
-        controller,
-        controller_epoch,
-        topics,
-        image.children(DeleteTopicsZNode.path),
-        tuple(unreadable),
-    )
+    return topics
 
 
 def unreadable_finding(path: str, error: Exception) -> Finding:

@@ -184,11 +184,11 @@ def leaders(cluster: ClusterRecord) -> Iterator[Finding]:
                 yield from _leader(cluster, topic.state_paths[partition.partition], str(partition), assigned, state)
 
 
-def _leader(
-    cluster: ClusterRecord, path: str, partition: str, assigned: ReplicaAssignment, state: LeaderIsrAndControllerEpoch
-) -> Iterator[Finding]:
-    leader, isr, replicas = state.leader_and_isr.leader, state.leader_and_isr.isr, assigned.replicas
-    again = "`barnabas zk delete /controller` has another controller look at it"
+_ANOTHER_LOOKS: Final = "`barnabas zk delete /controller` has another controller look at it"
+
+
+def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[int, ...]) -> Iterator[Finding]:
+    """What is wrong with an ISR in itself, and with whom it names."""
     if not isr:
         yield Finding(
             "empty-isr",
@@ -202,7 +202,7 @@ def _leader(
             "duplicate-isr",
             path,
             f"The ISR of {partition} names a broker twice: {list(isr)}.",
-            f"Write each once into {path}; {again}.",
+            f"Write each once into {path}; {_ANOTHER_LOOKS}.",
         )
     strangers = [broker for broker in isr if broker not in replicas]
     if strangers:
@@ -210,8 +210,16 @@ def _leader(
             "isr-not-assigned",
             path,
             f"The ISR of {partition} has {listed(strangers)}, and it is assigned to {list(replicas)} only.",
-            f"Take {listed(strangers)} out of the ISR in {path}; {again}.",
+            f"Take {listed(strangers)} out of the ISR in {path}; {_ANOTHER_LOOKS}.",
         )
+
+
+def _leader(
+    cluster: ClusterRecord, path: str, partition: str, assigned: ReplicaAssignment, state: LeaderIsrAndControllerEpoch
+) -> Iterator[Finding]:
+    leader, isr, replicas = state.leader_and_isr.leader, state.leader_and_isr.isr, assigned.replicas
+    yield from _members(path, partition, isr, replicas)
+    again = _ANOTHER_LOOKS
     if leader == NO_BROKER:
         absent = cluster.dead(isr)
         if cluster.brokers:
