@@ -14,6 +14,7 @@ from barnabas.client.producer import Producer
 from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
@@ -22,7 +23,6 @@ from barnabas.sim.probes import Probes
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_lag import LagWatch
-from barnabas.sim.watch_leaders import OFFSETS_TOPIC
 from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
@@ -31,7 +31,6 @@ from barnabas.sim.workload import Workload
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.zk.protocol.errors import NoNode
 
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
 TRANSACTION_NS: Final = 15_000_000_000
 """No drawn transaction goes on for longer, and none is ended later."""
 Place = tuple[str, int]
@@ -111,7 +110,7 @@ class Checkers:
         """The cluster is up; from now on things may go wrong."""
 
     def _offsets_partition(self, group: str) -> str:
-        return f"{OFFSETS_TOPIC}-{partition_for(group, len(self.topics().get(OFFSETS_TOPIC, [0])))}"
+        return f"{GROUP_METADATA_TOPIC}-{partition_for(group, len(self.topics().get(GROUP_METADATA_TOPIC, [0])))}"
 
     def gone_ns(self, topic: str) -> int:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
@@ -277,8 +276,8 @@ class Checkers:
         return [number for number, name in self.history.transactional_ids.items() if name == transactional_id]
 
     def _coordinated_by(self, transactional_id: str) -> str:
-        count = len(self.topics().get(TRANSACTIONS_TOPIC, [0]))
-        return f"{TRANSACTIONS_TOPIC}-{partition_for(transactional_id, count)}"
+        count = len(self.topics().get(TRANSACTION_STATE_TOPIC, [0]))
+        return f"{TRANSACTION_STATE_TOPIC}-{partition_for(transactional_id, count)}"
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
         """Whether a record of the transaction may be lost, the marker that lies somewhere behind it, or what its

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.metadata_version import metadata_version
 from barnabas.sim.chance import Chance
 from barnabas.sim.plan import MS, SECOND, Action, Plan, TopicPlan
@@ -111,7 +112,7 @@ PROFILES: Final[dict[str, Profile]] = {
     ),
     "GRP": Profile(
         _mostly({"kill": 2, "bounce": 2, "lose-reply": 1, "slow-cpu": 0.5}), {**_CLEAN, "elect": 2}, groups=4,
-        focus=("leader:__consumer_offsets-0", "leader:__consumer_offsets-1"), about="consumer groups",
+        focus=(f"leader:{GROUP_METADATA_TOPIC}-0", f"leader:{GROUP_METADATA_TOPIC}-1"), about="consumer groups",
     ),
     "CFG": Profile(
         _mostly({"kill": 1, "zk-expire": 0.5}), {**_CLEAN, "config": 6},
@@ -375,7 +376,7 @@ class _Maker:
                                        "partitions": chance.whole(1, 3), "replication_factor": chance.whole(2, 3)},
             "add-partitions": lambda: {"topic": self.topics[-1].name,
                                        "partitions": self.topics[-1].partitions + chance.whole(1, 2)},
-            "elect": lambda: {"topic": chance.one_of([TOPIC, "__consumer_offsets"]), "unclean": False},
+            "elect": lambda: {"topic": chance.one_of([TOPIC, GROUP_METADATA_TOPIC]), "unclean": False},
             "config": lambda: self.config(chance),
             "delete-records": lambda: self.a_partition(chance),
             "cancel-reassignment": lambda: self.a_partition(chance),

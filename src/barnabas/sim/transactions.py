@@ -32,6 +32,7 @@ from barnabas.client.producer import Producer
 from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
 from barnabas.sim.transaction_logs import epochs_are_used_up_one_by_one, logs_are_right
@@ -435,9 +436,9 @@ class _Run:
         if fault is Fault.KILL_CONTROLLER:
             return world.controller()
         if fault is Fault.KILL_COORDINATOR:
-            partition = f"__transaction_state-{chance.whole(0, 2)}"
+            partition = f"{TRANSACTION_STATE_TOPIC}-{chance.whole(0, 2)}"
         elif fault is Fault.KILL_GROUP_COORDINATOR:
-            partition = f"__consumer_offsets-{chance.whole(0, 2)}"
+            partition = f"{GROUP_METADATA_TOPIC}-{chance.whole(0, 2)}"
         elif fault in (Fault.INDEXES_FAIL, Fault.LATE_BATCHES):
             partition = str(chance.one_of(_of(ACCOUNTS)))
         elif fault is Fault.KILL_LEADER:
@@ -479,7 +480,8 @@ class _Run:
                 self.told.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
         self.told.wrong += logs_are_right(self.world, [str(each) for each in _partitions()])
         logs = [
-            f"__transaction_state-{number}" for number in range(int(CONFIG["transaction.state.log.num.partitions"]))
+            f"{TRANSACTION_STATE_TOPIC}-{number}"
+            for number in range(int(CONFIG["transaction.state.log.num.partitions"]))
         ]
         self.told.wrong += epochs_are_used_up_one_by_one(self.world, logs)
 

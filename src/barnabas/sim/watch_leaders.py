@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
@@ -16,8 +17,6 @@ from barnabas.sim.world import World, broker_name, broker_number
 
 if TYPE_CHECKING:
     from barnabas.sim.watch_logs import LogWatch
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class LeaderWatch:
@@ -258,7 +257,7 @@ class LeaderWatch:
                 f"{entries[-1:]}", name, chain.node,
             )  # fmt: skip
         self._leader_complete(log, chain, state)
-        if name.startswith(OFFSETS_TOPIC):
+        if name.startswith(GROUP_METADATA_TOPIC):
             self._loads(chain)
 
     def _loads(self, chain: Chain) -> None:

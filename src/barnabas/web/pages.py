@@ -19,6 +19,7 @@ from barnabas.log.log import Log
 from barnabas.model.cluster import TopicInfo
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.turns import SLICE
 from barnabas.web.group_lag import GroupLag, PartitionLag
@@ -276,7 +277,7 @@ def _group(group: Group, lags: Sequence[PartitionLag], broker: Broker) -> dict[s
 
 def _other_coordinators(broker: Broker) -> list[int]:
     """The brokers that coordinate the other groups."""
-    topic = broker.metadata.image.topics.get("__consumer_offsets")
+    topic = broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
     leaders = set() if topic is None else {each.leader for each in topic.partitions.values()}
     return sorted(leaders - {broker.broker_id, NO_BROKER})
 
