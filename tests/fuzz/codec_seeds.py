@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from wire_messages import ByChance, message_by, message_class, versions_of
 
 from barnabas.wire.message import Struct
-from barnabas.wire.plans import Plan, plan_of
+from barnabas.wire.plans import MessagePlan, plan_of
 
 NAMES = (
     *("ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse", "MetadataResponse", "OffsetCommitRequest"),
@@ -31,7 +31,7 @@ def kind_of(constant: Any) -> str:
 
 
 def main(directory: Path) -> None:
-    plans: list[Plan] = []
+    plans: list[MessagePlan] = []
     corpus = directory / "codec"
     corpus.mkdir(parents=True, exist_ok=True)
     for name in NAMES:

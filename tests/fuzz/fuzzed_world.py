@@ -26,7 +26,7 @@ from barnabas.model.config import broker_config
 from barnabas.runtime.real import real_runtime
 from barnabas.security.acls import WILDCARD, Acl, AclAuthorizer, Resource
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
-from barnabas.zk.server.connection import Connection
+from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.server import CoordinatorServer
 
 BUSY_S: Final = 2.0
@@ -226,7 +226,7 @@ class World:
         limits = ConnectionLimits(10 << 20, self.broker.request_memory)
         protocol: Any
         if door == "zookeeper":
-            protocol = Connection(self.coordinator)
+            protocol = ServerConnection(self.coordinator)
         else:
             listener = {"sasl": "SASL", "tls": "TLS"}.get(door, "PLAINTEXT")
             protocol = self.broker.socket_server.gates[listener].accept(limits)

@@ -255,7 +255,7 @@ _REPLICA: Final = (
         "replica",
         "a paused or failed follower looks alive to its leader, since others' fetches still name it",
         remove(
-            "replica.fetch_session:FetchSession.drop",
+            "replica.fetch_session:FetchSessionHandler.drop",
             """
             if key in self._told:
                 self._dropped[key] = None
@@ -837,7 +837,7 @@ _SPARK: Final = (
                 transaction_timeout_ms=options.transaction_timeout_ms,
                 timeout_ms=options.delivery_timeout_ms,
             )
-            return Plan(transaction.identity, self.marker(cluster))
+            return DeliveryPlan(transaction.identity, self.marker(cluster))
             """,
             """
             options = self.options
@@ -848,7 +848,7 @@ _SPARK: Final = (
                 transaction_timeout_ms=options.transaction_timeout_ms,
                 timeout_ms=options.delivery_timeout_ms,
             )
-            return Plan(transaction.identity, marker)
+            return DeliveryPlan(transaction.identity, marker)
             """,
         ),
     ),

@@ -384,7 +384,7 @@ PROTECTIONS: Final = (
     mutant(
         "P37", "memory", "who has no session may announce requests as long as any to the coordinator",
         "", "",
-        replace("zk.server.connection:Connection._take", "min(allowed, STRANGER_BYTES)", "allowed"),
+        replace("zk.server.connection:ServerConnection._take", "min(allowed, STRANGER_BYTES)", "allowed"),
     ),
     # What changes while a broker runs
     mutant(

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
 from barnabas.replica.delayed_fetch import FetchedPartition
-from barnabas.replica.fetch_session import FetchSession, FetchSessions, refused
+from barnabas.replica.fetch_session import FetchSessionHandler, FetchSessions, refused
 from barnabas.replica.readable_partition import ReadResult, RestingFetch
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -71,7 +71,7 @@ class Sessions(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.entropy = Entropy()
         self.leader = FetchSessions(self.clock, self.entropy, slots_max=2)
-        self.fetcher = FetchSession()
+        self.fetcher = FetchSessionHandler()
         self.wanted: dict[tuple[Uuid, int], int] = {}
         self.places = {key: Place() for key in KEYS}
         self.high_watermarks = dict.fromkeys(KEYS, 0)

@@ -22,7 +22,7 @@ kernel = pytest.importorskip("barnabas.wire._kernel")
 UNBOUNDED = 1 << 62
 
 
-def by_table(plan: plans.Plan, data: bytes | bytearray, elements: int = UNBOUNDED) -> Any:
+def by_table(plan: plans.MessagePlan, data: bytes | bytearray, elements: int = UNBOUNDED) -> Any:
     return kernel.decode(plan.table, plan.constants, elements, data, 0)
 
 
@@ -39,7 +39,7 @@ def joined(open_buffer: Any, parts: list[Any]) -> Any:
     return None if open_buffer is None else [*parts, open_buffer]
 
 
-def written(plan: plans.Plan, message: Message) -> Any:
+def written(plan: plans.MessagePlan, message: Message) -> Any:
     """What the kernel makes of it, and that it leaves nothing behind where it declines."""
     head, parts = bytearray(b"head"), [b"before"]
     found = kernel.encode(plan.table, plan.constants, message, head, parts)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.framed_connection import ConnectionLimits
-from barnabas.broker.sasl_authenticator import SHOWN_CHARACTERS, Reply, SaslServerAuthenticator, Session
+from barnabas.broker.sasl_authenticator import SHOWN_CHARACTERS, Reply, SaslServerAuthenticator, SaslSession
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.story import drive
 from barnabas.security.principal import Principal
@@ -89,7 +89,7 @@ class SaslConnection(GuardedConnection):
         self._story: Story[Reply] | None = None
         self._behind: deque[bytearray] = deque()
         """What had arrived behind a token that is being looked at."""
-        self._session: Session | None = None
+        self._session: SaslSession | None = None
         self._began_ms = 0
         self._failing: asyncio.TimerHandle | None = None
         self._begin_authentication()
@@ -170,7 +170,7 @@ class SaslConnection(GuardedConnection):
             while self._behind and self._story is None and not self._closed:
                 self._arrived(self._behind.popleft(), held=False)
 
-    def _let_in(self, session: Session) -> None:
+    def _let_in(self, session: SaslSession) -> None:
         self._drop_deadline()
         self._session = session
         self._authenticator = None

@@ -26,7 +26,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID
 from barnabas.model.leadership import CommittedIsr
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams
-from barnabas.replica.fetch_session import CachedPartition, FetchContext, Session
+from barnabas.replica.fetch_session import CachedPartition, FetchContext, FetchSession
 from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
@@ -86,7 +86,7 @@ class KnownFetch:
         version: int,
         frame: bytearray,
         session_at: int,
-        session: Session,
+        session: FetchSession,
         cached: CachedPartition,
         partition: Partition,
         log: Log,
@@ -129,7 +129,7 @@ class KnownFetch:
         except KafkaError:
             return None
 
-    def answer(self, session: Session, correlation_id: int, records: Bytes) -> list[Bytes]:
+    def answer(self, session: FetchSession, correlation_id: int, records: Bytes) -> list[Bytes]:
         """The frame in parts. The session remembers what was told, as `FetchContext.response` has it."""
         log, cached = self.log, self.cached
         traffic = self.partition.traffic
@@ -290,9 +290,9 @@ class _Waiting(DelayedFetch):
 
     __slots__ = ("_broker", "_connection", "_known", "_moved_alone", "_records")
 
-    session: Session
+    session: FetchSession
 
-    def __init__(self, broker: Broker, connection: BrokerConnection, known: KnownFetch, session: Session) -> None:
+    def __init__(self, broker: Broker, connection: BrokerConnection, known: KnownFetch, session: FetchSession) -> None:
         super().__init__(known.params, [], broker.replicas.fetching, session)
         self._broker = broker
         self._connection = connection

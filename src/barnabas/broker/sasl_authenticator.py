@@ -52,7 +52,7 @@ class Reply(NamedTuple):
     is_api_versions: bool = False
 
 
-class Session(NamedTuple):
+class SaslSession(NamedTuple):
     """Who is speaking, and until when (ms of the monotonic clock) it need not be proved again."""
 
     mechanism: str
@@ -73,7 +73,7 @@ class SaslServerAuthenticator:
         mechanisms: Mapping[str, SaslMechanism],
         max_reauth_ms: Mapping[str, int],
         clock: Clock,
-        before: Session | None = None,
+        before: SaslSession | None = None,
     ) -> None:
         self._mechanisms = mechanisms
         self._max_reauth_ms = max_reauth_ms
@@ -85,7 +85,7 @@ class SaslServerAuthenticator:
         self._in_requests = False
         """Whether tokens come as SaslAuthenticate requests."""
         self.state = State.INITIAL_REQUEST if before is None else State.HANDSHAKE
-        self.session: Session | None = None
+        self.session: SaslSession | None = None
         """There once `state` is COMPLETE."""
 
     async def take(self, frame: bytearray) -> Reply:
@@ -190,7 +190,7 @@ class SaslServerAuthenticator:
     def _wrong_mechanism(self) -> bool:
         return self._before is not None and self._mechanism != self._before.mechanism
 
-    def _session_of(self, done: Authenticated) -> Session:
+    def _session_of(self, done: Authenticated) -> SaslSession:
         """``calcCompletionTimesAndReturnSessionLifetimeMs``."""
         lifetimes = []
         if done.expires_at_ms is not None:
@@ -198,9 +198,9 @@ class SaslServerAuthenticator:
         if self._max_reauth_ms[self._mechanism] > 0:
             lifetimes.append(self._max_reauth_ms[self._mechanism])
         if not lifetimes:
-            return Session(self._mechanism, done, None)
+            return SaslSession(self._mechanism, done, None)
         lifetime_ms = max(min(lifetimes), 0)
-        return Session(self._mechanism, done, self._clock.monotonic_ms() + lifetime_ms, lifetime_ms)
+        return SaslSession(self._mechanism, done, self._clock.monotonic_ms() + lifetime_ms, lifetime_ms)
 
     def _told(self, error: SaslRefused) -> str:
         if self._before is not None and isinstance(error, InvalidCredentials):

@@ -24,7 +24,7 @@ DRAIN_POLL_MS: Final = 5
 logger = logging.getLogger(__name__)
 
 
-class BrokerConnection(Protocol):
+class ChannelConnection(Protocol):
     """What a channel needs of a `client.connection.Connection`."""
 
     async def connect(self) -> None: ...
@@ -34,7 +34,7 @@ class BrokerConnection(Protocol):
     def abort(self, reason: BaseException | None = None) -> None: ...
 
 
-Connect: TypeAlias = Callable[[Endpoint, str], BrokerConnection]
+Connect: TypeAlias = Callable[[Endpoint, str], ChannelConnection]
 """Makes a connection to a broker's endpoint under a client id; it is connected by its `connect`."""
 
 
@@ -47,7 +47,7 @@ class ControllerBrokerState:
         self.broker = broker
         self.queue: deque[tuple[BrokerRequest, int]] = deque()
         self.waiting = Condition()
-        self.connection: BrokerConnection | None = None
+        self.connection: ChannelConnection | None = None
         self.in_flight: BrokerRequest | None = None
         self.task: asyncio.Task[None] | None = None
         self.sent = 0
@@ -178,7 +178,7 @@ class ControllerChannelManager:
                 channel.drop_connection()
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
 
-    async def _connected(self, channel: ControllerBrokerState) -> BrokerConnection:
+    async def _connected(self, channel: ControllerBrokerState) -> ChannelConnection:
         if channel.connection is not None:
             return channel.connection
         endpoint = channel.broker.endpoint(self._listener)

@@ -20,7 +20,7 @@ from barnabas.wire.message import default_of
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from barnabas.replica.fetch_session import CachedPartition, Session
+    from barnabas.replica.fetch_session import CachedPartition, FetchSession
 
 NO_DIVERGING_EPOCH: Final = default_of(FetchResponse.EpochEndOffset)
 NO_CURRENT_LEADER: Final = default_of(FetchResponse.LeaderIdAndEpoch)
@@ -144,7 +144,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         params: FetchParams,
         fetched: list[FetchedPartition],
         reader: Reader,
-        session: Session | None = None,
+        session: FetchSession | None = None,
     ) -> None:
         super().__init__()
         self.params = params

@@ -5,8 +5,8 @@ request with epoch 0 begins a session, each further one counts its epoch up by o
 session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
 again.
 
-Follower: `FetchSession` holds the wanted state of all partitions, turns what changed of it into the next request, and
-goes back to a full one after any doubt.
+Follower: `FetchSessionHandler` holds the wanted state of all partitions, turns what changed of it into the next
+request, and goes back to a full one after any doubt.
 
 A follower's fetch costs what has changed, not what it follows. A partition of which the follower in sync has all rests:
 the leader does not look at it again before something about it moves (`Partition.stir`), or the follower asks for
@@ -84,7 +84,7 @@ class CachedPartition:
         "topic_partition",
     )
 
-    def __init__(self, session: Session, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
+    def __init__(self, session: FetchSession, key: TopicIdPartition, request: FetchRequest.FetchPartition) -> None:
         self.session = session
         self.cache_key = _key(*key)
         self.request = request
@@ -151,7 +151,7 @@ class CachedPartition:
         return True
 
 
-class Session:
+class FetchSession:
     """One incremental session of one fetcher."""
 
     __slots__ = (
@@ -252,7 +252,7 @@ class FetchContext:
         self,
         fetches: list[FetchedPartition],
         *,
-        session: Session | None = None,
+        session: FetchSession | None = None,
         full: bool = True,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
@@ -266,7 +266,7 @@ class FetchContext:
         return INVALID_SESSION_ID if self._session is None else self._session.session_id
 
     @property
-    def follower_session(self) -> Session | None:
+    def follower_session(self) -> FetchSession | None:
         """The session where it is a follower's, whose partitions may rest."""
         return self._session if self._session is not None and self._session.privileged else None
 
@@ -310,7 +310,7 @@ class FetchSessions:
         self._entropy = entropy
         self._slots_max = slots_max
         self._eviction_ms = eviction_ms
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
         """The one used longest ago comes first."""
         self.evictions = 0
 
@@ -366,16 +366,16 @@ class FetchSessions:
             found.stir_all()
         return FetchContext(found.looked_at(), session=found, full=False)
 
-    def find(self, session_id: int) -> Session | None:
+    def find(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
-    def use(self, session: Session) -> None:
+    def use(self, session: FetchSession) -> None:
         """A request of the session in its turn is taken."""
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.last_used_ms = self._clock.monotonic_ms()
         session.epoch = next_epoch(session.epoch)
 
-    def _update(self, session: Session, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
+    def _update(self, session: FetchSession, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         session.cache(request, topic_names)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
@@ -393,14 +393,14 @@ class FetchSessions:
 
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
-    ) -> Session | None:
+    ) -> FetchSession | None:
         if replica_id < 0 and (size > CACHED_MAX or size + self._cached_by_consumers() > CACHED_BY_CONSUMERS_MAX):
             return None
         if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, replica_id >= 0, now_ms)):
             return None
         while (session_id := self._entropy.randrange(1, 1 << 31)) in self._sessions:
             pass
-        session = Session(
+        session = FetchSession(
             session_id,
             replica_id=replica_id,
             replica_epoch=replica_epoch,
@@ -419,7 +419,7 @@ class FetchSessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms > self._eviction_ms:
-            victim: Session | None = oldest
+            victim: FetchSession | None = oldest
         else:
             evictable = [
                 session
@@ -461,8 +461,8 @@ def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
     )
 
 
-class FetchSession:
-    """The fetcher's side (``FetchSessionHandler``), with topic ids or with names throughout.
+class FetchSessionHandler:
+    """The fetcher's side, with topic ids or with names throughout.
 
     `want` and `drop` say what is to be fetched, `build` makes the next request of it, and `handle` takes the response
     to that request. In between nothing else may be sent.

@@ -9,7 +9,7 @@ from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchParams
-from barnabas.replica.fetch_session import Session, refused
+from barnabas.replica.fetch_session import FetchSession, refused
 from barnabas.replica.hosted_partitions import HostedPartitions
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import Partition
@@ -55,7 +55,7 @@ class Fetching:
         self,
         params: FetchParams,
         fetched: list[FetchedPartition],
-        session: Session | None = None,
+        session: FetchSession | None = None,
         *,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> DelayedFetch:

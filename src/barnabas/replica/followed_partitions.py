@@ -15,7 +15,7 @@ from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, ZERO_UUID, TopicPartition
 from barnabas.model.metadata_version import metadata_version_of
-from barnabas.replica.fetch_session import FetchSession, PartitionKey
+from barnabas.replica.fetch_session import FetchSessionHandler, PartitionKey
 from barnabas.replica.fetch_state import FetchState, Follower
 from barnabas.replica.partition import Partition
 from barnabas.runtime import Condition, Runtime
@@ -50,7 +50,7 @@ class FollowedPartitions:
         self._metadata_version = metadata_version_of(config)
         self._version = self._metadata_version.fetch_version
         self._truncates_on_fetch = self._metadata_version.is_truncation_on_fetch_supported
-        self._session = FetchSession()
+        self._session = FetchSessionHandler()
         self._changed = Condition()
         self.leader_id = leader_id
         self.states: dict[TopicPartition, FetchState] = {}

@@ -11,7 +11,7 @@ import asyncio
 
 from barnabas.log.log import AppendInfo, Log
 from barnabas.model.ids import TopicPartition
-from barnabas.replica.fetch_session import CachedPartition, Session
+from barnabas.replica.fetch_session import CachedPartition, FetchSession
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import Purgatory
 
@@ -26,7 +26,7 @@ class Purgatories:
         self.delete_records: Purgatory[TopicPartition] = Purgatory()
         self._all = self.follower_fetch, self.consumer_fetch, self.produce, self.delete_records
         self._awaiting_high_watermark = self.consumer_fetch, self.produce, self.delete_records
-        self._stirred: dict[int, Session] = {}
+        self._stirred: dict[int, FetchSession] = {}
         """Fetch sessions with partitions that rested, and have something to answer now."""
         self._appended_to: dict[TopicPartition, Log] = {}
         """What was appended to in this turn of the loop, of which the followers that wait are told next."""

@@ -21,7 +21,7 @@ from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, OpCode
 from barnabas.zk.protocol.errors import ErrorCode
 from barnabas.zk.protocol.frames import decode_request_header, encode_reply
 from barnabas.zk.protocol.ops import Operation
-from barnabas.zk.server.server import Connection, CoordinatorServer
+from barnabas.zk.server.server import CoordinatorServer, ServerConnection
 from barnabas.zk.server.sessions import Session
 from barnabas.zk.server.tree import DataTree
 from barnabas.zk.server.watches import Watches
@@ -42,7 +42,7 @@ OnCommit = Callable[[Operation[Any], int, Any, int], None]
 """Told every transaction that was done: the operation, the session, its result, the zxid."""
 
 
-class CommittedTree(DataTree[Connection]):
+class CommittedTree(DataTree[ServerConnection]):
     """The ensemble's tree; what is written to it is told to its front ends and to `on_commit`."""
 
     def __init__(self) -> None:
@@ -75,13 +75,13 @@ class FrontEnd:
         copied = copy.deepcopy(ensemble.committed)
         ensemble.committed.watches, ensemble.committed.on_commit = watches, on_commit
         ensemble.committed.front_ends = front_ends
-        self.tree: DataTree[Connection] = copied
+        self.tree: DataTree[ServerConnection] = copied
         self._backlog: deque[tuple[Operation[Any], int, tuple[Identity, ...], int, int]] = deque()
-        self._answers: deque[tuple[int, Connection, bytes]] = deque()
+        self._answers: deque[tuple[int, ServerConnection, bytes]] = deque()
         """Answers that wait until the transaction is applied here."""
-        self._due: dict[Connection, int] = {}
+        self._due: dict[ServerConnection, int] = {}
         """How many answers of a connection wait."""
-        self._requests: dict[Connection, deque[bytes]] = {}
+        self._requests: dict[ServerConnection, deque[bytes]] = {}
         """Requests that wait for the answers before theirs."""
 
     def learn(
@@ -106,14 +106,14 @@ class FrontEnd:
             while requests and not self._due[connection] and not connection.closing:
                 self.ensemble.request(connection, requests.popleft())
 
-    def postponed(self, connection: Connection, frame: bytes) -> bool:
+    def postponed(self, connection: ServerConnection, frame: bytes) -> bool:
         """Whether the request has to wait for answers to requests before it; then it is carried out after them."""
         if not self._due.get(connection):
             return False
         self._requests.setdefault(connection, deque()).append(frame)
         return True
 
-    def answer(self, connection: Connection, frame: bytes) -> None:
+    def answer(self, connection: ServerConnection, frame: bytes) -> None:
         """Sends `frame` when all that is committed now is applied here."""
         if not self._backlog and not self._answers:
             connection.send(frame)
@@ -124,7 +124,7 @@ class FrontEnd:
         self.ensemble.later(self.lag_ms, self.apply_up_to, zxid)
 
 
-class ClientConnection(Connection):
+class ClientConnection(ServerConnection):
     """Its answers can be collected, to be sent later."""
 
     __slots__ = ("answers",)
@@ -177,7 +177,7 @@ class Ensemble(CoordinatorServer):
     def later(self, delay_ms: int, callback: Callable[..., object], *arguments: Any) -> None:
         self._loop.call_later(delay_ms / 1000, callback, *arguments)
 
-    def node_of(self, connection: Connection) -> str:
+    def node_of(self, connection: ServerConnection) -> str:
         return str(connection.identities[0][1])
 
     # Faults
@@ -213,12 +213,12 @@ class Ensemble(CoordinatorServer):
 
     # The server
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: ServerConnection) -> None:
         super().disconnected(connection)
         for front_end in self.committed.front_ends.values():
             front_end.tree.watches.forget(connection)
 
-    def handshake(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+    def handshake(self, connection: ServerConnection, frame: bytes, now_ms: int) -> None:
         node = self.node_of(connection)
         if node in self.refuse_sessions:
             self.struck["zk-auth-fail"] += 1
@@ -231,7 +231,7 @@ class Ensemble(CoordinatorServer):
         if connection.session is not None:
             self.session_nodes[connection.session.id] = node
 
-    def _end_session(self, session: Session[Connection]) -> int:
+    def _end_session(self, session: Session[ServerConnection]) -> int:
         if not self.ephemerals_late_ms:
             return super()._end_session(session)
         # The client is told at its next connect that the session is over, while its znodes are still there.
@@ -240,11 +240,11 @@ class Ensemble(CoordinatorServer):
         self.later(self.ephemerals_late_ms, self._end_late, session)
         return self.tree.last_zxid
 
-    def _end_late(self, session: Session[Connection]) -> None:
+    def _end_late(self, session: Session[ServerConnection]) -> None:
         if self.failure is None:
             super()._end_session(session)
 
-    def request(self, connection: Connection, frame: bytes) -> None:
+    def request(self, connection: ServerConnection, frame: bytes) -> None:
         _, op_code = decode_request_header(frame) if len(frame) >= 8 else (0, 0)
         node = self.node_of(connection)
         losses = self.lose_requests.get(node)
@@ -261,7 +261,7 @@ class Ensemble(CoordinatorServer):
         elif not front_end.postponed(connection, frame):
             self._request_behind(front_end, connection, op_code, frame)
 
-    def _request_behind(self, front_end: FrontEnd, connection: Connection, op_code: int, frame: bytes) -> None:
+    def _request_behind(self, front_end: FrontEnd, connection: ServerConnection, op_code: int, frame: bytes) -> None:
         if op_code in _READS:
             front_end.stale_reads += front_end.tree.last_zxid < self.committed.last_zxid
             self.tree = front_end.tree

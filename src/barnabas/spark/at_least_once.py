@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
+from barnabas.spark.delivery import Attempt, Deliverer, DeliveryPlan, Step, TaskWrote, explained
 from barnabas.spark.sink_sending import Sending
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class AtLeastOnce(Deliverer):
     def write(
         self,
         cluster: BlockingCluster,
-        plan: Plan | None,
+        plan: DeliveryPlan | None,
         batches: Iterable[pyarrow.RecordBatch],
         attempt: Attempt,
     ) -> TaskWrote:

@@ -58,7 +58,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class DeliveryPlan:
     """What the driver gives the tasks of one micro-batch."""
 
     identity: TransactionIdentity
@@ -71,7 +71,7 @@ class TaskWrote(WriterCommitMessage):  # type: ignore[misc]
 
     query: str = ""
     task: int = 0
-    plan: Plan | None = None
+    plan: DeliveryPlan | None = None
     transaction: TransactionIdentity | None = None
     counts: dict[TopicPartition, int] = field(default_factory=dict)
     is_in: bool = False
@@ -84,14 +84,14 @@ class Deliverer(ABC):
         self.options = options
 
     @abstractmethod
-    def plan(self, cluster: BlockingCluster) -> Plan | None:
+    def plan(self, cluster: BlockingCluster) -> DeliveryPlan | None:
         """On the driver, before the tasks of each micro-batch."""
 
     @abstractmethod
     def write(
         self,
         cluster: BlockingCluster,
-        plan: Plan | None,
+        plan: DeliveryPlan | None,
         batches: Iterable[pyarrow.RecordBatch],
         attempt: Attempt,
     ) -> TaskWrote:
@@ -123,7 +123,7 @@ class Deliverer(ABC):
     def marker_partition(self) -> TopicPartition:
         return TopicPartition(self.options.marker_topic, 0)
 
-    def taken_over(self, cluster: BlockingCluster) -> Plan:
+    def taken_over(self, cluster: BlockingCluster) -> DeliveryPlan:
         """Takes the sink's transactional id, so that whoever wrote before is fenced, and then reads the marker.
 
         In this order: after it nobody else can move the marker, and what a predecessor had decided is in it.
@@ -135,7 +135,7 @@ class Deliverer(ABC):
             transaction_timeout_ms=options.transaction_timeout_ms,
             timeout_ms=options.delivery_timeout_ms,
         )
-        return Plan(transaction.identity, self.marker(cluster))
+        return DeliveryPlan(transaction.identity, self.marker(cluster))
 
     def marker(self, cluster: BlockingCluster) -> Marker | None:
         marked = self.marker_partition

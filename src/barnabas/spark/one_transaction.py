@@ -29,7 +29,7 @@ from barnabas.client.transaction_requests import TransactionIdentity, Written
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.spark.arrow import records_in
-from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
+from barnabas.spark.delivery import Attempt, Deliverer, DeliveryPlan, Step, TaskWrote, explained
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
@@ -50,14 +50,14 @@ _POLL_S: Final = 0.05
 
 
 class OneTransaction(Deliverer):
-    def plan(self, cluster: BlockingCluster) -> Plan:
+    def plan(self, cluster: BlockingCluster) -> DeliveryPlan:
         with explained(self.options, "The micro-batch"):
             return self.taken_over(cluster)
 
     def write(
         self,
         cluster: BlockingCluster,
-        plan: Plan | None,
+        plan: DeliveryPlan | None,
         batches: Iterable[pyarrow.RecordBatch],
         attempt: Attempt,
     ) -> TaskWrote:

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from barnabas.spark.access import connected
 from barnabas.spark.at_least_once import AtLeastOnce
-from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote
+from barnabas.spark.delivery import Attempt, Deliverer, DeliveryPlan, Step, TaskWrote
 from barnabas.spark.one_transaction import OneTransaction
 from barnabas.spark.sink_options import Delivery, SinkOptions
 from barnabas.spark.task_transactions import TaskTransactions
@@ -56,7 +56,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def __init__(self, schema: StructType, options: Mapping[str, str], overwrite: bool) -> None:
         parsed = SinkOptions.parse(options, schema, streaming=True)
         self._deliverer = _DELIVERERS[parsed.delivery](parsed)
-        self._plan: Plan | None = None
+        self._plan: DeliveryPlan | None = None
 
     def reached(self, step: Step, batch: int) -> None:
         """Is told each step of a micro-batch (-1 where it has no number yet); a test may end the process there."""

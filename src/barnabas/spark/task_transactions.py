@@ -21,7 +21,7 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, open_transactions
 from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.spark.delivery import Attempt, Deliverer, Plan, Step, TaskWrote, explained
+from barnabas.spark.delivery import Attempt, Deliverer, DeliveryPlan, Step, TaskWrote, explained
 from barnabas.spark.sink_marker import Marker, SinkError, TaskTransaction, is_in, successor
 from barnabas.spark.sink_sending import Sending
 
@@ -33,7 +33,7 @@ NEVER_MS: Final = 2**31 - 1
 
 
 class TaskTransactions(Deliverer):
-    def plan(self, cluster: BlockingCluster) -> Plan:
+    def plan(self, cluster: BlockingCluster) -> DeliveryPlan:
         with explained(self.options, "The micro-batch"):
             plan = self.taken_over(cluster)
             if plan.marker is not None and plan.marker.decided:
@@ -41,7 +41,7 @@ class TaskTransactions(Deliverer):
             self._end_leftovers(cluster)
         return plan
 
-    def _completed(self, cluster: BlockingCluster, plan: Plan, marker: Marker) -> Plan:
+    def _completed(self, cluster: BlockingCluster, plan: DeliveryPlan, marker: Marker) -> DeliveryPlan:
         """Commits what a predecessor has decided and, it seems, not got to."""
         try:
             self._commit_tasks(cluster, marker)
@@ -50,7 +50,7 @@ class TaskTransactions(Deliverer):
                 raise
         done = marker._replace(number=marker.number + 1, decided=())
         self.mark(cluster, plan.identity, done).end(committed=True)
-        return Plan(plan.identity, done)
+        return DeliveryPlan(plan.identity, done)
 
     def _end_leftovers(self, cluster: BlockingCluster) -> None:
         """Aborts tasks' transactions of a batch that was never decided: a later one may have fewer tasks."""
@@ -77,7 +77,7 @@ class TaskTransactions(Deliverer):
     def write(
         self,
         cluster: BlockingCluster,
-        plan: Plan | None,
+        plan: DeliveryPlan | None,
         batches: Iterable[pyarrow.RecordBatch],
         attempt: Attempt,
     ) -> TaskWrote:

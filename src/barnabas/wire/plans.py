@@ -31,7 +31,7 @@ _FIELD: Final = struct.Struct("=8i")
 _UNBOUNDED: Final = 1 << 62
 
 
-class Plan(NamedTuple):
+class MessagePlan(NamedTuple):
     table: bytes
     constants: tuple[Any, ...]
 
@@ -115,7 +115,7 @@ def structs_of(cls: type[Message]) -> list[Struct]:
     return [schema.root, *schema.structs.values()]
 
 
-def plan_of(cls: type[Message], version: int) -> Plan | None:
+def plan_of(cls: type[Message], version: int) -> MessagePlan | None:
     """None where the kernel cannot do it: there is none, or it does not know a type that the message has."""
     if _kernel is None:
         return None
@@ -152,7 +152,7 @@ def plan_of(cls: type[Message], version: int) -> Plan | None:
                     least_size(schema, field, version) if field.is_array and version in field.versions else 0,
                 )
             )
-    return Plan(_COUNT.pack(len(structures)) + b"".join(structures) + b"".join(fields), tuple(constants))
+    return MessagePlan(_COUNT.pack(len(structures)) + b"".join(structures) + b"".join(fields), tuple(constants))
 
 
 def _initial(field: Field, classes: dict[str, type[Any]]) -> Any:

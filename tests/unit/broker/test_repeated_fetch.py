@@ -17,7 +17,7 @@ from barnabas.model.config import topic_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
-from barnabas.replica.fetch_session import Session
+from barnabas.replica.fetch_session import FetchSession
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -63,7 +63,7 @@ def fetch(version: int, session_id: int, epoch: int, asked: list[FetchRequest.Fe
     return b"".join(encode_request(request, version, random.randrange(1 << 31), "broker-2-fetcher-0"))
 
 
-def fetched_once(directory: Path, version: int) -> tuple[Broker, Session]:
+def fetched_once(directory: Path, version: int) -> tuple[Broker, FetchSession]:
     """A leader with one record, and the session of the follower that has fetched it."""
     broker = Broker(directory, replicas=(1, 2))
     append(broker, 0, batch(b"a"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, Session, State
+from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, SaslSession, State
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Bytes
 from barnabas.runtime.sparing_log import VARYING
@@ -58,7 +58,7 @@ class Ticket:
 MECHANISMS: dict[str, SaslMechanism] = {"PLAIN": Plain({"alice": "wonder", "bob": "builder"}), "TICKET": Ticket()}
 
 
-def authenticator(before: Session | None = None, **max_reauth_ms: int) -> SaslServerAuthenticator:
+def authenticator(before: SaslSession | None = None, **max_reauth_ms: int) -> SaslServerAuthenticator:
     return SaslServerAuthenticator(MECHANISMS, {"PLAIN": 0, "TICKET": 0, **max_reauth_ms}, Clock(), before)
 
 
@@ -200,7 +200,7 @@ def test_a_session_ends_with_its_credential_or_when_the_broker_says(
     assert asked.session.expires_ms == (Clock.ms + lifetime_ms if lifetime_ms else None)
 
 
-def session(asked: SaslServerAuthenticator) -> Session:
+def session(asked: SaslServerAuthenticator) -> SaslSession:
     handshake(asked)
     token(asked, ALICE)
     assert asked.session is not None

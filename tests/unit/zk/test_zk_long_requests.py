@@ -11,7 +11,7 @@ from barnabas.runtime.real import real_runtime
 from barnabas.zk.protocol.frames import ConnectRequest, WatchEvent, decode_reply_header, encode_request, framed
 from barnabas.zk.protocol.ops import Create, Exists, Multi, Operation
 from barnabas.zk.protocol.session_ops import SetWatches
-from barnabas.zk.server.connection import Connection
+from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.server import WATCHES_AT_ONCE, CoordinatorServer
 
 REPLY_HEADER = 16
@@ -39,7 +39,7 @@ class Client:
 
     def __init__(self, server: CoordinatorServer) -> None:
         self.transport = Transport()
-        self.connection = Connection(server)
+        self.connection = ServerConnection(server)
         self.connection.connection_made(self.transport)
         self.connection.data_received(framed(ConnectRequest(60_000).encode()))
         self.xid = 0

@@ -15,7 +15,7 @@ from barnabas.cli.kafka_tools.json_files import ADMIN_COMMAND_FAILED, read_text
 from barnabas.cli.kafka_tools.options import Option, OptionParser
 from barnabas.cli.kafka_tools.reassignment import (
     Assignment,
-    Plan,
+    ReassignmentPlan,
     Replica,
     executable_plan,
     follower_throttles,
@@ -222,7 +222,7 @@ async def _generate(admin: ToolAdmin, brokers: Sequence[int], topics: Sequence[s
 # verify
 
 
-async def _verify(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
+async def _verify(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> None:
     current = await admin.list_reassignments()
     targets = dict(plan.partitions)
     metadata = await admin.cluster.refresh(list(dict.fromkeys(each.topic for each in targets)))
@@ -316,7 +316,7 @@ async def _clear_throttles(admin: ToolAdmin, targets: Assignment) -> None:
 # execute
 
 
-async def _execute(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
+async def _execute(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> None:
     targets = executable_plan(plan)
     under_way = await admin.list_reassignments()
     if under_way and not words.has(words.additional):
@@ -427,7 +427,7 @@ async def _begun(admin: ToolAdmin, pending: Mapping[Replica, str]) -> list[Repli
 # cancel
 
 
-async def _cancel(admin: ToolAdmin, words: _Words, plan: Plan) -> None:
+async def _cancel(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> None:
     targets = dict(plan.partitions)
     under_way = await admin.list_reassignments()
     # Kafka's tool leaves out a move that only adds replicas, by a slip of its condition: there it says that none is

@@ -41,7 +41,7 @@ class Replica(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReassignmentPlan:
     """The file's content: replicas by partition as often as it names one, and the log directories that are not any."""
 
     partitions: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
@@ -65,7 +65,7 @@ def _in_brackets(items: Iterable[Any]) -> str:
     return "[" + ", ".join(map(str, items)) + "]"
 
 
-def parsed_plan(text: str) -> Plan:
+def parsed_plan(text: str) -> ReassignmentPlan:
     """Raises `JavaError`."""
     try:
         document = json.loads(text)
@@ -74,7 +74,7 @@ def parsed_plan(text: str) -> Plan:
     version = integer(as_object(document).get("version", 1))
     if version != 1:
         raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
-    plan = Plan()
+    plan = ReassignmentPlan()
     for entry in as_array(document.get("partitions", [])):
         item = as_object(entry)
         partition = TopicPartition(string(field_of(item, "topic")), integer(field_of(item, "partition")))
@@ -92,7 +92,7 @@ def parsed_plan(text: str) -> Plan:
     return plan
 
 
-def executable_plan(plan: Plan) -> Assignment:
+def executable_plan(plan: ReassignmentPlan) -> Assignment:
     """Raises `JavaError` for what no cluster could do."""
     if not plan.partitions:
         raise _failed("Partition reassignment list cannot be empty")

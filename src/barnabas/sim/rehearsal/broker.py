@@ -251,7 +251,7 @@ class RehearsedBroker:
 
 
 class _Channel:
-    """A controller's connection to a broker (`controller.channels.BrokerConnection`), without the wire."""
+    """A controller's connection to a broker (`controller.channels.ChannelConnection`), without the wire."""
 
     def __init__(self, neighbours: Neighbours, endpoint: Endpoint) -> None:
         self._neighbours = neighbours

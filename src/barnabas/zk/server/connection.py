@@ -65,7 +65,7 @@ class Latency:
         return self.total_ms / self.count if self.count else 0.0
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """One client's connection: takes frames apart, and collects what is to be sent to it."""
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         self.received = 0
         self.sasl: DigestMd5Server | None = None
         self.sent = 0
-        self.session: Session[Connection] | None = None
+        self.session: Session[ServerConnection] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport | None = None
 
@@ -300,7 +300,7 @@ _arrived: Final = bytearray(64 * 1024)
 _arrived_view: Final = memoryview(_arrived)
 
 
-class SecureConnection(Connection):
+class SecureConnection(ServerConnection):
     """A connection over TLS, behind a `TlsTransport`."""
 
     __slots__ = ()

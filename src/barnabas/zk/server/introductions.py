@@ -19,7 +19,7 @@ from barnabas.zk.protocol.session_ops import (
 )
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
-from barnabas.zk.server.connection import Connection
+from barnabas.zk.server.connection import ServerConnection
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Introductions:
         self._authentication = authentication
         self._entropy = entropy
 
-    def authenticate(self, connection: Connection, xid: int, request: Auth) -> None:
+    def authenticate(self, connection: ServerConnection, xid: int, request: Auth) -> None:
         """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
         identities = self._authentication.packet(request, connection.host)
         if identities is None or len(connection.identities) >= IDENTITIES_MAX:
@@ -46,7 +46,7 @@ class Introductions:
         connection.identities += [identity for identity in identities if identity not in connection.identities]
         connection.send(encode_reply(xid, 0, 0))
 
-    def sasl(self, connection: Connection, xid: int, request: Sasl) -> None:
+    def sasl(self, connection: ServerConnection, xid: int, request: Sasl) -> None:
         """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
         token: bytes | None = None
         if self._authentication.offers_sasl:
@@ -73,7 +73,7 @@ class Introductions:
                 return
         connection.send(encode_reply(xid, 0, 0, request.encode_result(token)))
 
-    def allows(self, connection: Connection, op_code: int) -> bool:
+    def allows(self, connection: ServerConnection, op_code: int) -> bool:
         """Whether a server that requires SASL does this for who has not proved anything yet."""
         return (
             not self._config.sasl_required

@@ -27,36 +27,38 @@ from barnabas.zk.protocol.session_ops import (
     RemoveWatches,
     WhoAmI,
 )
-from barnabas.zk.server.connection import Connection
+from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.tree import DataTree
 
 
-def _exists(tree: DataTree[Connection], connection: Connection, request: Exists) -> Any:
+def _exists(tree: DataTree[ServerConnection], connection: ServerConnection, request: Exists) -> Any:
     return tree.exists(request.path, connection.identities, connection if request.watch else None)
 
 
-def _get_data(tree: DataTree[Connection], connection: Connection, request: GetData) -> Any:
+def _get_data(tree: DataTree[ServerConnection], connection: ServerConnection, request: GetData) -> Any:
     return tree.get_data(request.path, connection.identities, connection if request.watch else None)
 
 
-def _get_children(tree: DataTree[Connection], connection: Connection, request: GetChildren) -> Any:
+def _get_children(tree: DataTree[ServerConnection], connection: ServerConnection, request: GetChildren) -> Any:
     return tree.get_children(request.path, connection.identities, connection if request.watch else None)
 
 
 def _get_children_without_stat(
-    tree: DataTree[Connection], connection: Connection, request: GetChildrenWithoutStat
+    tree: DataTree[ServerConnection], connection: ServerConnection, request: GetChildrenWithoutStat
 ) -> Any:
     watcher = connection if request.watch else None
     return tree.get_children(request.path, connection.identities, watcher)[0]
 
 
-def _get_ephemerals(tree: DataTree[Connection], connection: Connection, request: GetEphemerals) -> list[str]:
+def _get_ephemerals(
+    tree: DataTree[ServerConnection], connection: ServerConnection, request: GetEphemerals
+) -> list[str]:
     assert connection.session is not None
     # As in ZooKeeper, a prefix of blanks is none.
     return tree.ephemerals_of(connection.session.id, request.path if request.path.strip() else "/")
 
 
-def _multi_read(tree: DataTree[Connection], connection: Connection, request: MultiRead) -> list[Any]:
+def _multi_read(tree: DataTree[ServerConnection], connection: ServerConnection, request: MultiRead) -> list[Any]:
     """As in ZooKeeper, a read among several sets no watch, whatever its flag says."""
     results: list[Any] = []
     for operation in request.operations:
@@ -70,20 +72,20 @@ def _multi_read(tree: DataTree[Connection], connection: Connection, request: Mul
     return results
 
 
-def _add_watch(tree: DataTree[Connection], connection: Connection, request: AddWatch) -> None:
+def _add_watch(tree: DataTree[ServerConnection], connection: ServerConnection, request: AddWatch) -> None:
     if request.mode not in (AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE):
         raise MarshallingError(request.path)
     recursive = request.mode == AddWatchMode.PERSISTENT_RECURSIVE
     tree.watches.watch_persistently(request.path, connection, recursive=recursive)
 
 
-def _remove_watches(tree: DataTree[Connection], connection: Connection, request: RemoveWatches) -> None:
+def _remove_watches(tree: DataTree[ServerConnection], connection: ServerConnection, request: RemoveWatches) -> None:
     _known_kind(request)
     if not tree.watches.remove(request.path, connection, request.watcher_type):
         raise NoWatcher(request.path)
 
 
-def _check_watches(tree: DataTree[Connection], connection: Connection, request: CheckWatches) -> None:
+def _check_watches(tree: DataTree[ServerConnection], connection: ServerConnection, request: CheckWatches) -> None:
     _known_kind(request)
     if not tree.watches.contains(request.path, connection, request.watcher_type):
         raise NoWatcher(request.path)
@@ -94,7 +96,7 @@ def _known_kind(request: RemoveWatches | CheckWatches) -> None:
         raise MarshallingError(request.path)
 
 
-READS: Final[dict[type, Callable[[DataTree[Connection], Connection, Any], Any]]] = {
+READS: Final[dict[type, Callable[[DataTree[ServerConnection], ServerConnection, Any], Any]]] = {
     Exists: _exists,
     GetData: _get_data,
     GetChildren: _get_children,

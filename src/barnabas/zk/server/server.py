@@ -56,7 +56,7 @@ from barnabas.zk.protocol.session_ops import (
 )
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
-from barnabas.zk.server.connection import Connection, Latency, SecureConnection
+from barnabas.zk.server.connection import Latency, SecureConnection, ServerConnection
 from barnabas.zk.server.four_letter_words import WORDS, answer
 from barnabas.zk.server.introductions import Introductions
 from barnabas.zk.server.reads import READS
@@ -114,11 +114,11 @@ class CoordinatorServer:
         self.secure_port = config.secure_port
         words = config.allowed_words
         self.allowed_words = sorted(WORDS) if "*" in words else [word.encode() for word in words]
-        self.tree: DataTree[Connection] = DataTree()
-        self.sessions: Sessions[Connection] = Sessions(
+        self.tree: DataTree[ServerConnection] = DataTree()
+        self.sessions: Sessions[ServerConnection] = Sessions(
             timeout_min_ms=config.session_timeout_min_ms, timeout_max_ms=config.session_timeout_longest_ms
         )
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ServerConnection, None] = {}
         self.failure: BaseException | None = None
         self.packets_received = 0
         self.packets_sent = 0
@@ -136,7 +136,7 @@ class CoordinatorServer:
         self._started_ms = self.monotonic_ms()
         self._lock: Lock | None = None
         self._loop: asyncio.AbstractEventLoop
-        self._outgoing: list[Connection] = []
+        self._outgoing: list[ServerConnection] = []
         self._flush_is_due = False
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._expiry_due_ms = 0
@@ -193,7 +193,7 @@ class CoordinatorServer:
     async def _listen(self) -> None:
         listen = self.runtime.network.listen
         if self._speaks_plain:
-            self._listener = await listen(lambda: Connection(self), self.host, self.port)
+            self._listener = await listen(lambda: ServerConnection(self), self.host, self.port)
             self.port = self._listener.port
         if self.config.key_store:
             from barnabas.runtime.tls_transport import TlsTransport
@@ -264,7 +264,7 @@ class CoordinatorServer:
 
     # -- The turn ------------------------------------------------------------------------------------------------------
 
-    def has_output(self, connection: Connection) -> None:
+    def has_output(self, connection: ServerConnection) -> None:
         self._outgoing.append(connection)
         self._flush_soon()
 
@@ -311,7 +311,7 @@ class CoordinatorServer:
     def _save_snapshot(self) -> None:
         self._wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
 
-    def _tell(self, fired: Sequence[Fired[Connection]], zxid: int) -> None:
+    def _tell(self, fired: Sequence[Fired[ServerConnection]], zxid: int) -> None:
         """Sends the watch events of transaction `zxid`; -1 for those that a returning client had missed."""
         told: WatchEvent | None = None
         frame = b""
@@ -324,7 +324,7 @@ class CoordinatorServer:
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection) -> None:
+    def connected(self, connection: ServerConnection) -> None:
         connection.identities.append(("ip", connection.host))
         if not self._listens or self.failure is not None:
             connection.abort()
@@ -340,15 +340,15 @@ class CoordinatorServer:
         connection.established_ms = self.runtime.clock.now_ms()
         connection.await_introduction(self._loop)
 
-    def certified(self, connection: Connection, certificate: bytes) -> None:
+    def certified(self, connection: ServerConnection, certificate: bytes) -> None:
         """TLS has verified the client's certificate (DER)."""
         connection.identities += self.authentication.certificate(certificate)
 
-    def note_closing(self, connection: Connection, reason: str) -> None:
+    def note_closing(self, connection: ServerConnection, reason: str) -> None:
         """Says why the server ends a connection: once a minute for each kind of reason, whoever repeats it."""
         self._log_of_closings.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: ServerConnection) -> None:
         self.connections.pop(connection, None)
         self.packets_received += connection.received
         self.packets_sent += connection.sent
@@ -358,7 +358,7 @@ class CoordinatorServer:
         if session is not None and session.connection is connection:
             session.connection = None
 
-    def handshake(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+    def handshake(self, connection: ServerConnection, frame: bytes, now_ms: int) -> None:
         request = ConnectRequest.decode(frame)
         if request.last_zxid_seen > self.tree.last_zxid:
             connection.drop(
@@ -370,7 +370,7 @@ class CoordinatorServer:
             connection.is_introduced()
         # Who can live with a read-only server is told that this is none; the oldest clients do not know the field.
         read_only = None if request.read_only is None else False
-        session: Session[Connection] | None
+        session: Session[ServerConnection] | None
         if request.session_id == 0:
             session = self._open_session(request, now_ms)
         else:
@@ -393,7 +393,7 @@ class CoordinatorServer:
         response = ConnectResponse(session.timeout_ms, session.id, session.password, read_only)
         connection.send(framed(response.encode()))
 
-    def _open_session(self, request: ConnectRequest, now_ms: int) -> Session[Connection]:
+    def _open_session(self, request: ConnectRequest, now_ms: int) -> Session[ServerConnection]:
         wall_clock_ms = self.runtime.clock.now_ms()
         session = self.sessions.open(
             self.sessions.next_id(wall_clock_ms),
@@ -407,7 +407,7 @@ class CoordinatorServer:
         self._log(zxid, wall_clock_ms, session.id, OpCode.CREATE_SESSION, record)
         return session
 
-    def _end_session(self, session: Session[Connection]) -> int:
+    def _end_session(self, session: Session[ServerConnection]) -> int:
         """The session is over: its ephemerals go, under one zxid."""
         self.sessions.close(session.id)
         zxid = self.tree.last_zxid + 1
@@ -464,7 +464,7 @@ class CoordinatorServer:
 
     # -- Requests ------------------------------------------------------------------------------------------------------
 
-    def request(self, connection: Connection, frame: bytes) -> None:
+    def request(self, connection: ServerConnection, frame: bytes) -> None:
         if len(frame) < 8:
             raise JuteError(f"a request of {len(frame)} bytes")
         xid, op_code = _HEADER.unpack_from(frame)
@@ -509,7 +509,9 @@ class CoordinatorServer:
         except ZooKeeperError as error:
             connection.send(encode_reply(xid, self.tree.last_zxid, error.code))
 
-    def _write(self, connection: Connection, xid: int, op_code: int, operation: Operation[Any], frame: bytes) -> None:
+    def _write(
+        self, connection: ServerConnection, xid: int, op_code: int, operation: Operation[Any], frame: bytes
+    ) -> None:
         session = connection.session
         assert session is not None
         tree = self.tree
@@ -523,8 +525,8 @@ class CoordinatorServer:
                 self._tell(fired, zxid)
         connection.send(encode_reply(xid, tree.last_zxid, 0, operation.encode_result(result)))
 
-    def _set_watches(self, connection: Connection, xid: int, request: SetWatches) -> Iterator[None]:
-        missed: list[Fired[Connection]] = []
+    def _set_watches(self, connection: ServerConnection, xid: int, request: SetWatches) -> Iterator[None]:
+        missed: list[Fired[ServerConnection]] = []
         for number, event in enumerate(self.tree.set_watches(request, connection), 1):
             if event is not None:
                 missed.append((connection, event, OPEN_ACL_UNSAFE))
@@ -537,7 +539,7 @@ class CoordinatorServer:
 
     # -- Four-letter words ---------------------------------------------------------------------------------------------
 
-    def four_letter_word(self, connection: Connection, word: str) -> None:
+    def four_letter_word(self, connection: ServerConnection, word: str) -> None:
         if word.encode() in self.allowed_words:
             text = answer(self, word)
         else:
@@ -553,7 +555,7 @@ class CoordinatorServer:
         return self._wal.log_bytes
 
 
-__all__ = ["Connection", "CoordinatorServer"]
+__all__ = ["CoordinatorServer", "ServerConnection"]
 
 
 def _missing_directories(disk: Disk, path: str) -> list[str]:
