@@ -185,10 +185,6 @@ class ProducerState:
         return first
 
     @property
-    def has_open_transactions(self) -> bool:
-        return bool(self._ongoing)
-
-    @property
     def count(self) -> int:
         """Producers that are remembered."""
         return len(self.entries)

@@ -122,9 +122,6 @@ class MetadataCache:
             self.image = replace(image, topics=kept, topic_names=names)
         return deleted
 
-    def has_alive_broker(self, broker_id: int) -> bool:
-        return broker_id in self.image.brokers
-
     def endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(listener)

@@ -156,10 +156,6 @@ class ReadablePartition:
         return self.is_leader and len(self.isr_state.isr) < self.effective_min_isr
 
     @property
-    def is_under_replicated(self) -> bool:
-        return self.is_leader and len(self.isr_state.isr) < len(self.assigned_replicas)
-
-    @property
     def is_reassigning(self) -> bool:
         return bool(self.adding_replicas or self.removing_replicas)
 

@@ -46,10 +46,6 @@ class File(Protocol):
         """Up to `length` bytes from `position`; fewer only at the end of the file."""
         ...
 
-    def pread_into(self, buffer: memoryview, position: int) -> int:
-        """Fills `buffer` from `position`; returns the number of bytes read, fewer only at the end of the file."""
-        ...
-
     def read_ahead(self, length: int, position: int) -> None:
         """Says that these bytes will be read soon, so that the disk may fetch them meanwhile."""
         ...

@@ -54,15 +54,6 @@ class RealFile:
             got += len(data)
         return b"".join(parts)
 
-    def pread_into(self, buffer: memoryview, position: int) -> int:
-        got = 0
-        while got < len(buffer):
-            count = os.preadv(self._descriptor, [buffer[got:]], position + got)
-            if count == 0:
-                break
-            got += count
-        return got
-
     def read_ahead(self, length: int, position: int) -> None:
         if sys.platform == "linux":  # not everywhere, and no more than advice
             os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_WILLNEED)

@@ -47,10 +47,6 @@ class Inode:
         for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
             self.dirty[page] = None
 
-    @property
-    def is_synced(self) -> bool:
-        return not self.dirty and len(self.durable) == len(self.cached)
-
     def sync(self) -> None:
         cached, durable = self.cached, self.durable
         if len(durable) > len(cached):
@@ -230,11 +226,6 @@ class SimFile:
     def pread(self, length: int, position: int) -> bytes:
         self._guard("read", self.path)
         return bytes(self._inode.cached[position : position + length])
-
-    def pread_into(self, buffer: memoryview, position: int) -> int:
-        data = self.pread(len(buffer), position)
-        buffer[: len(data)] = data
-        return len(data)
 
     def read_ahead(self, length: int, position: int) -> None:
         """All of it is in memory."""

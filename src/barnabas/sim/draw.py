@@ -221,7 +221,6 @@ class _Maker:
         self.names = [f"broker-{number}" for number in range(brokers)]
         self.length_ns = length_ns
         self.topics = topics
-        self.churn = 0
 
     def clients(self) -> list[Action]:
         chance = self.base.stream("clients")

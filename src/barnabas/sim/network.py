@@ -266,7 +266,6 @@ class SimulatedNetwork:
         self.refused = 0
         self.fragments = 0
         self._port = 40_000
-        self.bytes_carried = 0
 
     # ---- faults
 
@@ -503,7 +502,6 @@ class SimulatedNetwork:
         sender.next_delivery_ns(at_ns + 1)
 
     def note(self, kind: str, detail: bytes) -> None:
-        self.bytes_carried += len(detail)
         self._hash.event(self.loop.now_ns, kind, detail)
 
     def reset(self, transport: SimTransport) -> None:
