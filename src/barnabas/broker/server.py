@@ -267,11 +267,7 @@ class Broker:
         await self._identify()
         await self._load_dynamic_config()
         self.listeners = self.dynamic_listeners.begin(self.config)
-        if self.acls is not None:
-            await self._load_acls(self.acls)
-        if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
-            await self.scram_users.startup()
-        await self.delegation_tokens.startup()
+        await self._load_security()
         self._socket_server = SocketServer(self)
         self._make_access()
         await self._log_dirs.load(await self.topic_configs.of_all())
@@ -406,6 +402,14 @@ class Broker:
     async def _load_dynamic_config(self) -> None:
         for entity in (DEFAULT_ENTITY, str(self.broker_id)):
             await self.config_changes.reload_broker(entity)
+
+    async def _load_security(self) -> None:
+        """ACLs, SCRAM users and delegation tokens, as ZooKeeper has them."""
+        if self.acls is not None:
+            await self._load_acls(self.acls)
+        if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
+            await self.scram_users.startup()
+        await self.delegation_tokens.startup()
 
     async def _load_acls(self, acls: AclStore) -> None:
         try:
