@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import re
 import socket
+import ssl
 import struct
+import time
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from answers.world import World
 
 from barnabas.broker.router import HANDLED
+from barnabas.client.asking import finished
+from barnabas.client.handshake import authenticate
 from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.security.sasl.login import Doors, SaslLogin
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.message import Message, Struct
 from barnabas.wire.schema import message_schema
 
 NO_ANSWER_S = 2.0
+LOGIN_S = 30.0
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
 
@@ -28,9 +37,13 @@ BROKERS = {
     "node_id", "leader_id", "controller_id", "broker_id", "preferred_read_replica", "replica_nodes", "isr_nodes",
     "offline_replicas", "eligible_leader_replicas", "last_known_elr",
 }  # fmt: skip
-IDS = {"producer_id", "session_id", "member_id", "leader", "finalized_features_epoch", "producer_id_start"}
+IDS = {
+    "producer_id", "session_id", "member_id", "leader", "finalized_features_epoch", "producer_id_start", "token_id",
+}  # fmt: skip
 TIMES = {
     "log_append_time_ms", "transaction_start_time_ms", "last_timestamp", "timestamp", "client_host",
+    "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms", "issue_timestamp", "expiry_timestamp",
+    "max_timestamp",
 }  # fmt: skip
 OWN_VALUE = {
     "log.dirs", "log.dir", "listeners", "advertised.listeners", "zookeeper.connect", "broker.id", "node.id",
@@ -44,13 +57,22 @@ _ID = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
 NUMBERED = re.compile(r"\b(topic|group|transaction|absent)-\d+")
 
 
+class Entrance(NamedTuple):
+    """How a listener is come in by: its port by the broker's plain one."""
+
+    ports: Mapping[int, int]
+    tls: ssl.SSLContext | None
+    login: SaslLogin | None
+
+
 class Asked:
     """A connection that asks one broker again and again, whatever became of the request before."""
 
-    def __init__(self, world: World, source: str = "127.0.0.1") -> None:
+    def __init__(self, world: World, source: str = "127.0.0.1", entrance: Entrance | None = None) -> None:
         """`source` is the address that the broker sees."""
         self.world = world
         self._source = source
+        self._entrance = entrance
         self._socket: socket.socket | None = None
         self._port = 0
 
@@ -63,14 +85,11 @@ class Asked:
         """What is said to the frame `body`, which is a request like `message`: a masked answer or why there is none."""
         if self._socket is None or self._port != port:
             self.close()
-            self._socket = socket.create_connection(("127.0.0.1", port), NO_ANSWER_S, (self._source, 0))
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._port = port
+            self._connect(port)
+        assert self._socket is not None
         self._socket.settimeout(NO_ANSWER_S)
         try:
-            self._socket.sendall(struct.pack(">i", len(body)) + body)
-            (size,) = struct.unpack(">i", self._exactly(4))
-            frame = self._exactly(size)
+            frame = self._exchange(body)
         except TimeoutError:
             self.close()
             return SILENCE
@@ -79,6 +98,28 @@ class Asked:
             return CLOSED
         _, answer = decode_response(response_class(message.api_key), version, frame)
         return masked(answer, self.world, strings_in(message), version)
+
+    def _connect(self, port: int) -> None:
+        real = self._entrance.ports[port] if self._entrance else port
+        self._socket = socket.create_connection(("127.0.0.1", real), LOGIN_S, (self._source, 0))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._port = port
+        if self._entrance is not None and self._entrance.tls is not None:
+            self._socket = self._entrance.tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
+        if self._entrance is not None and self._entrance.login is not None:
+            nonce = base64.b64encode(os.urandom(24)).decode()
+            doors = Doors("127.0.0.1", nonce, time.time_ns() // 1_000_000, _nothing, _nothing)
+            finished(authenticate(self._say, str(real), self._entrance.login, doors))
+
+    async def _say(self, message: Any, version: int | None) -> Any:
+        version = 1 if version is None else version
+        return decode_response(response_class(message.api_key), version, self._exchange(frame_of(message, version)))[1]
+
+    def _exchange(self, body: bytes) -> bytes:
+        assert self._socket is not None
+        self._socket.sendall(struct.pack(">i", len(body)) + body)
+        (size,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(size)
 
     def _exactly(self, count: int) -> bytes:
         assert self._socket is not None
@@ -89,6 +130,10 @@ class Asked:
                 raise ConnectionError("closed")
             parts += received
         return bytes(parts)
+
+
+def _nothing(*_: Any) -> Any:
+    raise AssertionError("a password is all it takes")
 
 
 def frame_of(message: Message, version: int) -> bytes:
@@ -165,7 +210,7 @@ def masked(value: Any, world: World, asked: set[str], version: int, field: str =
     if field in TIMES and value != -1:
         return "a time"
     if isinstance(value, memoryview | bytearray | bytes):
-        return bytes(value).hex()
+        return "a secret" if field == "hmac" and value else bytes(value).hex()
     if field in MESSAGES and isinstance(value, str):
         return _NUMBER.sub("#", _ID.sub("an id", _ADDRESS.sub("an address", NUMBERED.sub(r"\1-N", value))))
     if isinstance(value, str):

@@ -1,10 +1,11 @@
-"""``make rights``: asks Barnabas and Apache Kafka 3.9.1, both with an authorizer, the same in many roles, and writes
-``docs/authorization.md``.
+"""``make rights``: asks Barnabas and Apache Kafka 3.9.2, both with an authorizer, the same in many roles through every
+door, and writes ``docs/authorization.md``.
 
-A role is an address on loopback: ACLs allow and deny ANONYMOUS by host. In each role requests are asked that make sense
-and requests for what does not exist; who must not must learn nothing. Of each API every version is asked in the roles
-that its rights matter to, and the newest one in all roles. Ends with 1 where an answer differs.
-``--only FETCH,JOIN_GROUP`` asks a share and writes nothing.
+A role is an address on loopback: ACLs allow and deny a principal by host. In each role requests are asked that make
+sense and requests for what does not exist; who must not must learn nothing. Of each API every version is asked in the
+roles that its rights matter to, and the newest one in all roles; the same over each listener, as ANONYMOUS or a user,
+and as another user who has no rights there. Ends with 1 where an answer differs.
+``--only FETCH,JOIN_GROUP`` asks a share and writes nothing; ``--doors 0,2`` likewise.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from answers.asking import Asked
-from answers.beside import CONFIG, apaches, ours
+from answers.asking import SILENCE, Asked
+from answers.beside import CONFIG
 from answers.cases import ABSENT, VALID, Case, digest, every_version, newest_versions, tell
+from answers.doors import ANONYMOUS, DOORS, PLAINTEXT, WITH_RIGHTS, WITHOUT, Door, Pair, apaches, make_keys, ours
 from answers.tables import REFUSED
 from cluster import until
 
@@ -34,7 +37,8 @@ from barnabas.wire.messages.describe_acls import DescribeAclsRequest
 
 PAGE = Path(__file__).parents[2] / "docs" / "authorization.md"
 RECORDED = Path(__file__).with_name("recorded_rights.json")
-"""What Apache Kafka 3.9.1 answers to the newest versions in every role, see `shortened`."""
+"""What Apache Kafka 3.9.2 answers to the newest versions in every role, see `shortened`; through the other doors in the
+roles that matter, where it answers something else there."""
 
 SECURED = {
     **CONFIG,
@@ -73,6 +77,8 @@ ROLES = (
     *(Role(f"{each} alone", f"127.0.2.{n}", ((ALLOW, each),)) for n, each in enumerate(RIGHTS, 1)),
     *(Role(f"all but {each}", f"127.0.3.{n}", (*ALL, (DENY, each))) for n, each in enumerate(RIGHTS, 1)),
 )
+OTHER = Role("another user", EVERYBODY.address, ())
+"""Comes from where another may do everything."""
 
 
 def _rights(words: str) -> tuple[Right, ...]:
@@ -108,13 +114,26 @@ RIGHTS_OF = {ApiKey[name]: _rights(words) for names, words in MATTER.items() for
 
 
 WITHOUT_RIGHTS = frozenset(key for key, rights in RIGHTS_OF.items() if not rights)
+LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""Who has logged in begins to log in again by these (KIP-368)."""
 
 
-def roles_of(key: ApiKey, version: int) -> list[Role]:
-    if version == SUPPORTED[key][1]:
-        return list(ROLES)
+def roles_that_matter(key: ApiKey, door: Door = PLAINTEXT) -> list[Role]:
+    """Nothing, everything, and each right of the API alone and missing; where users are known, another one, too."""
     of_rights = {*(f"{each} alone" for each in RIGHTS_OF[key]), *(f"all but {each}" for each in RIGHTS_OF[key])}
-    return [each for each in ROLES if each in (NOBODY, EVERYBODY) or each.name in of_rights]
+    others = [] if door.principal == ANONYMOUS else [OTHER]
+    return [*(each for each in ROLES if each in (NOBODY, EVERYBODY) or each.name in of_rights), *others]
+
+
+def roles_of(key: ApiKey, version: int, door: Door = PLAINTEXT) -> list[Role]:
+    matter = roles_that_matter(key, door)
+    if version < SUPPORTED[key][1]:
+        return matter
+    return [*ROLES, *(each for each in matter if each is OTHER)]
+
+
+def asked_through(door: Door, key: ApiKey) -> bool:
+    return not (door.mechanism and key in LOGINS)
 
 
 def cases_of(key: ApiKey, version: int) -> Iterator[Case]:
@@ -123,23 +142,24 @@ def cases_of(key: ApiKey, version: int) -> Iterator[Case]:
         yield Case(key, version, ABSENT)
 
 
-def secure(asked: Asked) -> dict[str, Asked]:
-    """Makes the roles, and a connection for each by its name. Whoever comes from 127.0.0.1, brokers among them, may do
+def secure(pair: Pair) -> None:
+    """Makes the roles, for ANONYMOUS and for who logs in. Whoever comes from 127.0.0.1, brokers among them, may do
     everything."""
-    world = asked.world
-    bindings = [("127.0.0.1", permission, right) for permission, right in ALL]
-    bindings += [(role.address, permission, right) for role in ROLES for permission, right in role.acls]
+    world = pair.asked.world
+    bindings = [("127.0.0.1", ANONYMOUS, permission, right) for permission, right in ALL]
+    for principal in (ANONYMOUS, WITH_RIGHTS):
+        bindings += [(role.address, principal, permission, right) for role in ROLES for permission, right in role.acls]
     creations = [
         CreateAclsRequest.AclCreation(
             right.resource_type,
             CLUSTER_NAME if right.resource_type is CLUSTER else "*",
             PatternType.LITERAL,
-            "User:ANONYMOUS",
+            f"User:{principal}",
             host,
             right.operation,
             permission,
         )
-        for host, permission, right in bindings
+        for host, principal, permission, right in bindings
     ]
     for first in range(0, len(creations), len(ALL)):  # those of 127.0.0.1 before all others
         answer = world.ask(CreateAclsRequest(creations[first : first + len(ALL)]), 2)
@@ -154,13 +174,28 @@ def secure(asked: Asked) -> dict[str, Asked]:
             "the ACLs are known",
         )
         connection.close()
-    return {role.name: Asked(world, role.address) for role in ROLES}
+
+
+def entered(pair: Pair, door: Door) -> dict[str, Asked]:
+    """A connection for each role by its name."""
+    asked = {role.name: pair.through(door, role.address) for role in ROLES}
+    return asked if door.principal == ANONYMOUS else {**asked, OTHER.name: pair.through(door, OTHER.address, WITHOUT)}
+
+
+STORES = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
+ENDS = frozenset({"high_watermark", "last_stable_offset", "offset", "end_offset", "old_style_offsets"})
+"""Transactions that are left open end by themselves, at any time; their markers are records."""
 
 
 def masked(answer: Any) -> Any:
     """Of a refusal on the cluster Kafka tells the whole request, and ours which right is missing."""
     if isinstance(answer, dict):
-        return {name: masked(each) for name, each in answer.items()}
+        if answer.get("name") in STORES:
+            answer = {**answer, "value": "a path"}
+        return {
+            name: "an offset" if name in ENDS and each not in (0, -1, []) else masked(each)
+            for name, each in answer.items()
+        }
     if isinstance(answer, str) and answer.startswith("Request "):
         return "Request refused"
     if isinstance(answer, list):
@@ -168,13 +203,11 @@ def masked(answer: Any) -> Any:
     return answer
 
 
-def asked_in_roles(
-    mine: dict[str, Asked], theirs: dict[str, Asked], key: ApiKey, version: int
-) -> Iterator[tuple[Case, Role, Any, Any]]:
-    """What was asked in which role, and both answers."""
-    for role in roles_of(key, version):
-        for case in cases_of(key, version):
-            yield case, role, masked(tell(mine[role.name], case)), masked(tell(theirs[role.name], case))
+def told_in_roles(
+    asked: dict[str, Asked], key: ApiKey, version: int, roles: list[Role]
+) -> list[tuple[Case, Role, Any]]:
+    """What was asked in which role, and the answers."""
+    return [(case, role, masked(tell(asked[role.name], case))) for role in roles for case in cases_of(key, version)]
 
 
 ON_PURPOSE = {
@@ -191,85 +224,155 @@ def shortened(told: dict[str, list[str]]) -> dict[str, list[str]]:
     return {each: [] if each == most else roles for each, roles in told.items()}
 
 
+def digests(pair: Pair, door: Door) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """By case, who is told what: through the plaintext door everybody, through the others those that matter."""
+    asked = entered(pair, door)
+    for key, version in newest_versions():
+        if not asked_through(door, key):
+            continue
+        told: dict[str, dict[str, list[str]]] = {}
+        roles = list(ROLES) if door is PLAINTEXT else roles_that_matter(key, door)
+        for case, role, answer in told_in_roles(asked, key, version, roles):
+            told.setdefault(str(case), {}).setdefault(digest(answer), []).append(role.name)
+        yield from told.items()
+    for each in asked.values():
+        each.close()
+
+
 def record() -> str:
     """What Apache's newest versions answer, by themselves, as JSON, one case a line."""
-    lines = []
-    with tempfile.TemporaryDirectory(prefix="rights-") as directory, apaches(Path(directory), SECURED) as asked:
-        of_roles = secure(asked)
-        for key, version in newest_versions():
-            told: dict[str, dict[str, list[str]]] = {}
-            for role in ROLES:
-                for case in cases_of(key, version):
-                    answer = digest(masked(tell(of_roles[role.name], case)))
-                    told.setdefault(str(case), {}).setdefault(answer, []).append(role.name)
-            lines += [f"{json.dumps(case)}: {json.dumps(shortened(each))}" for case, each in told.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    recorded: dict[str, dict[str, list[str]]] = {}
+    with tempfile.TemporaryDirectory(prefix="rights-") as directory:
+        keys = make_keys(Path(directory) / "keys")
+        with apaches(Path(directory) / "apache", keys, SECURED) as pair:
+            secure(pair)
+            for door in DOORS:
+                for case, told in digests(pair, door):
+                    if door is PLAINTEXT:
+                        recorded[case] = shortened(told)
+                    elif any(
+                        expected(recorded, door, case, role) != said for said, roles in told.items() for role in roles
+                    ):
+                        recorded[f"{door.name}: {case}"] = shortened(told)
+    return "{\n" + ",\n".join(f"{json.dumps(case)}: {json.dumps(each)}" for case, each in recorded.items()) + "\n}\n"
+
+
+def expected(recorded: dict[str, dict[str, list[str]]], door: Door, case: str, role: str) -> str:
+    """What Apache Kafka said; through the plaintext door there is no other user, but who has no rights."""
+    own = recorded.get(f"{door.name}: {case}")
+    if own is None and role == OTHER.name:
+        role = NOBODY.name
+    of_case = own or recorded[case]
+    named = next((each for each, roles in of_case.items() if role in roles), None)
+    return named or next(each for each, roles in of_case.items() if not roles)
 
 
 HEAD = """# Authorization
 
-Made by `make rights`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.1, all with
+Made by `make rights`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2, all with
 `AclAuthorizer`, are asked the same in {roles} roles: with no right, with every right, with each right alone, and with
 all rights but one. A right is an operation on all resources of a type. In each role a request is asked that makes
 sense, and one for what does not exist; all versions of an API in the roles that have or lack a right that the API goes
-by, the newest version in all roles. Answers are equal when all their fields are, but for ids, times, ports and the
+by, the newest version in all roles. It is asked over a listener of each protocol: rights are ANONYMOUS' where nobody is
+known, or a user's who logged in or has a certificate; there another user asks as well, who has no rights, from an
+address at which the first one has all. Answers are equal when all their fields are, but for ids, times, ports and the
 like, which [conformance.md](conformance.md) names, and for the words in which a request is refused on the cluster.
 
-| API | key | versions | goes by | asked | equal | differ on purpose |
-| --- | --- | --- | --- | --- | --- | --- |
 """
+API_TABLE = """| API | key | versions | goes by | asked | equal | differ on purpose |
+| --- | --- | --- | --- | --- | --- | --- |"""
+DOOR_TABLE = """| listener | rights are of | asked | equal | differ on purpose |
+| --- | --- | --- | --- | --- |"""
 
 
-def write(asked: Counter[ApiKey], same: Counter[ApiKey], meant: Counter[ApiKey], wrong: list[str]) -> None:
-    lines = [HEAD.format(roles=len(ROLES)).rstrip("\n")]
-    for key in asked:
+class Counts:
+    """By door and API, how many answers were compared, were equal, and differ on purpose."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, ApiKey]] = Counter()
+        self.same: Counter[tuple[str, ApiKey]] = Counter()
+        self.meant: Counter[tuple[str, ApiKey]] = Counter()
+
+    def row(self, door: str | None = None, key: ApiKey | None = None) -> str:
+        def total(counter: Counter[tuple[str, ApiKey]]) -> int:
+            return sum(
+                count for (at, of), count in counter.items() if door in (None, at) and (key is None or of is key)
+            )
+
+        return f"{total(self.asked)} | {total(self.same)} | {total(self.meant) or ''} |"
+
+
+def page(counts: Counts, wrong: list[str]) -> str:
+    lines = [HEAD.format(roles=len(ROLES)).rstrip("\n"), "", DOOR_TABLE]
+    lines += [f"| {door.name} | `User:{door.principal}` | {counts.row(door.name)}" for door in DOORS]
+    lines += [f"| all | | {counts.row()}", "", API_TABLE]
+    keys = list(dict.fromkeys(key for _, key in counts.asked))
+    for key in keys:
         name = "".join(word.capitalize() for word in key.name.split("_"))
         low, high = SUPPORTED[key]
         versions = f"{low} to {high}" if high > low else str(low)
         rights = ", ".join(map(str, RIGHTS_OF[key])) or "nothing"
-        lines.append(
-            f"| {name} | {int(key)} | {versions} | {rights} | {asked[key]} | {same[key]} | {meant[key] or ''} |"
-        )
-    lines.append(f"| all | {len(asked)} | | | {asked.total()} | {same.total()} | {meant.total()} |")
+        lines.append(f"| {name} | {int(key)} | {versions} | {rights} | {counts.row(key=key)}")
+    lines.append(f"| all | {len(keys)} | | | {counts.row()}")
     lines += ["", "On purpose:", "", *(f"- {each}" for each in ON_PURPOSE.values())]
     if wrong:
         lines += ["", "## Differences", "", *(f"- {each}" for each in wrong)]
-    PAGE.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def compare(mine: Pair, theirs: Pair, door: Door, only: set[str], counts: Counts) -> list[str]:
+    """What differs for no reason."""
+    from answers.__main__ import differences
+
+    here, there = entered(mine, door), entered(theirs, door)
+    wrong = []
+    with ThreadPoolExecutor(2) as both:
+        for key, version in every_version():
+            if (only and key.name not in only) or not asked_through(door, key):
+                continue
+            found = []
+            roles = roles_of(key, version, door)
+            answers = [both.submit(told_in_roles, asked, key, version, roles) for asked in (here, there)]
+            for (case, role, ours_told), (_, _, apaches_told) in zip(*(each.result() for each in answers), strict=True):
+                if SILENCE in (ours_told, apaches_told):  # a busy machine may have been late
+                    ours_told, apaches_told = (masked(tell(asked[role.name], case)) for asked in (here, there))
+                counts.asked[door.name, key] += 1
+                if ours_told == apaches_told:
+                    counts.same[door.name, key] += 1
+                elif (key, version) in ON_PURPOSE:
+                    counts.meant[door.name, key] += 1
+                else:
+                    told = "; ".join(differences(ours_told, apaches_told)[:3])
+                    found.append(f"{door.name}: {case}, {role.name}: {told}")
+            wrong += found
+            print("\n".join(found) or f"{door.name}: {key.name} {version}", flush=True)
+    for each in (*here.values(), *there.values()):
+        each.close()
+    return wrong
 
 
 def main() -> int:
-    from answers.__main__ import differences
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="names of APIs, separated by commas")
-    only = {each for each in parser.parse_args().only.split(",") if each}
-    asked: Counter[ApiKey] = Counter()
-    same: Counter[ApiKey] = Counter()
-    meant: Counter[ApiKey] = Counter()
+    parser.add_argument("--doors", default="", help="numbers of doors, separated by commas")
+    given = parser.parse_args()
+    only = {each for each in given.only.split(",") if each}
+    doors = [DOORS[int(each)] for each in given.doors.split(",") if each] or DOORS
+    counts = Counts()
     wrong: list[str] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="rights-") as directory,
-        ours(Path(directory) / "ours", SECURED) as mine,
-        apaches(Path(directory) / "apache", SECURED) as theirs,
-    ):
-        here, there = secure(mine), secure(theirs)
-        for key, version in every_version():
-            if only and key.name not in only:
-                continue
-            found = []
-            for case, role, ours_told, apaches_told in asked_in_roles(here, there, key, version):
-                asked[key] += 1
-                if ours_told == apaches_told:
-                    same[key] += 1
-                elif (key, version) in ON_PURPOSE:
-                    meant[key] += 1
-                else:
-                    found.append(f"{case}, {role.name}: {'; '.join(differences(ours_told, apaches_told)[:3])}")
-            wrong += found
-            print("\n".join(found) or f"{key.name} {version}", flush=True)
-    print(f"{asked.total()} requests, {len(wrong)} answers differ")
-    if not only:
-        write(asked, same, meant, wrong)
+    with tempfile.TemporaryDirectory(prefix="rights-") as directory:
+        keys = make_keys(Path(directory) / "keys")
+        with (
+            ours(Path(directory) / "ours", keys, SECURED) as mine,
+            apaches(Path(directory) / "apache", keys, SECURED) as theirs,
+        ):
+            secure(mine)
+            secure(theirs)
+            for door in doors:
+                wrong += compare(mine, theirs, door, only, counts)
+    print(f"{counts.asked.total()} requests, {len(wrong)} answers differ")
+    if not only and len(doors) == len(DOORS):
+        PAGE.write_text(page(counts, wrong))
         RECORDED.write_text(record())
     return 1 if wrong else 0
 

@@ -324,14 +324,14 @@ def check_listeners_value(name: str, text: str) -> None:
 
 
 def _listeners_definitions(config: Config) -> dict[str, Definition]:
-    """Of the listeners' own keys that are set: what Kafka tells of the key without the prefix. No tool changes them at
-    the default level, so that they are told as read-only."""
+    """Of the listeners' own keys that are set: what Kafka tells of the key without the prefix, but no documentation.
+    No tool changes them at the default level, so that they are told as read-only."""
     found: dict[str, Definition] = {}
     for name in config.overrides:
         match = _LISTENERS_OWN(name)
         base = None if match is None else broker_definitions().get(match[1]) or _of_mechanism(match[1])
         if base is not None:
-            found[name] = replace(base, name=name, default=None, update_mode="read-only")
+            found[name] = replace(base, name=name, default=None, update_mode="read-only", doc="")
     return found
 
 

@@ -50,4 +50,4 @@ async def handle(
 
 def _described(user: str, found: list[tuple[ScramMechanism, int]]) -> Result:
     infos = [DescribeUserScramCredentialsResponse.CredentialInfo(int(each), rounds) for each, rounds in found]
-    return Result(user, 0, None, infos)
+    return Result(user, 0, "", infos)
