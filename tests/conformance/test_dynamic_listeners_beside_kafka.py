@@ -42,7 +42,6 @@ class Pair:
         self.extra = apache.free_port()
         self.home = f"PLAINTEXT://127.0.0.1:{ports[0]}"
         self.with_extra = f"{self.home},EXTRA://127.0.0.1:{self.extra}"
-        self.admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports[0]}", "log_level": 0})
 
     def alter(self, changes: Mapping[str, str | None]) -> tuple[str, str]:
         """What broker 0 says to values of its own, None for one that is taken away: the error's name, and its text
@@ -56,7 +55,8 @@ class Pair:
             for name, value in changes.items()
         ]
         resource = ConfigResource(ConfigResource.Type.BROKER, "0", incremental_configs=entries)
-        (answer,) = self.admin.incremental_alter_configs([resource], request_timeout=20).values()
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.ports[0]}", "log_level": 0})
+        (answer,) = admin.incremental_alter_configs([resource], request_timeout=20).values()
         try:
             answer.result(30)
         except KafkaException as error:
@@ -156,7 +156,7 @@ def apaches(directory: Path) -> Iterator[Pair]:
 
 
 def ended(connection: socket.socket) -> bool:
-    connection.settimeout(30)
+    connection.settimeout(15)  # before it is ended for not saying who it is
     try:
         return connection.recv(1) == b""
     except ConnectionError:
@@ -251,6 +251,11 @@ def test_what_a_new_listener_needs_comes_with_it_and_a_restart_keeps_it(tmp_path
         pair.restart()
         until(pair.logs_in, "carol logs in after a restart")
         assert len(pair.registered()) == 2
+
+        with socket.create_connection(("127.0.0.1", pair.extra)) as open_one:
+            gone = ["listeners", *protocols, *OWN]
+            assert pair.alter(dict.fromkeys(gone)) == ("NO_ERROR", "")
+            assert ended(open_one)
 
 
 def test_a_port_that_is_taken_is_tried_again_with_the_next_change(tmp_path: Path) -> None:

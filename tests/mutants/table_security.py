@@ -15,6 +15,7 @@ _ACLS: Final = f"{_SECURITY}/test_acls.py"
 _BROKER: Final = "tests/unit/broker"
 _GUARDED: Final = f"{_BROKER}/test_guarded_connection.py"
 _SASL: Final = f"{_BROKER}/test_sasl_authenticator.py"
+_COMING: Final = "tests/conformance/test_dynamic_listeners_beside_kafka.py"
 _ATTACKS: Final = f"{_BROKER}/test_attacks.py"
 _CHANNEL: Final = "tests/unit/runtime/test_tls_transport.py"
 _STRANGERS: Final = "tests/unit/zk/test_zk_strangers.py"
@@ -404,6 +405,23 @@ PROTECTIONS: Final = (
                 context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
             """),
     ),
+    mutant(
+        "P40", "KIP-226", "who came in by a listener that is gone stays in",
+        "", "",
+        remove("broker.socket_server:SocketServer.become", """
+            for connection in closed:
+                connection.close()
+            """),
+    ),
+    mutant(
+        "P41", "KIP-226", "an open listener is said to have another protection, and keeps what it has",
+        "", "",
+        replace(
+            "broker.dynamic_listeners:DynamicListeners.check",
+            "_lasting(self._config, name) != _lasting(config, name)",
+            "False",
+        ),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -448,4 +466,6 @@ NOTICED_BY: Final = {
     "::test_a_store_with_another_password_is_taken_up_and_the_password_lies_encrypted",
     "P39": f"{_BROKER}/test_listener_gate.py"
     "::test_a_revoked_certificate_is_refused_from_the_moment_that_the_list_is_read_again",
+    "P40": f"{_COMING}::test_what_a_new_listener_needs_comes_with_it_and_a_restart_keeps_it",
+    "P41": f"{_COMING}::test_what_a_new_listener_needs_comes_with_it_and_a_restart_keeps_it",
 }
