@@ -101,7 +101,7 @@ MUTANTS: Final = (
         "BNC DLY", "C4",
         replace(
             "broker.server:Broker.is_stale",
-            "broker_epoch != -1 and broker_epoch < registered_epoch",
+            "broker_epoch < self._zookeeper_epoch",
             "False",
         ),
     ),
@@ -110,8 +110,8 @@ MUTANTS: Final = (
         "ZKX DLY", "C4 C14 L1",
         replace(
             "broker.server:Broker.is_stale",
-            "broker_epoch < registered_epoch",
-            "broker_epoch != registered_epoch",
+            "broker_epoch < self._zookeeper_epoch",
+            "broker_epoch != self._zookeeper_epoch",
         ),
     ),
     mutant(

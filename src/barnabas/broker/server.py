@@ -47,7 +47,7 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
@@ -195,12 +195,13 @@ class Broker:
 
         Raises UNKNOWN_SERVER_ERROR for a KRaft controller's where no migration is enabled.
         """
-        registered_epoch = self._zookeeper_epoch
-        if of_kraft:
-            if self.migration is None:
-                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "No migration to KRaft is enabled on this broker.")
-            registered_epoch = self.migration.broker_epoch
-        return broker_epoch != -1 and broker_epoch < registered_epoch
+        if broker_epoch == NO_EPOCH:  # of a controller from before KIP-380
+            return False
+        if not of_kraft:
+            return broker_epoch < self._zookeeper_epoch
+        if self.migration is None:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "No migration to KRaft is enabled on this broker.")
+        return broker_epoch < self.migration.broker_epoch
 
     def status(self) -> dict[str, Any]:
         """What there is to be seen of this broker at any moment, as plain values."""
