@@ -368,6 +368,13 @@ class Reassignments:
         )
         self._context.partitions_being_reassigned.pop(partition)
 
+    async def forget_topic(self, topic: str) -> None:
+        """A topic goes while it is being moved: what ``/admin/reassign_partitions`` asks of it goes too.
+
+        Apache Kafka's controller leaves it there, and the next one moves a later topic of that name by it.
+        """
+        await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition.topic == topic)
+
     async def _maybe_remove_from_zk_reassignment(
         self, should_remove: Callable[[TopicPartition, Sequence[int]], bool]
     ) -> None:

@@ -119,7 +119,12 @@ class Reign:
             self.context,
             self.replicas,
             self.partitions,
-            DeletionClient(zk, self.unregister_topic_handler, self.send_metadata_of),
+            DeletionClient(
+                zk,
+                self.unregister_topic_handler,
+                self.send_metadata_of,
+                lambda topic: self.reassignments.forget_topic(topic),
+            ),
         )
         self.reassignments = self._made_reassignments()
         self.child_change_handlers = _child_change_handlers(put)

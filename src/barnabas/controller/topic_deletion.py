@@ -9,7 +9,7 @@ the topic until the broker is back or the reassignment is over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from barnabas.controller.context import ControllerContext
 from barnabas.controller.partition_state_machine import PartitionStateMachine
@@ -30,12 +30,15 @@ class DeletionClient:
         zk: KafkaZkClient,
         mute_partition_modifications: Callable[[str], None],
         send_metadata_update: Callable[[Sequence[TopicPartition]], None],
+        forget_reassignments: Callable[[str], Awaitable[None]],
     ) -> None:
         self._zk = zk
+        self._forget_reassignments = forget_reassignments
         self.mute_partition_modifications = mute_partition_modifications
         self.send_metadata_update = send_metadata_update
 
     async def delete_topic(self, topic: str, epoch_zk_version: int) -> None:
+        await self._forget_reassignments(topic)
         await self._zk.delete_topic_znode(topic, epoch_zk_version)
         await self._zk.delete_topic_configs([topic], epoch_zk_version)
         await self._zk.delete_topic_deletions([topic], epoch_zk_version)

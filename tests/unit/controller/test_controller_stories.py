@@ -524,6 +524,32 @@ def test_a_deleted_replica_is_not_made_anew_by_a_reassignment(play: Callable[[Pl
     play(story)
 
 
+def test_what_the_znode_asks_of_a_topic_goes_with_the_topic(play: Callable[[Play], None]) -> None:
+    """Else the next controller would move a later topic of that name by it, or nobody would ever take it away."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2))
+        await made.create("other", (1, 2))
+        zk, other = await made.zk(), TopicPartition("other", 0)
+        await zk.create_recursive(
+            ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode({P0: (1, 3), other: (2, 3)})
+        )
+        await made.until(lambda: len(made.controller.reign.context.partitions_being_reassigned) == 2, "both are moved")
+        await made.delete("t")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
+        # The return of a broker lets the deletion begin.
+        await made.die(3)
+        await made.settled()
+        await made.start(3)
+        await made.until_deleted("t")
+        assert {each: list(target) for each, target in (await zk.get_partition_reassignment()).items()} == {
+            other: [2, 3]
+        }
+
+    play(story)
+
+
 @pytest.mark.parametrize("why", ["another controller", "a broker that is back"])
 def test_a_reassignment_that_is_resumed_in_order_is_no_error(
     play: Callable[[Play], None], caplog: pytest.LogCaptureFixture, why: str
