@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration
 
 setup: $(KERNEL)
 
@@ -139,9 +139,17 @@ disks: setup
 power-loss: setup
 	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
 
-# A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through.
+# A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through; three minutes
+# of faults at whoever holds a role, with each. `make mixed-chaos MINUTES=30`: longer; `mixed-roles`: every role on either
+# kind with every fault (a quarter of an hour).
 mixed: setup
-	MIXED_PROTOCOLS=$(PROTOCOLS) $(PYTEST) --timeout 0 tests/process/test_mixed_cluster.py
+	MIXED_PROTOCOLS=$(PROTOCOLS) $(PYTEST) -s --timeout 0 tests/mixed
+
+mixed-chaos: setup
+	$(BIN)/python tests/mixed --minutes $(MINUTES)
+
+mixed-roles: setup
+	$(BIN)/python tests/mixed --all-cells
 
 # Drawn clusters and faults: is what `barnabas rehearse` says what then happens, to our brokers and to Apache Kafka's?
 rehearsals: setup

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import apache
 import pytest
+from apaches_words import complaints
 from cluster import barnabas, until
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -284,30 +284,11 @@ class Play:
         )
 
     def warnings(self) -> set[str]:
-        lines: set[str] = set()
-        for log in self.directory.glob("broker-*/server.log"):
-            for line in log.read_text(errors="replace").splitlines():
-                told = re.match(r"\[[0-9:, -]+\] (WARN|ERROR|FATAL) (.*)", line)
-                if told is not None:
-                    lines.add(f"{told[1]} {normalised(told[2])}")
-        return lines
+        return complaints(self.directory)
 
 
 def known(broker: AdminClient, topic: str) -> bool:
     return broker.list_topics(topic, timeout=10).topics[topic].error is None
-
-
-def normalised(message: str) -> str:
-    """What was said, without whom it was said about: the text up to its first details, and the logger's name."""
-    logger = re.search(r"\(([A-Za-z0-9_.$]+)\)$", message)
-    text = message[: logger.start()] if logger is not None else message
-    while text.startswith("["):
-        text = text.partition("]")[2].lstrip(" :")
-    text = re.split(r"[\[({=]|\bSet\b|\bMap\b", text)[0]
-    text = re.sub(r"\b(__consumer_offsets|t|u|v)-\d+", "PARTITION", re.sub(r"0x[0-9a-f]+", "N", text))
-    text = re.sub(r"(PARTITION)([, ]+PARTITION)+", r"\1", text)
-    text = re.sub(r"[\w.]*/?N?[\d.]+:\d+|\d+", "N", text)
-    return " ".join(text.split()) + (f" ({logger[1]})" if logger is not None else "")
 
 
 @pytest.fixture(autouse=True)

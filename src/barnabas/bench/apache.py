@@ -137,15 +137,16 @@ def fetch_jars(cache: Path, pom: str) -> Path:
     return jars
 
 
-def _log4j(directory: Path, level: str = "INFO") -> str:
+def _log4j(directory: Path, levels: Mapping[str, str]) -> str:
     target = directory / "log4j.properties"
     target.write_text(
-        f"log4j.rootLogger={level}, out\n"
+        "log4j.rootLogger=INFO, out\n"
         "log4j.appender.out=org.apache.log4j.FileAppender\n"
         f"log4j.appender.out.File={directory}/server.log\n"
         "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
         "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         "log4j.logger.org.apache.zookeeper=WARN\nlog4j.logger.org.reflections=ERROR\n"
+        + "".join(f"log4j.logger.{name}={level}\n" for name, level in levels.items())
     )
     return f"-Dlog4j.configuration=file:{target}"
 
@@ -233,6 +234,7 @@ class ApacheCluster:
         first_id: int = 0,
         heap: str = "512m",
         jvm: Sequence[str] = (),
+        log_levels: Mapping[str, str] | None = None,
         cluster_size: int | None = None,
         timeout: float = 120,
     ) -> None:
@@ -241,6 +243,7 @@ class ApacheCluster:
         self._own_zookeeper = zookeeper is None and brokers >= 0
         self._heap = heap
         self._jvm = tuple(jvm)
+        self._log_levels = dict(log_levels or {})
         self._timeout = timeout
         self._config = dict(config or {})
         self._own_config = own_config or (lambda broker, port: {})
@@ -296,7 +299,7 @@ class ApacheCluster:
         jars = classpath(self.version)
         with open(directory / "stdout.log", "ab") as out:
             return subprocess.Popen(
-                [java(), *options, _log4j(directory), "-cp", jars, main, properties],
+                [java(), *options, _log4j(directory, self._log_levels), "-cp", jars, main, properties],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=directory,
             )  # fmt: skip
 

@@ -34,13 +34,16 @@ class Nemesis:
         journal: Journal,
         seed: int,
         peers: Proxy | None = None,
+        aim: Callable[[str], int] | None = None,
     ) -> None:
+        """`aim` names the broker that a fault of processes strikes; without it chance does."""
         self._peers = peers
         self._faults = list(faults)
         self._brokers = brokers
         self._proxy = proxy
         self._journal = journal
         self._chance = random.Random(seed)
+        self._aim = aim
         self.struck: dict[str, int] = dict.fromkeys(faults, 0)
 
     def run(self, wait: Callable[[float], bool]) -> None:
@@ -64,7 +67,7 @@ class Nemesis:
             self._journal.add(Op.NEMESIS, held.since, completed=held.until, name=name)
 
     def _strike(self, fault: str, wait: Callable[[float], bool]) -> None:
-        broker = self._chance.choice(self._targets(fault))
+        broker = self._target(fault)
         strike, heal = self._ways(fault)
         invoked = now()
         strike(broker)
@@ -88,15 +91,15 @@ class Nemesis:
             if self._proxy.struck[DELAY_END_TXN] >= enough or not wait(1.0):
                 break
 
-    def _targets(self, fault: str) -> Sequence[int]:
+    def _target(self, fault: str) -> int:
         if fault in NETWORK_FAULTS:
             assert self._proxy is not None
-            return list(self._proxy.ports)
+            return self._chance.choice(list(self._proxy.ports))
         if fault in PEER_FAULTS:
             assert self._peers is not None
-            return list(self._peers.ports)
+            return self._chance.choice(list(self._peers.ports))
         assert self._brokers is not None
-        return self._brokers.ids
+        return self._chance.choice(self._brokers.ids) if self._aim is None else self._aim(fault)
 
     def _ways(self, fault: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
         if fault in NETWORK_FAULTS:

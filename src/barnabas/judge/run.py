@@ -44,6 +44,8 @@ class Plan:
     pause_s: float = 0.1
     seed: int = 0
     told: Callable[[str], None] = field(default=lambda line: None)
+    aim: Callable[[str], int] | None = None
+    """Which broker the next fault of this name, one of processes, strikes; None: by chance."""
 
 
 @dataclass
@@ -67,7 +69,8 @@ def run(plan: Plan) -> Outcome:
         plan.bootstrap if proxy is None else proxy.bootstrap,
         notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
     )  # fmt: skip
-    nemesis = Nemesis(plan.faults, plan.brokers, proxy, notes.journal(Client("nemesis")), plan.seed, plan.peers)
+    journal = notes.journal(Client("nemesis"))
+    nemesis = Nemesis(plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim)
     plan.told(f"{plan.minutes:g} minutes, topics {' and '.join(topics)}, {facts}")
     try:
         _strive(plan, work, name, nemesis, stop)

@@ -1,0 +1,159 @@
+"""A cluster of Apache Kafka 3.9.2 brokers and ours on a real ZooKeeper, as `barnabas judge` reaches brokers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from apaches_words import STORY_LEVELS
+from cluster import BARNABAS, until
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from barnabas.bench.apache import ApacheCluster, cluster_view, free_port
+from barnabas.judge.clusters import PATIENCE_S, ClusterError
+
+SESSION_MS = 3000
+APACHES = "apache"
+OURS = "ours"
+CONFIG = {
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "inter.broker.protocol.version": "3.9",
+}
+
+
+class BothKinds:
+    """`apaches` brokers of Apache Kafka, with the ids from 0 on, and then `ours`. `Brokers` of `barnabas judge`."""
+
+    def __init__(self, directory: Path, apache: ApacheCluster, ours: int, config: Mapping[str, str]) -> None:
+        self.apache = apache
+        self._config = config
+        self._directory = directory
+        self.ports = dict(apache.ports) | {len(apache.ports) + number: free_port() for number in range(ours)}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.zookeeper = KazooClient(apache.zookeeper)
+        self.zookeeper.start(30)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def ids(self) -> Sequence[int]:
+        return list(self.ports)
+
+    def kind(self, broker: int) -> str:
+        return APACHES if broker in self.apache.ports else OURS
+
+    def log_dir(self, broker: int) -> Path:
+        return self.apache.log_dir(broker) if broker in self.apache.ports else self._directory / f"logs-{broker}"
+
+    def controller(self) -> int:
+        """-1 where nobody is."""
+        with contextlib.suppress(NoNodeError):
+            return int(json.loads(self.zookeeper.get("/controller")[0])["brokerid"])
+        return -1
+
+    def depose(self) -> None:
+        """Whoever is the controller has to run for it again, against the others."""
+        with contextlib.suppress(NoNodeError):
+            self.zookeeper.delete("/controller")
+
+    def kill(self, broker: int) -> None:
+        self._process(broker).kill()
+        self._process(broker).wait()
+
+    def shutdown(self, broker: int) -> None:
+        self._process(broker).terminate()
+        try:
+            self._process(broker).wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
+
+    def pause(self, broker: int) -> None:
+        self._process(broker).send_signal(signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        """Not before its session is over: whoever held a role finds that it is somebody else's."""
+        try:
+            until(lambda: self.zookeeper.exists(f"/brokers/ids/{broker}") is None, "the session's end", PATIENCE_S)
+        except AssertionError as error:
+            raise ClusterError(f"broker {broker}: {error}") from None
+        finally:
+            self._process(broker).send_signal(signal.SIGCONT)
+
+    def start(self, broker: int) -> None:
+        try:
+            if broker in self.apache.ports:
+                self.apache.start(broker)
+            else:
+                self.launch(broker)
+                until(lambda: self._answers(broker), f"broker {broker} answers", PATIENCE_S)
+        except (RuntimeError, TimeoutError, AssertionError) as error:
+            raise ClusterError(str(error)) from None
+
+    def launch(self, broker: int) -> None:
+        """One of ours, without waiting for it."""
+        values = {
+            **self._config,
+            "broker.id": str(broker),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
+            "zookeeper.connect": self.apache.zookeeper,
+            "log.dirs": str(self.log_dir(broker)),
+        }
+        file = self._directory / f"broker-{broker}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        with (self._directory / f"broker-{broker}.log").open("ab") as out:
+            self.processes[broker] = subprocess.Popen([*BARNABAS, "broker", str(file)], stdout=out, stderr=out)
+
+    def close(self) -> None:
+        self.zookeeper.stop()
+        self.zookeeper.close()
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+    def _process(self, broker: int) -> subprocess.Popen[bytes]:
+        processes: Mapping[int, subprocess.Popen[bytes]] = {**self.apache.processes, **self.processes}
+        return processes[broker]
+
+    def _answers(self, broker: int) -> bool:
+        if self._process(broker).poll() is not None:
+            raise RuntimeError(f"broker {broker} ended with {self._process(broker).returncode}")
+        try:
+            brokers, controller = cluster_view("127.0.0.1", self.ports[broker])
+        except OSError:
+            return False
+        return broker in brokers and controller in brokers
+
+
+@contextlib.contextmanager
+def both_kinds(directory: Path, apaches: int, ours: int, **config: str) -> Iterator[BothKinds]:
+    """A cluster that answers at every broker. `config` is for all of them, with underscores for dots."""
+    values = CONFIG | {key.replace("_", "."): value for key, value in config.items()}
+    size = apaches + ours
+    with ApacheCluster(
+        directory / "apache", apaches, config=values, cluster_size=size, heap="256m", log_levels=STORY_LEVELS
+    ) as apache:
+        made = BothKinds(directory, apache, ours, values)
+        try:
+            for broker in made.ports:
+                if made.kind(broker) == OURS:
+                    made.launch(broker)
+            until(
+                lambda: all(made._answers(b) for b in made.ports if made.kind(b) == OURS), "every broker answers", 120
+            )
+            yield made
+        finally:
+            made.close()

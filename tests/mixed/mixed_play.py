@@ -1,0 +1,81 @@
+"""Clients, faults at whoever holds a role, and what is wrong afterwards, in a cluster of both kinds of brokers.
+
+What Kafka's brokers write beside ours is compared with `RECORDED`, what they write among themselves under the same
+faults: complaints of any kind, and all that the controller and the state changes tell.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+from apaches_words import stories
+from mixed_brokers import both_kinds
+from mixed_cells import Cells, all_cells
+from mixed_replicas import differing, lags, verified
+
+from barnabas.judge.check import check
+from barnabas.judge.history import write
+from barnabas.judge.nemesis import PROCESS_FAULTS
+from barnabas.judge.report import text
+from barnabas.judge.run import Plan, run
+
+RECORDED = Path(__file__).with_name("kafka_among_itself.txt")
+
+
+def told(line: str) -> None:
+    print(line, flush=True)
+
+
+class Outcome(NamedTuple):
+    wrong: list[str]
+    """No client or operator may see it."""
+    unheard: list[str]
+    """What Kafka's brokers wrote, and have not written among themselves as long as that was recorded."""
+
+
+def recorded() -> set[str]:
+    return set(RECORDED.read_text().splitlines()) if RECORDED.exists() else set()
+
+
+def play(
+    directory: Path, minutes: float, seed: int, *, apaches: int = 2, ours: int = 2, every: bool = False, **config: str
+) -> Outcome:
+    """What there is to say after `minutes` of load and faults; with `every`, a cell that was not struck is wrong, too.
+
+    `config` is for all brokers, with underscores for dots. Without any of `ours` what Kafka's write is recorded.
+    """
+    with both_kinds(directory, apaches, ours, **config) as brokers:
+        cells = Cells(brokers, random.Random(seed))
+        plan = Plan(brokers.bootstrap, minutes, PROCESS_FAULTS, brokers, clients=1, seed=seed, aim=cells.aim, told=told)
+        outcome = run(plan)
+        write(outcome.history, directory / "history.parquet")
+        cells.wait_until_whole()
+        verdict = check(outcome.history)
+        told("\n".join(text(verdict)))
+        wrong = [f"{each.anomaly}: {each.count}" for each in verdict.anomalies]
+        wrong += [] if outcome.settled else ["partitions did not come to rest"]
+        compared, unlike = differing(brokers)
+        wrong += unlike
+        told(f"{compared} batches compared in the replicas' files, {len(unlike)} places differ")
+        for report in verified(brokers):
+            told(f"kafka-replica-verification: {report}")
+            wrong += [f"kafka-replica-verification: {report}"] if lags([report]) != [0] else []
+        for (role, kind, fault), count in sorted(cells.struck.items()):
+            told(f"{count:4} times  {fault:<8} {role} of {kind}")
+        said = stories(brokers.apache.directory)
+        if ours == 0:
+            RECORDED.write_text("".join(f"{line}\n" for line in sorted(said | recorded())))
+        unheard = sorted(said - recorded())
+        told(f"Kafka's brokers wrote {len(said)} messages, {len(unheard)} of which none wrote in a cluster of its own:")
+        for line in unheard:
+            told(f"  {line}")
+        slowest_s = max(cells.whole_after_s, default=0.0)
+        struck = sum(cells.struck.values())
+        told(
+            f"{struck} faults in {len(cells.struck)} of {len(all_cells())} cells; whole again within {slowest_s:.1f} s"
+        )
+        wrong += [] if struck else ["nothing was struck"]
+        wrong += [f"not struck: {' '.join(cell)}" for cell in cells.missing()] if every else []
+    return Outcome(wrong, unheard)
