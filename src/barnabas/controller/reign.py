@@ -119,12 +119,7 @@ class Reign:
             self.context,
             self.replicas,
             self.partitions,
-            DeletionClient(
-                zk,
-                self.unregister_topic_handler,
-                self.send_metadata_of,
-                lambda topic: self.reassignments.forget_topic(topic),
-            ),
+            DeletionClient(zk, self.unregister_topic_handler, self.send_metadata_of, self._forget_reassignments),
         )
         self.reassignments = self._made_reassignments()
         self.child_change_handlers = _child_change_handlers(put)
@@ -148,6 +143,9 @@ class Reign:
             isr_may_change=self.register_isr_handler,
             isr_may_not_change=self.unregister_isr_handler,
         )
+
+    async def _forget_reassignments(self, topic: str) -> None:
+        await self.reassignments.forget_topic(topic)
 
     def end(self) -> None:
         """Handlers, timers, channels and what was gathered to be sent go, in one step that nothing can interrupt."""
