@@ -1,10 +1,8 @@
-"""Watches how far followers really are, beside what their leader believes of them (R19, R21).
+"""Watches how far followers really are, beside what their leader believes of them (R19).
 
-R19: a member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave.
-R21: what all of the ISR have is committed soon, unless the leader knows of a live replica outside of it.
-
-The logs are looked at twice a second; what the leader was told of its followers plays no part. The time counts while
-leader, controller and ZooKeeper are well, and can reach each other; R21's while the ISR are and do as well.
+A member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave. Both
+logs are looked at twice a second; what the leader was told of its follower plays no part. The time counts while
+leader, controller and ZooKeeper are well, and the leader can reach both.
 """
 
 from __future__ import annotations
@@ -30,14 +28,6 @@ class Behind(NamedTuple):
     leader_epoch: int
 
 
-class Held(NamedTuple):
-    """Since when all of the ISR have what is before `end`, and it is not committed."""
-
-    since_ns: int
-    end: int
-    leader_epoch: int
-
-
 class LagWatch:
     def __init__(self, world: World, logs: LogWatch, states: Mapping[str, Mapping[str, Any]]) -> None:
         """`states` are those of partitions, as ZooKeeper has them."""
@@ -46,14 +36,11 @@ class LagWatch:
         self._states = states
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
-        self._held: dict[tuple[str, str], Held] = {}
-        """By leader and partition."""
         self._asked_ns: dict[tuple[str, str], int] = {}
         """By leader and partition: when it last had a change of the ISR under way, which nobody may answer for long."""
 
     def look(self) -> None:
         behind: dict[tuple[str, str, int], Behind] = {}
-        held: dict[tuple[str, str], Held] = {}
         controller = self.world.controller()
         for name, broker in self.world.brokers.items():
             if controller is None or self._is_hindered(name, controller):
@@ -61,8 +48,7 @@ class LagWatch:
             for partition in broker.replicas.partitions:
                 if partition.is_leader:
                     self._look_at(name, broker, partition, behind)
-                    self._look_for_held(name, broker, partition, held)
-        self._behind, self._held = behind, held
+        self._behind = behind
 
     def _is_hindered(self, leader: str, controller: str) -> bool:
         """Whether the ISR may not be altered in time."""
@@ -108,52 +94,3 @@ class LagWatch:
                     f"before {since.end} for {seconds:.1f} s", known, name,
                 )  # fmt: skip
                 behind[key] = now
-
-    def _look_for_held(
-        self, name: str, broker: Broker, partition: Partition, held: dict[tuple[str, str], Held]
-    ) -> None:
-        world, log, known = self.world, partition.log, str(partition.topic_partition)
-        state = self._states.get(known)
-        if log is None or state is None or not isinstance(partition.isr_state, CommittedIsr):
-            return
-        members = {broker_name(member) for member in state["isr"]}
-        # Whoever lives, as the leader was told, and is caught up may hold it back; who does not may be slow to fetch.
-        alive = broker.metadata.image.brokers.keys()
-        may_hold = (partition.progress.keys() - set(state["isr"])) & alive
-        if (
-            state["leader_epoch"] != partition.leader_epoch
-            or partition.isr_state.isr != frozenset(state["isr"])
-            or len(members) < min(log.settings.min_insync_replicas, len(partition.progress) + 1)
-            or may_hold
-            or set(state["isr"]) - alive
-            or any(self._is_hindered_to_fetch(member, name) for member in members - {name})
-        ):
-            return
-        world.check("R21")
-        ends = [0 if (copy := self.logs.of.get((member, known))) is None else copy.log_end_offset for member in members]
-        now = Held(world.loop.now_ns, min(ends), partition.leader_epoch)
-        since = self._held.get((name, known), now)
-        if since.leader_epoch != now.leader_epoch or log.high_watermark >= since.end:
-            since = now
-        if log.high_watermark >= since.end:
-            return
-        if world.loop.now_ns - since.since_ns > SLACK_NS:
-            seconds = (world.loop.now_ns - since.since_ns) / 1e9
-            world.violated(
-                "R21", f"{name} has committed {known} up to {log.high_watermark}, while all of the ISR {state['isr']} "
-                f"have had it up to {since.end} for {seconds:.1f} s", known, name,
-            )  # fmt: skip
-            since = now
-        held[name, known] = since
-
-    def _is_hindered_to_fetch(self, member: str, leader: str) -> bool:
-        world = self.world
-        return (
-            member not in world.brokers
-            or world.disturbed(member)
-            or member in world.nodes_in_disk_trouble()
-            or any(
-                link.blocked or link.refuses or link.delay_ns or link.jitter_ns
-                for link in (world.network.link(member, leader), world.network.link(leader, member))
-            )
-        )

@@ -29,7 +29,7 @@ from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.scenarios import consume, plan, produce
-from barnabas.sim.watch_lag import Behind, Held
+from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
@@ -430,16 +430,6 @@ def r19(cluster: Cluster) -> None:
     cluster.checkers.lag.look()
 
 
-def r21(cluster: Cluster) -> None:
-    name, partition, log, _ = cluster.leading(with_records(cluster))
-    end, log.high_watermark = log.log_end_offset, 0
-    cluster.checkers.lag._held[name, str(partition.topic_partition)] = Held(
-        -100 * A_SECOND, end, partition.leader_epoch
-    )
-    cluster.checkers.lag.look()
-    log.high_watermark = end
-
-
 def r20(cluster: Cluster) -> None:
     name, partition, _, _ = cluster.leading(with_records(cluster))
     cluster.at(name, lambda: cluster.leaders._looked_up(-1, partition, 0, FetchIsolation.HIGH_WATERMARK))
@@ -552,8 +542,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15,
     c15_of_a_topic_that_is_deleted, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15,
-    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r21, t1, t1_of_one_that_is_there_twice,
-    t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
+    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, t1, t1_of_one_that_is_there_twice, t2,
+    t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
 )  # fmt: skip
 
 
