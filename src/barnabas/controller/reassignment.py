@@ -373,7 +373,8 @@ class Reassignments:
 
         Apache Kafka's controller leaves it there, and the next one moves a later topic of that name by it.
         """
-        await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition.topic == topic)
+        if any(partition.topic == topic for partition in self._context.partitions_being_reassigned):
+            await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition.topic == topic)
 
     async def _maybe_remove_from_zk_reassignment(
         self, should_remove: Callable[[TopicPartition, Sequence[int]], bool]
