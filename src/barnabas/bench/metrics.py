@@ -11,7 +11,6 @@ on two cores this is a cost, too, if a small one.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from barnabas.bench import BenchError
 from barnabas.bench.controller import BROKERS, BarnabasSubject
 from barnabas.bench.produce_load import Load, measured
 from barnabas.bench.replication import ALONE, PATIENT, cpu_s, drop_topic, make_topic, standing_still
-from barnabas.bench.side_by_side import Figure, console
+from barnabas.bench.side_by_side import Figure, console, median_and_p99
 from barnabas.bench.small_requests import HEADLINE, SmallRequests
 from barnabas.bench.undisturbed import undisturbed
 
@@ -147,10 +146,9 @@ def _round(subject: Cluster, other: Cluster, topic: str, requests: int) -> dict[
     def alone() -> dict[str, float]:
         with SmallRequests(port, topic, ALONE, requests) as client:
             before = cpu_s(subject)
-            took = sorted(client.latencies_ms())
+            took = client.latencies_ms()
             used = cpu_s(subject) - before
-        p99 = took[math.ceil(len(took) * 0.99) - 1]
-        return {"p50": took[len(took) // 2], "p99": p99, "one/cpu": used / requests * 1e6}
+        return {**median_and_p99(took), "one/cpu": used / requests * 1e6}
 
     def eight() -> dict[str, float]:
         with SmallRequests(port, topic, HEADLINE, requests * HEADLINE.connections) as client:

@@ -37,7 +37,7 @@ from barnabas.bench.controller import (
     until,
 )
 from barnabas.bench.produce_load import BYTES_MAX, Load, measured
-from barnabas.bench.side_by_side import Figure, Running, console
+from barnabas.bench.side_by_side import Figure, Running, console, median_and_p99
 from barnabas.bench.small_requests import Shape, SmallRequests
 from barnabas.bench.undisturbed import stolen_s, undisturbed
 from barnabas.client.blocking import BlockingConnection
@@ -214,11 +214,9 @@ def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> 
 
     def alone() -> list[float]:
         with SmallRequests(subject.ports[0], topic, ALONE, requests) as client, standing_still(other):
-            return sorted(client.latencies_ms())
+            return client.latencies_ms()
 
-    latencies = undisturbed(alone)
-    values["p50"] = latencies[len(latencies) // 2]
-    values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
+    values |= median_and_p99(undisturbed(alone))
 
     def five() -> float:
         with SmallRequests(subject.ports[0], topic, _FIVE, requests) as client, standing_still(other):

@@ -12,7 +12,6 @@ a paced load of some seconds is too short for the clock's ticks.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import socket
 import struct
@@ -24,7 +23,7 @@ from typing import Final
 
 from barnabas.bench.controller import BROKERS, Subject
 from barnabas.bench.replication import PATIENT, both, drop_topic, make_topic, standing_still
-from barnabas.bench.side_by_side import Figure, console
+from barnabas.bench.side_by_side import Figure, console, median_and_p99
 from barnabas.bench.small_requests import PRODUCE_VERSION, Refused, connect
 from barnabas.bench.undisturbed import undisturbed
 from barnabas.wire import frames
@@ -188,13 +187,11 @@ def run(subject: Subject, other: Subject, topic: str, shape: Shape, seconds: flo
                 trips.once()
                 took.append((time.perf_counter() - sent) * 1000)
             elapsed, used = time.monotonic() - begun, cpu_ns(pids) - before
-        took.sort()
         records = len(took) * shape.records_in_all
         return {
             "rate": records / elapsed,
             "cpu": used / records / 1000,
-            "p50": took[len(took) // 2],
-            "p99": took[math.ceil(len(took) * 0.99) - 1],
+            **median_and_p99(took),
         }
 
     values = undisturbed(measure, os.sync)

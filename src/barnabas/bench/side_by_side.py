@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -188,6 +188,12 @@ def consume(subject: Running, topic: str, records: int, settings: Mapping[str, s
 # ------------------------------------------------------------------------------------------------ the figures
 
 
+def median_and_p99(latencies: Iterable[float]) -> dict[str, float]:
+    """``p50`` and ``p99``, each one of the latencies."""
+    ordered = sorted(latencies)
+    return {"p50": ordered[len(ordered) // 2], "p99": ordered[math.ceil(len(ordered) * 0.99) - 1]}
+
+
 @dataclass
 class Figure:
     """One measured quantity; `ours` and `theirs` hold a value a round. `wanted` is the ratio the project aims at."""
@@ -313,9 +319,7 @@ def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figu
             values[f"{shape.name}/cpu"] = used / load.requests * 1e6
             values[f"{shape.name}/rate"] = load.requests / took
         with SmallRequests(subject.port, topic, SHAPES[0], requests // 2) as alone:
-            latencies = sorted(alone.latencies_ms())
-        values["p50"] = latencies[len(latencies) // 2]
-        values["p99"] = latencies[math.ceil(len(latencies) * 0.99) - 1]
+            values |= median_and_p99(alone.latencies_ms())
         return values
 
     warm_up(subjects, run)

@@ -7,7 +7,6 @@ is read from the second topic, one after the other, by one client that is the sa
 
 from __future__ import annotations
 
-import math
 import shutil
 import signal
 import sys
@@ -16,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.bench.side_by_side import Figure, Running, both, console, make_topic
+from barnabas.bench.side_by_side import Figure, Running, both, console, make_topic, median_and_p99
 from barnabas.bench.spark_connector import connector_jars
 from barnabas.spark.session import session
 
@@ -39,15 +38,14 @@ def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
         try:
             for number in range(rounds + 1):
                 for subject in subjects:
-                    took = sorted(_round(spark, subject, directory, trips))
-                    middle, late = took[len(took) // 2], took[math.ceil(len(took) * 0.99) - 1]
-                    told = f"p50 {middle:.2f} ms, p99 {late:.2f} ms"
+                    took = median_and_p99(_round(spark, subject, directory, trips))
+                    told = f"p50 {took['p50']:.2f} ms, p99 {took['p99']:.2f} ms"
                     console.print(
                         f"  {f'round {number}' if number else 'warm-up'}  {subject.name}: {told}", style="dim"
                     )
                     if number:
-                        (p50.ours if subject is subjects[0] else p50.theirs).append(middle)
-                        (p99.ours if subject is subjects[0] else p99.theirs).append(late)
+                        (p50.ours if subject is subjects[0] else p50.theirs).append(took["p50"])
+                        (p99.ours if subject is subjects[0] else p99.theirs).append(took["p99"])
         finally:
             spark.stop()
     return [p50, p99]
