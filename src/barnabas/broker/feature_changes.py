@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 500
-
 
 async def follow_features(broker: Broker) -> None:
     """Keeps the epoch of ``/feature``, which ApiVersions tells; does not end."""
@@ -41,8 +39,8 @@ async def follow_features(broker: Broker) -> None:
             broker.features_epoch = -1 if known is None else known[1]
             if known is None and await zk.path_exists(FeatureZNode.path):
                 stale = True  # made a moment ago, or unreadable
-                await broker.pause(_RETRY_MS)
+                await broker.pause_for_zookeeper()
         except ZooKeeperError as error:
             logger.debug("[broker %d] features are not read: %s", broker.broker_id, error)
-            await broker.pause(_RETRY_MS)
+            await broker.pause_for_zookeeper()
             stale = True

@@ -398,7 +398,7 @@ class Broker:
                 return [len(await self.zk.get_full_replica_assignment_for_topics([topic])) for topic in topics]
             except ZooKeeperError as error:
                 logger.warning("[broker %d] the internal topics are not read yet: %s", self.broker_id, error)
-                await self.pause(ZOOKEEPER_RETRY_MS)
+                await self.pause_for_zookeeper()
 
     async def _load_dynamic_config(self) -> None:
         for entity in (DEFAULT_ENTITY, str(self.broker_id)):
@@ -420,6 +420,10 @@ class Broker:
 
     async def pause(self, milliseconds: float) -> None:
         await asyncio.sleep(milliseconds / 1000)
+
+    async def pause_for_zookeeper(self) -> None:
+        """Before it is asked again what it did not answer."""
+        await self.pause(ZOOKEEPER_RETRY_MS)
 
     # Running
 
@@ -527,7 +531,7 @@ class Broker:
                 return
             except ZooKeeperError as error:
                 logger.warning("[broker %d] the log dir event is not told: %s", self.broker_id, error)
-                await self.pause(ZOOKEEPER_RETRY_MS)
+                await self.pause_for_zookeeper()
 
     # Ending
 

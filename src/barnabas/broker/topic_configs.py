@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 500
-
 
 class TopicConfigs:
     """What ZooKeeper says of topics counts for the logs of this broker."""
@@ -43,7 +41,7 @@ class TopicConfigs:
                 configs = await broker.zk.get_entities_configs(TOPICS, unknown)
             except ZooKeeperError as error:
                 logger.warning("[broker %d] topic configurations are not read yet: %s", broker.broker_id, error)
-                await broker.pause(_RETRY_MS)
+                await broker.pause_for_zookeeper()
             else:
                 for topic, values in configs.items():
                     broker.log_dirs.update_topic_config(topic, self._stored(topic, values))
