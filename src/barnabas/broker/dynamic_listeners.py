@@ -48,8 +48,9 @@ class DynamicListeners:
         self._broker.connections.protected_listener = self.wanted.protected
         return self.wanted
 
-    def check(self, config: Config) -> None:
-        """Raises `ConfigError` where they could not become what `config` says (``validateReconfiguration``)."""
+    def check(self, config: Config) -> Listeners:
+        """The listeners that `config` wants. Raises `ConfigError` where they could not become that
+        (``validateReconfiguration``)."""
         wanted = self.of(config)
         after = {each.listener: each for each in wanted.bound}
         for endpoint in self.wanted.bound:
@@ -71,6 +72,7 @@ class DynamicListeners:
         if (wanted.inter_broker, wanted.control_plane) != (self.wanted.inter_broker, self.wanted.control_plane):
             raise ConfigError("The listeners of brokers and of the controller cannot be updated dynamically")
         self._broker.socket_server.check(config, wanted)
+        return wanted
 
     async def take_up(self, config: Config) -> None:
         """Opens and closes listeners, and tells the cluster where this broker is now.
@@ -80,8 +82,7 @@ class DynamicListeners:
         broker = self._broker
         if self._told is None:
             self._told = broker.listeners
-        self.check(config)
-        self._config, self.wanted = config, self.of(config)
+        self._config, self.wanted = config, self.check(config)
         if self.wanted.bound != broker.socket_server.configured:
             await broker.socket_server.become(config, self.wanted)
         broker.listeners = broker.socket_server.advertised(self.wanted)
