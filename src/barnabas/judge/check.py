@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from barnabas.judge import cycles, endings, offsets, reads, records
+from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.findings import Finding, Judged, as_json
 from barnabas.judge.history import History, HistoryError, Op, Status
 from barnabas.judge.seen import Seen
@@ -59,33 +60,39 @@ def check(history: History) -> Verdict:
     """Raises `HistoryError` for a history that contradicts itself."""
     _consistent(history)
     seen = Seen(history)
-    behind, skipped = reads.polls(seen)
-    g0, g1c = cycles.cycles(seen)
-    return Verdict(
-        history,
-        (
-            records.lost_writes(seen),
-            records.duplicates(seen),
-            records.nonmonotonic_sends(seen),
-            records.inconsistent_offsets(seen),
-            records.phantom_records(seen),
-            records.misplaced_records(seen),
-            records.internal_gaps(seen),
-            reads.aborted_reads(seen),
-            reads.precommitted_reads(seen),
-            records.torn_transactions(seen),
-            g0,
-            cycles.intermediate_reads(seen),
-            g1c,
-            behind,
-            skipped,
-            offsets.nonmonotonic_offsets(seen),
-            offsets.stale_committed_offsets(seen),
-            endings.stuck_last_stable_offsets(seen),
-            endings.hanging_transactions(seen),
-        ),
-        operations(history),
-    )
+    judged = [*of_transactions(seen), *of_partitions(seen), *cycles.cycles(seen)]
+    return Verdict(history, in_order(judged), operations(history))
+
+
+def of_transactions(seen: Seen) -> list[Judged]:
+    """What is said of whole transactions, and of records by them, wherever these are."""
+    return [records.lost_writes(seen), records.torn_transactions(seen)]
+
+
+def of_partitions(seen: Seen) -> list[Judged]:
+    """What is said of partitions one by one; what was seen of one is enough to say it."""
+    return [
+        records.duplicates(seen),
+        records.nonmonotonic_sends(seen),
+        records.inconsistent_offsets(seen),
+        records.phantom_records(seen),
+        records.misplaced_records(seen),
+        records.internal_gaps(seen),
+        reads.aborted_reads(seen),
+        reads.precommitted_reads(seen),
+        cycles.intermediate_reads(seen),
+        *reads.polls(seen),
+        offsets.nonmonotonic_offsets(seen),
+        offsets.stale_committed_offsets(seen),
+        endings.stuck_last_stable_offsets(seen),
+        endings.hanging_transactions(seen),
+    ]
+
+
+def in_order(judged: Iterable[Judged]) -> tuple[Judged, ...]:
+    """As `ANOMALIES` has them, each of which is there once."""
+    by_name = {one.anomaly: one for one in judged}
+    return tuple(by_name[anomaly] for anomaly in ANOMALIES)
 
 
 PLACED = (

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barnabas.judge import cycles, endings, offsets, reads, records
+from barnabas.judge import cycles, records
+from barnabas.judge.check import of_partitions, of_transactions
 from barnabas.judge.findings import Judged
 from barnabas.judge.history import SCHEMA, Column, Context, History, Op, of_table
 from barnabas.judge.seen import Seen
@@ -62,23 +63,7 @@ def by_place(table: Any, context: Context, common: Any) -> Any:
     )
     others, other_numbers = _history(table.filter(alone), context, common)
     found = list(_judged([records.lost_writes(Seen(others))], other_numbers))
-    judged = [
-        records.duplicates(seen),
-        records.nonmonotonic_sends(seen),
-        records.inconsistent_offsets(seen),
-        records.phantom_records(seen),
-        records.misplaced_records(seen),
-        records.internal_gaps(seen),
-        reads.aborted_reads(seen),
-        reads.precommitted_reads(seen),
-        cycles.intermediate_reads(seen),
-        *reads.polls(seen),
-        offsets.nonmonotonic_offsets(seen),
-        offsets.stale_committed_offsets(seen),
-        endings.stuck_last_stable_offsets(seen),
-        endings.hanging_transactions(seen),
-    ]
-    found += _judged(judged, numbers)
+    found += _judged(of_partitions(seen), numbers)
     for kind, edges in ((WRITES, cycles.write_edges(seen)), (READS, cycles.read_edges(seen))):
         found += _edges(seen, kind, edges, numbers)
     return pa.Table.from_pylist(found, FOUND)
@@ -88,7 +73,7 @@ def by_transaction(table: Any, context: Context, common: Any) -> Any:
     """What is found in a piece by transaction, as `FOUND`."""
     history, numbers = _history(table, context, common)
     seen = Seen(history)
-    found = list(_judged([records.lost_writes(seen), records.torn_transactions(seen)], numbers))
+    found = list(_judged(of_transactions(seen), numbers))
     return pa.Table.from_pylist(found, FOUND)
 
 

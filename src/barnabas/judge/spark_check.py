@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from barnabas.judge import pieces
 from barnabas.judge.anomalies import ANOMALIES
-from barnabas.judge.check import PLACED, Verdict
+from barnabas.judge.check import PLACED, Verdict, in_order
 from barnabas.judge.cycles import NOT_ISOLATED, SAID
 from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
 from barnabas.judge.history import SCHEMA, Context, HistoryError, Op, Status, context_of, of_table
@@ -286,5 +286,4 @@ def _verdict(rows: DataFrame, context: Context, judged: list[Judged], counts: di
             )
         )  # fmt: skip
 
-    by_name = {one.anomaly: moved(one) for one in judged}
-    return Verdict(history, tuple(by_name[anomaly] for anomaly in ANOMALIES), counts)
+    return Verdict(history, in_order(map(moved, judged)), counts)
