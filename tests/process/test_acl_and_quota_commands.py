@@ -57,6 +57,8 @@ def test_acls_are_made_told_and_removed(cluster: Cluster) -> None:
     assert "topic:ord*" in run(cluster, "acl", "remove", "topic:ord*")
     until(lambda: described() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic is allowed")
     run(cluster, "acl", "remove", "group:app")
+    assert "0:0:0:0:0:0:0:1" in run(cluster, "acl", "deny", "group:app", "--host", "::1")
+    assert "0:0:0:0:0:0:0:1" in run(cluster, "acl", "remove", "group:app", "--host", "::1")
     assert run(cluster, "acl", "list") == ""
 
 
@@ -96,6 +98,8 @@ def test_quotas_are_set_told_obeyed_and_removed(cluster: Cluster) -> None:
         ("acl allow nothing", "names no resource"),
         ("acl allow cluster --operation read", "knows create"),
         ("acl allow topic:t --principal alice", "User:alice"),
+        ("acl deny topic:t --host 10.0.0.0/8", "takes one IP address"),
+        ("acl deny topic:t --host example.com", "takes one IP address"),
         ("quota set foo=1 --user a", "is no quota"),
         ("quota set produce=x --user a", "a limit is a number"),
         ("quota set produce=1", "Whose quota"),

@@ -30,6 +30,7 @@ from barnabas.broker.passing import code_of, passing
 from barnabas.broker.quotas import Cost
 from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
 from barnabas.broker.router import Route, Router, failure_response
+from barnabas.model.cluster import host_address
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
@@ -102,8 +103,8 @@ class BrokerConnection(FramedConnection):
         self.sends_files = FileSender.can_send_over(transport)
         peer = transport.get_extra_info("peername")
         if peer:
-            self.peer_host = str(peer[0])
-            self.peer = f"{peer[0]}:{peer[1]}"
+            self.peer_host = host_address(str(peer[0]))
+            self.peer = f"{self.peer_host}:{peer[1]}"
         self._broker.connections.opened(self, transport)
 
     def connection_lost(self, error: Exception | None) -> None:

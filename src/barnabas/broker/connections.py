@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.quotas import UNLIMITED_CONNECTION_RATE, Quotas
+from barnabas.model.cluster import host_address
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Clock, SparingLog
@@ -192,7 +193,7 @@ def overrides_of(config: Config) -> dict[str, int]:
         address, _, count = item.rpartition(":")
         if not re.fullmatch(r"[0-9a-fA-F:.]+", address) or not count.isdecimal():
             raise ConfigError(f"{key} has {item!r}: it takes ADDRESS:COUNT, an IP address and a whole number.")
-        found[address] = int(count)
+        found[host_address(address)] = int(count)
     if not found and config.number("max.connections.per.ip") == 0:
         raise ConfigError(f"max.connections.per.ip=0 lets nobody connect: set {key} as well, or a larger number.")
     return found

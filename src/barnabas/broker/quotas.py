@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.rates import SampledRate, TokenBucket, Windows
+from barnabas.model.cluster import host_address
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import ApiKey
@@ -146,7 +147,8 @@ class Quotas:
         sanitized."""
         kind, _, name = entity_path.partition("/")
         if kind == IPS:
-            _put(self._addresses, name if name == DEFAULT_ENTITY else desanitize(name), config.get(CONNECTION_CREATION))
+            address = name if name == DEFAULT_ENTITY else host_address(desanitize(name))
+            _put(self._addresses, address, config.get(CONNECTION_CREATION))
             self.limits_addresses = bool(self._addresses)
         else:
             user, _, client = name.partition(f"/{CLIENTS}/") if kind == USERS else ("", "", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Final
 
 from barnabas.cli.command import Argument, Group, Option
@@ -13,6 +14,7 @@ from barnabas.client.admin import Admin
 from barnabas.client.admin_acls import Binding
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
+from barnabas.model.cluster import host_address
 from barnabas.model.errors import KafkaError
 from barnabas.security.acls import Acl, AclFilter, Resource
 
@@ -116,7 +118,7 @@ def _make(
     bindings = [
         (resource, Acl(principal, host, operation, permission))
         for principal in principals or ("User:*",)
-        for host in hosts or ("*",)
+        for host in map(_address, hosts or ("*",))
         for operation in asked
     ]
 
@@ -126,6 +128,14 @@ def _make(
     outcomes = with_cluster(at, {}, story)
     _show([each for each, error in zip(bindings, outcomes, strict=True) if error is None], output)
     fail({shown(each[0]): error for each, error in zip(bindings, outcomes, strict=True) if error is not None})
+
+
+def _address(text: str) -> str:
+    """As brokers of both kinds compare it; a name or a network is no address, and would never be met."""
+    try:
+        return text if text == "*" else host_address(str(ip_address(text)))
+    except ValueError:
+        raise UsageError(f"--host {text}: it takes one IP address, or * for any.") from None
 
 
 @app.command("allow")
@@ -173,7 +183,7 @@ def remove(
     wanted = AclFilter(
         *resource,
         principal,
-        host,
+        None if host is None else host_address(host),
         Operation.ANY if operation is None else _OPERATIONS[operation],
         Permission.ANY if permission is None else Permission[permission.upper()],
     )

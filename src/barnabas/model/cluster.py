@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 from barnabas.model.ids import Uuid
 
@@ -29,6 +29,22 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def host_address(host: str) -> str:
+    """An address as Java's ``InetAddress.getHostAddress`` writes it, and so as ACLs name it: all eight groups of IPv6,
+    and IPv4 where a socket of both kinds has it mapped into IPv6. What is no IPv6 address stays as it is."""
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    scope = f"%{address.scope_id}" if address.scope_id else ""
+    packed = address.packed
+    return ":".join(f"{packed[at] << 8 | packed[at + 1]:x}" for at in range(0, 16, 2)) + scope
 
 
 SECURITY_PROTOCOL_IDS: dict[str, int] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}

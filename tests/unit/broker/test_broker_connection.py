@@ -28,14 +28,15 @@ from barnabas.wire.messages.list_groups import ListGroupsRequest
 
 
 class Transport(asyncio.Transport):
-    def __init__(self):
+    def __init__(self, host="127.0.0.1"):
         super().__init__()
+        self.peer = (host, 5)
         self.written = bytearray()
         self.closed = False
         self.reading = True
 
     def get_extra_info(self, name, default=None):
-        return ("127.0.0.1", 5) if name == "peername" else default
+        return self.peer if name == "peername" else default
 
     def write(self, data):
         self.written += data
@@ -130,6 +131,22 @@ def feed(connection, data, piece=None):
 
 def heartbeat(number, group="g"):
     return b"".join(encode_request(HeartbeatRequest(group_id=group, member_id=str(number)), 2, number, "test"))
+
+
+@pytest.mark.parametrize(
+    ("connected", "known"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),  # over a socket of both kinds
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::a0:1", "2001:db8:0:0:0:0:a0:1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_an_address_has_one_name_the_one_that_acls_and_kafka_have_for_it(connected, known):
+    connection = BrokerConnection(Node(), Table(echo), "PLAINTEXT", AllowAll(), ConnectionLimits(1000))
+    connection.connection_made(Transport(connected))
+    assert (connection.peer_host, connection.peer) == (known, f"{known}:5")
 
 
 async def echo(broker, request, context):

@@ -197,6 +197,8 @@ def test_an_address_that_connects_too_often_waits_and_is_refused(quotas: Quotas,
     assert quotas.refuse_address("10.0.0.2") == 0
     quotas.set("ips/<default>", {"connection_creation_rate": "1"})
     assert [quotas.refuse_address("10.0.0.2") for _ in range(11)][-1] == 1000
+    quotas.set("ips/%3A%3A1", {"connection_creation_rate": "100"})
+    assert [quotas.refuse_address("0:0:0:0:0:0:0:1") for _ in range(11)][-1] == 0
 
 
 def test_names_in_paths_are_sanitized(quotas: Quotas) -> None:
