@@ -1,15 +1,36 @@
-"""How a server writes its log: a line for people, or one JSON value a line for programs."""
+"""How a server writes its log: a line for people, or one JSON value a line for programs.
+
+What strangers have a word in (topics, client ids, names of users) makes no line of its own, and gives a terminal no
+orders: what cannot be printed is written as in Python's literals.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from datetime import UTC, datetime
-from typing import Final
+from types import TracebackType
+from typing import Final, TypeAlias
+
+from barnabas.cli.output import printable
 
 TEXT: Final = "text"
 JSON: Final = "json"
+_ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 _TEXT_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+
+
+class TextLines(logging.Formatter):
+    """A line, and an exception's trace behind it, which is indented."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT_FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: _ExceptionInfo) -> str:
+        return "\n".join("  " + printable(line) for line in super().formatException(ei).split("\n"))
 
 
 class JsonLines(logging.Formatter):
@@ -24,11 +45,12 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False)
+        text = json.dumps(told, ensure_ascii=False)
+        return text if text.isprintable() else json.dumps(told)
 
 
 def formatter(kind: str) -> logging.Formatter:
-    return JsonLines() if kind == JSON else logging.Formatter(_TEXT_FORMAT)
+    return JsonLines() if kind == JSON else TextLines()
 
 
 def use(kind: str) -> None:

@@ -58,6 +58,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False))
 
 
+def printable(text: str) -> str:
+    """`text` without what makes lines or gives a terminal orders, which stands there as in Python's literals: names
+    may be a stranger's."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def complain(sentence: str) -> None:
     print(f"barnabas: {sentence}", file=sys.stderr)
 
@@ -80,9 +88,14 @@ def coloured(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def _shown(cell: Any) -> str:
+    text = printable(str(cell))
+    return Bad(text) if isinstance(cell, Bad) else text
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, colours: bool = False) -> list[str]:
     """Columns under upper-case heads, as lines."""
-    cells = [["-" if cell is None else cell if isinstance(cell, Bad) else str(cell) for cell in row] for row in rows]
+    cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
     widths = [max([len(head), *(len(row[index]) for row in cells)]) for index, head in enumerate(heads)]
 
     def padded(texts: Sequence[str]) -> str:

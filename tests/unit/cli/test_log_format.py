@@ -1,4 +1,4 @@
-"""A log line as JSON: one line whatever the message has, and the exception with it."""
+"""A log's lines: one whatever the message has, as text and as JSON, and the exception with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,37 @@ import json
 import logging
 import sys
 
-from barnabas.cli.log_format import JSON, formatter
+import pytest
+
+from barnabas.cli.log_format import JSON, TEXT, formatter
+
+FORGED = "t\n[2026-11-25 03:00:00,000] INFO all is well (barnabas)\r\x1b[2J\x9b1A\u2028\u202e\udc80é"
+"""Another line, a terminal's orders, what some take for a line's end, what turns the rest around, and half a pair."""
+
+
+@pytest.mark.parametrize("kind", [TEXT, JSON])
+def test_a_stranger_writes_no_line_and_gives_no_orders(kind: str) -> None:
+    record = logging.LogRecord("a.logger", logging.INFO, "", 0, "topic %s is unknown", (FORGED,), None)
+    line = formatter(kind).format(record)
+    assert line.isprintable()
+    line.encode()
+    if kind == JSON:
+        assert json.loads(line)["message"] == f"topic {FORGED} is unknown"
+    else:
+        assert r"topic t\n[2026-11-25 03:00:00,000] INFO all is well (barnabas)\r\x1b[2J\x9b1A\u2028" in line
+        assert "é is unknown" in line
+
+
+def test_a_trace_stands_behind_its_line_and_looks_like_none() -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        record = logging.LogRecord("a.logger", logging.ERROR, "", 0, "it failed", (), sys.exc_info())
+    first, *trace = formatter(TEXT).format(record).split("\n")
+    assert first.startswith("[")
+    assert "ERROR it failed" in first
+    assert len(trace) > 3
+    assert all(line.startswith("  ") and line.isprintable() for line in trace)
 
 
 def test_a_line_has_the_message_and_what_failed() -> None:

@@ -20,6 +20,11 @@ def test_columns_are_as_wide_as_what_is_in_them_and_nothing_is_a_dash() -> None:
     assert table(HEADS, ROWS) == ["NAME       STATE", "a          well", "long-name  ill", "c          -"]
 
 
+def test_a_name_that_is_a_strangers_gives_the_terminal_no_orders() -> None:
+    name = "c\x1b[2J\ne\x9b1A\u202e"
+    assert table(("client",), [[name], [Bad(name)]]) == ["CLIENT", *[r"c\x1b[2J\ne\x9b1A\u202e"] * 2]
+
+
 def test_colours_change_no_columns() -> None:
     head, _, ill, _ = table((*HEADS, "more"), [[*row, "x"] for row in ROWS], colours=True)
     assert head == "\x1b[1;36mNAME       STATE  MORE\x1b[0m"
