@@ -65,6 +65,6 @@ def exported(history: History) -> Iterator[bytes]:
     assert loading, "the page has its script"
     yield f'{before}<style>{style}</style>{middle}<script type="application/json" id="history">'.encode()
     for piece in history.pieces():
-        # A text that ends the script element early would end the page.
-        yield piece.replace(b"</", b"<\\/")
+        # No text ends the script element early, or has it go on behind its end; `<` stands in strings alone.
+        yield piece.replace(b"<", b"\\u003c")
     yield f'</script><script type="module">{script}</script>{after}'.encode()

@@ -3,7 +3,9 @@ pages for a browser, which are files (``static``) that ask for the same JSON.
 
 It reads and never writes. ``barnabas.admin.listener`` says where it listens; without that there is none. It runs on the
 broker's own loop, so that what it shows was true at one moment. Where it listens on this machine alone it answers only
-who names this machine: a page from elsewhere, whose name was made to lead here, has another.
+who names this machine: a page from elsewhere, whose name was made to lead here, has another. Nor is anything answered
+that a browser asks for on behalf of another site's page. Connections are bounded in number, and in how long they may
+say nothing, or read nothing of what they asked for.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ PATHS: Final = [*VIEWS, *PAGES, GROUPS_PATH, *STREAMS, *WHOLE, VIEW_PATH]
 EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
 MAX_STREAMS: Final = 32
+MAX_CONNECTIONS: Final = 128
+"""Beyond these the one that has waited for longest to be asked for something gives way."""
+PATIENCE_S: Final = 60.0
+"""A connection ends that is asked for nothing, or whose client reads nothing, for so long."""
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -99,6 +105,12 @@ class AdminEndpoint:
             connection.close()
 
     def opened(self, connection: HttpConnection) -> None:
+        if len(self._connections) >= MAX_CONNECTIONS:
+            giving_way = next((each for each in self._connections if each.waits), connection)
+            giving_way.abort()
+            self._connections.pop(giving_way, None)
+            if giving_way is connection:
+                return
         self._connections[connection] = None
 
     def closed(self, connection: HttpConnection) -> None:
@@ -224,12 +236,17 @@ class HttpConnection(asyncio.Protocol):
         self._streaming = False
         self._story: Story[None] | None = None
         self._writable: asyncio.Future[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self.waits = True
+        """Whether nothing has been asked for that is not answered yet."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._set_deadline()
         self._endpoint.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._drop_deadline()
         self._endpoint.closed(self)
         story, self._story = self._story, None
         if story is not None:
@@ -241,8 +258,11 @@ class HttpConnection(asyncio.Protocol):
             self.close()
         else:
             self._writable = asyncio.get_running_loop().create_future()
+            self._set_deadline()
 
     def resume_writing(self) -> None:
+        if not self.waits:
+            self._drop_deadline()
         writable, self._writable = self._writable, None
         if writable is not None:
             writable.set_result(None)
@@ -250,6 +270,20 @@ class HttpConnection(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Ends it with what was not read of its answers."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _set_deadline(self) -> None:
+        self._drop_deadline()
+        self._deadline = asyncio.get_running_loop().call_later(PATIENCE_S, self.abort)
+
+    def _drop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -276,12 +310,16 @@ class HttpConnection(asyncio.Protocol):
                 return
 
     def _request(self, request: h11.Request) -> None:
+        self.waits = False
+        self._drop_deadline()
         target = request.target.decode("ascii", "replace")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
         method, parts = request.method.decode("ascii"), urlsplit(target)
         path, query = parts.path, dict(parse_qsl(parts.query))
         if not self._endpoint.serves(headers.get("host", "")):
             self._respond(421, {"error": f"This endpoint is not called {headers['host']}: ask for 127.0.0.1."})
+        elif headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+            self._respond(403, {"error": "Pages of other sites are told nothing."})
         elif method != "GET":
             self._respond(*self._endpoint.answer(method, target), head=method == "HEAD")
         elif path in STREAMS:
@@ -324,7 +362,7 @@ class HttpConnection(asyncio.Protocol):
             self._send(h11.Data(data=piece))
             while self._writable is not None:
                 await self._writable
-        self._send(h11.EndOfMessage())
+        self._end()
 
     def _told(self, _: None, error: BaseException | None) -> None:
         self._story = None
@@ -342,7 +380,7 @@ class HttpConnection(asyncio.Protocol):
         headers = [("content-type", content_type), ("content-length", str(len(body))), *more]
         self._send(h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")]))
         self._send(h11.Data(data=body))
-        self._send(h11.EndOfMessage())
+        self._end()
 
     def _respond(self, status: int, value: Any, *, head: bool = False) -> None:
         body = json.dumps(value).encode() + b"\n"
@@ -350,7 +388,13 @@ class HttpConnection(asyncio.Protocol):
         self._send(h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-store")]))
         if not head:
             self._send(h11.Data(data=body))
+        self._end()
+
+    def _end(self) -> None:
+        """Of an answer."""
         self._send(h11.EndOfMessage())
+        self.waits = True
+        self._set_deadline()
 
     def send_event(self, event: bytes) -> None:
         self._send(h11.Data(data=event))

@@ -1,0 +1,122 @@
+"""What those who reach the admin endpoint may use up of it, and what a browser may ask on others' behalf."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.web import endpoint
+from barnabas.web.endpoint import AdminEndpoint, HttpConnection
+
+Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+LOCAL = b"host: 127.0.0.1\r\n"
+IS_HERE = b"HTTP/1.1 200"
+
+
+def played(story: Callable[[Connect], Awaitable[None]]) -> None:
+    """`story` at an endpoint of no broker: what it tells of one is not asked for."""
+
+    async def play() -> None:
+        nobody: Any = SimpleNamespace()
+        admin = AdminEndpoint(nobody, nobody)
+        server = await asyncio.get_running_loop().create_server(lambda: HttpConnection(admin), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        writers = []
+
+        async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writers.append(writer)
+            return reader, writer
+
+        await asyncio.wait_for(story(connect), 30)
+        for writer in writers:
+            writer.close()
+        server.close()
+
+    asyncio.run(play())
+
+
+async def answer(connect: Connect, *headers: bytes, path: bytes = b"/") -> bytes:
+    reader, writer = await connect()
+    writer.write(b"GET " + path + b" HTTP/1.1\r\n" + LOCAL + b"".join(each + b"\r\n" for each in headers) + b"\r\n")
+    return await reader.readline()
+
+
+async def ended(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionResetError):
+        assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\n" + LOCAL + b"x: "])
+def test_who_does_not_end_a_request_is_ended(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.2)
+
+    async def story(connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(said)
+        await ended(reader)
+
+    played(story)
+
+
+def test_who_reads_nothing_of_a_long_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.2)
+    told = 0
+
+    async def story(connect: Connect) -> None:
+        gone = asyncio.Event()
+
+        async def pieces(self: AdminEndpoint, path: str) -> Any:
+            nonlocal told
+            try:
+                while True:
+                    told += 1
+                    yield b"x" * 65536
+            finally:
+                gone.set()
+
+        monkeypatch.setattr(AdminEndpoint, "pieces", pieces)
+        _, writer = await connect()
+        writer.write(b"GET /metrics HTTP/1.1\r\n" + LOCAL + b"\r\n")
+        await gone.wait()
+
+    played(story)
+    assert told < 10_000
+
+
+def test_whoever_waits_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 3)
+
+    async def story(connect: Connect) -> None:
+        first, _ = await connect()
+        second, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\n" + LOCAL + b"\r\n")
+        assert (await second.readline()).startswith(IS_HERE)
+        for _ in range(2):
+            assert (await answer(connect)).startswith(IS_HERE)
+        await ended(first)
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ((b"sec-fetch-site: cross-site", b"sec-fetch-mode: no-cors"), b"403"),
+        ((b"sec-fetch-site: cross-site", b"sec-fetch-mode: cors"), b"403"),
+        ((b"sec-fetch-site: cross-site", b"sec-fetch-mode: navigate"), b"200"),  # a link that somebody follows
+        ((b"sec-fetch-site: same-origin", b"sec-fetch-mode: cors"), b"200"),
+        ((b"sec-fetch-site: none", b"sec-fetch-mode: navigate"), b"200"),
+        ((), b"200"),  # Prometheus
+    ],
+)
+def test_a_page_of_another_site_has_nothing_asked(headers: tuple[bytes, ...], status: bytes) -> None:
+    async def story(connect: Connect) -> None:
+        assert (await answer(connect, *headers)).startswith(b"HTTP/1.1 " + status)
+
+    played(story)
