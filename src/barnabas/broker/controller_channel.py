@@ -75,6 +75,11 @@ class ControllerChannel:
             await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is shutting down.")
 
+    def look_again(self) -> None:
+        """What is under way to somebody who is not the controller any more is sent again; the answer may never come."""
+        if self._connection is not None and self._find() != self._endpoint:
+            self._drop(self._connection)
+
     async def _connected(self) -> Connection | None:
         while self._connecting is not None:
             await asyncio.shield(self._connecting)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 
 from barnabas.broker.listener_gate import tls_of_listener
-from barnabas.client.connection import Connection
+from barnabas.client.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
 from barnabas.runtime import Runtime
@@ -36,8 +36,8 @@ class InterBrokerAccess:
             tls = endpoint.security_protocol.endswith("SSL")
             self._tls[endpoint.listener] = tls_of_listener(config, endpoint).client_context() if tls else None
 
-    def connection(self, endpoint: Endpoint, client_id: str) -> Connection:
-        """Not yet connected; `connect` authenticates as well."""
+    def connection(self, endpoint: Endpoint, client_id: str, timeout_ms: int | None = None) -> Connection:
+        """Not yet connected; `connect` authenticates as well. `timeout_ms` is for connecting, and for each answer."""
         return Connection(
             self._runtime,
             endpoint.host,
@@ -45,4 +45,6 @@ class InterBrokerAccess:
             client_id,
             tls=self._tls[endpoint.listener],
             login=self._logins[endpoint.listener],
+            connect_timeout_ms=CONNECT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+            request_timeout_ms=REQUEST_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         )

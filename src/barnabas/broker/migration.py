@@ -207,6 +207,11 @@ class Migration:
         """Half a session: a controller that says nothing leaves time to ask the next."""
         return self._broker.config.number("broker.session.timeout.ms") // 2
 
+    @property
+    def _look_timeout_ms(self) -> int:
+        """Until a controller has said whether it is active: half a session is for all of them."""
+        return self._timeout_ms // len(self._controllers)
+
     async def _active(self) -> Connection:
         """A connection to the controller that is active now, and how far its log has come."""
         if self._connection is not None:
@@ -219,12 +224,13 @@ class Migration:
             self._drop()
         why: list[str] = []
         for endpoint in self._controllers:
-            connection = self._broker.connect_to(endpoint, str(self._broker.broker_id))
+            connection = self._broker.connect_to(endpoint, str(self._broker.broker_id), self._look_timeout_ms)
             try:
                 await connection.connect()
                 await connection.negotiate()
                 if await self._leads(connection):
                     self._connection, self.active_controller = connection, endpoint
+                    self._broker.controller_may_have_moved()
                     return connection
                 why.append(f"{endpoint} is not active")
             except (OSError, WireError, KafkaError) as error:
@@ -238,11 +244,12 @@ class Migration:
         connection, self._connection, self.active_controller = self._connection, None, None
         if connection is not None:
             connection.abort()
+            self._broker.controller_may_have_moved()
 
     async def _leads(self, connection: Connection) -> bool:
         partition = DescribeQuorumRequest.PartitionData(0)
         request = DescribeQuorumRequest([DescribeQuorumRequest.TopicData(METADATA_TOPIC, [partition])])
-        answer = await connection.send(request, timeout_ms=self._timeout_ms)
+        answer = await connection.send(request, timeout_ms=self._look_timeout_ms)
         if answer.error_code:
             raise KafkaError(_code(answer.error_code), f"DescribeQuorum: {_code(answer.error_code).name}")
         states = [state for topic in answer.topics for state in topic.partitions]

@@ -353,6 +353,12 @@ class Broker:
             request_timeout_ms=self.config.number("controller.socket.timeout.ms"),
         )
 
+    def controller_may_have_moved(self) -> None:
+        """What waits for the answer of a KRaft controller that was is asked of the one that is."""
+        for channel in (self._controller_channel, self._forwarding_channel):
+            if channel is not None:
+                channel.look_again()
+
     def _alter_partition_sender(self, channel: ControllerChannel) -> AlterPartitionSender:
         """How a leader gets its ISR changed: it asks the controller, or writes the partition's state itself."""
         if not self.metadata_version.is_alter_partition_supported:
@@ -427,10 +433,10 @@ class Broker:
 
     # Running
 
-    def connect_to(self, endpoint: Endpoint, client_id: str) -> Connection:
+    def connect_to(self, endpoint: Endpoint, client_id: str, timeout_ms: int | None = None) -> Connection:
         """A connection to another broker, not yet connected: the one way in which brokers are reached."""
         assert self._access is not None
-        return self._access.connection(endpoint, client_id)
+        return self._access.connection(endpoint, client_id, timeout_ms)
 
     def _make_access(self) -> None:
         controllers = None if self.migration is None else self.migration.listener

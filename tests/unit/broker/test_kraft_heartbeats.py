@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.migration import Migration, migration_settings
 from barnabas.client.connection import Connection
 from barnabas.model.cluster import Endpoint
@@ -32,10 +33,14 @@ DIRECTORY_ID = Uuid(b"0123456789abcdef")
 
 
 class Controller:
-    """A node of the quorum that answers as Kafka's; `active` where it leads. It keeps what it was told."""
+    """A node of the quorum that answers as Kafka's; `active` where it leads. It keeps what it was told.
+
+    One that is `silent` takes connections and requests and says nothing, as a process does that is stopped.
+    """
 
     def __init__(self) -> None:
         self.active = True
+        self.silent = False
         self.high_watermark = 100
         self.epoch = 99
         self.registrations: list[BrokerRegistrationRequest] = []
@@ -64,6 +69,8 @@ class Controller:
             while True:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
                 header, offset = decode_request_header(frame)
+                if self.silent:
+                    continue
                 request, _ = request_class(header.api_key).decode(frame, header.api_version, offset)
                 for part in encode_response(self._answer(request), header.api_version, header.correlation_id):
                     writer.write(part)
@@ -123,12 +130,20 @@ class Broker:
         settings = migration_settings(self.config)
         assert settings is not None
         self.migration = Migration(self, settings)  # type: ignore[arg-type]
+        self.channel = ControllerChannel(
+            self.runtime.clock,
+            lambda: self.migration.active_controller,
+            lambda endpoint: self.connect_to(endpoint, "1"),
+            request_timeout_ms=30_000,
+        )
+        self.controller_may_have_moved = self.channel.look_again
 
     def directory_ids(self) -> list[Uuid]:
         return [DIRECTORY_ID]
 
-    def connect_to(self, endpoint: Endpoint, client_id: str) -> Connection:
-        return Connection(self.runtime, endpoint.host, endpoint.port, client_id)
+    def connect_to(self, endpoint: Endpoint, client_id: str, timeout_ms: int = 30_000) -> Connection:
+        timeouts = {"connect_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
+        return Connection(self.runtime, endpoint.host, endpoint.port, client_id, **timeouts)  # type: ignore[arg-type]
 
 
 def play(story: Callable[[Controller, Controller, Broker], Awaitable[None]], **config: str) -> None:
@@ -144,6 +159,7 @@ def play(story: Callable[[Controller, Controller, Broker], Awaitable[None]], **c
                 await story(first, second, broker)
         finally:
             broker.migration.close()
+            broker.channel.close()
             await broker.tasks.end()
             await first.stop()
             await second.stop()
@@ -193,6 +209,27 @@ def test_a_broker_follows_the_controllers_when_another_becomes_active() -> None:
         assert first.heartbeats[0].broker_epoch == 99
 
     play(story)
+
+
+def test_a_controller_that_says_nothing_is_not_waited_for_when_another_is_active() -> None:
+    """Else the brokers miss a session of the one that is, and lose what they lead, all of them."""
+
+    async def story(first: Controller, second: Controller, broker: Broker) -> None:
+        await second.until(lambda: len(second.heartbeats) > 0)
+        first.active, second.active = True, False
+        await first.until(lambda: len(first.heartbeats) > 0)
+        asked = BrokerHeartbeatRequest(broker_id=7, broker_epoch=99)
+        await broker.channel.send(asked)
+        first.silent, second.active = True, True
+        known = len(second.heartbeats)
+        async with asyncio.timeout(15):
+            answer = asyncio.get_running_loop().create_task(broker.channel.send(asked))
+            await second.until(lambda: len(second.heartbeats) > known)
+            await answer  # of what the silent one was asked
+        assert 7 in {each.broker_id for each in second.heartbeats}
+        assert second.registrations[1:] == []
+
+    play(story, **{"broker.session.timeout.ms": "2000"})
 
 
 def test_a_broker_that_the_controllers_do_not_know_registers_again_as_the_same_process() -> None:
