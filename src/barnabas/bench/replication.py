@@ -89,7 +89,7 @@ def cpu_s(subject: Subject) -> float:
     return sum(broker.cpu_s() for broker in _brokers(subject))
 
 
-def _bootstrap(subject: Subject) -> str:
+def bootstrap(subject: Subject) -> str:
     return ",".join(f"127.0.0.1:{port}" for port in subject.ports.values())
 
 
@@ -97,7 +97,7 @@ def make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None
     """A topic with these replicas; returns when its partitions have leaders everywhere that is up."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": _bootstrap(subject), "socket.timeout.ms": 300_000, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap(subject), "socket.timeout.ms": 300_000, "log_level": 0})
     config = {"min.insync.replicas": str(min(2, len(assignment[0]))), "file.delete.delay.ms": "1000"}
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config)
     admin.create_topics([topic], operation_timeout=300, request_timeout=300)[name].result()
@@ -112,7 +112,7 @@ def make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None
 def drop_topic(subject: Subject, name: str) -> None:
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": _bootstrap(subject), "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap(subject), "log_level": 0})
     admin.delete_topics([name])[name].result(60)
 
 
@@ -126,7 +126,7 @@ def _produce(subject: Subject, topic: str, records: int, size: int, acks: str = 
 
     producer = Producer(
         {
-            "bootstrap.servers": _bootstrap(subject),
+            "bootstrap.servers": bootstrap(subject),
             "acks": acks,
             "enable.idempotence": acks == "all",
             "linger.ms": 20,

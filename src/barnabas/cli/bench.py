@@ -218,6 +218,28 @@ def shapes_command(
     report(figures, output)
 
 
+@app.command("clients")
+def clients_command(
+    rounds: Rounds = 1,
+    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    client: Annotated[
+        list[str] | None, Option("--client", help="librdkafka, Java or franz-go; may be repeated, all by default.")
+    ] = None,
+    only: Annotated[str, Option("--only", help="Loads with this in their name; all by default.")] = "",
+    directory: Directory = None,
+    output: Output = Format.text,
+) -> None:
+    """Java's client, franz-go and librdkafka on 64 partitions: fast, in transactions, paced, and reading; CPU, rate."""
+    from barnabas.bench import clients
+
+    loads = [load for load in clients.LOADS if only in load.name]
+    if not loads:
+        raise UsageError(f"--only: no load has {only!r} in it; there are {'; '.join(x.name for x in clients.LOADS)}.")
+    with _place(directory) as place:
+        figures = clients.measure(place, clients.clients(client or []), loads, rounds, warm_up)
+    report(figures, output)
+
+
 @app.command("metrics")
 def metrics_command(
     rounds: Rounds = 5,

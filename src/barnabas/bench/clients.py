@@ -1,0 +1,251 @@
+"""``barnabas bench clients``: the clients that people use, with their defaults, on three brokers each.
+
+`produce_load`, `small_requests` and `shapes` send frames that are made before the clock starts; what a client does with
+its connections, its batches and its fetch sessions they do not know. Here Java's client, franz-go and librdkafka send
+records of 1 KB to 64 partitions whose leaders are on all brokers, idempotent with acks=all: as fast as they go, in
+transactions, and paced; and read them again from the start. The cluster that is not measured stands still.
+
+CPU is that of all three brokers, a record. It is counted while the client's process lives, its start included: brokers
+that nobody asks take next to nothing beside it. A rate is as the client tells it, and says as much of the client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from barnabas.bench import BenchError
+from barnabas.bench.apache import cache_directory, tool
+from barnabas.bench.controller import BROKERS, Subject
+from barnabas.bench.replication import PATIENT, bootstrap, both, drop_topic, make_topic, standing_still
+from barnabas.bench.shapes import cpu_ns
+from barnabas.bench.side_by_side import Figure, console
+from barnabas.bench.undisturbed import undisturbed
+
+PARTITIONS: Final = 64
+_RECORD_BYTES: Final = 1000
+_LOT: Final = 100
+_LIMIT_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many `records` a run. `rate`: so many a second, 0: as fast as they go. `transaction_ms`: how long each
+    transaction is open, 0: none. `read`: they are read from the topic's start, and not written."""
+
+    name: str
+    records: int
+    rate: int = 0
+    transaction_ms: int = 0
+    read: bool = False
+
+
+LOADS: Final = (
+    Load("as fast as it goes", 400_000),
+    Load("transactions of 100 ms", 100_000, transaction_ms=100),
+    Load("1,000 records a second", 5_000, rate=1000),
+    Load("read from the start", 400_000, read=True),
+)
+
+
+class Client(Protocol):
+    name: str
+
+    def produce(self, servers: str, topic: str, load: Load) -> float:
+        """Records a second. Raises `BenchError`."""
+        ...
+
+    def consume(self, servers: str, topic: str, load: Load) -> float:
+        """Records a second. Raises `BenchError`."""
+        ...
+
+
+class Librdkafka:
+    name = "librdkafka"
+
+    def produce(self, servers: str, topic: str, load: Load) -> float:
+        from confluent_kafka import Producer
+
+        settings: dict[str, str | int | bool] = {"bootstrap.servers": servers, "enable.idempotence": True}
+        if load.transaction_ms:
+            settings["transactional.id"] = f"bench-{time.monotonic_ns()}"
+        producer = Producer(settings)
+        if load.transaction_ms:
+            producer.init_transactions(_LIMIT_S)
+        value = os.urandom(_RECORD_BYTES)
+        begun = time.monotonic()
+        sent, ends_at = 0, 0.0
+        while sent < load.records:
+            if load.transaction_ms and (now := time.monotonic()) > ends_at:
+                if sent:
+                    producer.commit_transaction(_LIMIT_S)
+                producer.begin_transaction()
+                ends_at = now + load.transaction_ms / 1000
+            if load.rate:
+                time.sleep(max(0.0, begun + sent / load.rate - time.monotonic()))
+            # In lots: one call a record costs the client a microsecond, and its limit would be what is measured.
+            lot = 1 if load.rate else min(_LOT, load.records - sent)
+            queued = producer.produce_batch(topic, [{"value": value}] * lot)
+            producer.poll(0 if queued == lot else 0.01)
+            sent += queued
+        if load.transaction_ms:
+            producer.commit_transaction(_LIMIT_S)
+        if left := producer.flush(_LIMIT_S):
+            raise BenchError(f"librdkafka has no answer for {left} of {load.records} records after {_LIMIT_S:.0f} s.")
+        return load.records / (time.monotonic() - begun)
+
+    def consume(self, servers: str, topic: str, load: Load) -> float:
+        from confluent_kafka import Consumer
+
+        settings = {"bootstrap.servers": servers, "group.id": f"bench-{time.monotonic_ns()}"}
+        consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+        try:
+            consumer.subscribe([topic])
+            begun = time.monotonic()
+            read = 0
+            while read < load.records:
+                batch = consumer.consume(20_000, 1.0)
+                read += sum(message.error() is None for message in batch)
+                if time.monotonic() > begun + _LIMIT_S:
+                    raise BenchError(f"librdkafka read {read} of {load.records} records in {_LIMIT_S:.0f} s.")
+            return read / (time.monotonic() - begun)
+        finally:
+            consumer.close()
+
+
+class Java:
+    """By ``kafka-producer-perf-test`` and ``kafka-consumer-perf-test``."""
+
+    name = "Java"
+    _SENT = re.compile(r"^\d+ records sent, ([\d.]+) records/sec .* 99.9th", re.MULTILINE)
+
+    def produce(self, servers: str, topic: str, load: Load) -> float:
+        options = ["--topic", topic, "--num-records", str(load.records), "--record-size", str(_RECORD_BYTES)]
+        options += ["--throughput", str(load.rate or -1)]
+        if load.transaction_ms:
+            options += ["--transaction-duration-ms", str(load.transaction_ms)]
+        told = _told("kafka-producer-perf-test", *options, "--producer-props", f"bootstrap.servers={servers}")
+        sent = self._SENT.search(told)
+        if sent is None:
+            raise BenchError(f"kafka-producer-perf-test did not end: {told[-500:]}")
+        return float(sent[1])
+
+    def consume(self, servers: str, topic: str, load: Load) -> float:
+        told = _told(
+            "kafka-consumer-perf-test", "--bootstrap-server", servers, "--topic", topic,
+            "--messages", str(load.records), "--hide-header", "--timeout", "60000",
+        )  # fmt: skip
+        *_, fetched_per_s = told.strip().splitlines()[-1].split(",")
+        return float(fetched_per_s)
+
+
+def _told(name: str, *options: str) -> str:
+    done = tool(name, *options, timeout=_LIMIT_S)
+    if done.returncode != 0:
+        raise BenchError(f"{name} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+class FranzGo:
+    """By the program beside this file, which ``go`` builds once."""
+
+    name = "franz-go"
+
+    def __init__(self) -> None:
+        place = cache_directory() / "bench" / "franz_go"
+        shutil.copytree(Path(__file__).parent / "franz_go", place, dirs_exist_ok=True)
+        built = subprocess.run(["go", "build", "-o", "load", "."], cwd=place, capture_output=True, text=True)
+        if built.returncode != 0:
+            raise BenchError(f"go could not build the load by franz-go: {built.stderr.strip()[-500:]}")
+        self._program = place / "load"
+
+    def _run(self, *arguments: str | int) -> float:
+        """The seconds that it tells."""
+        words = [str(self._program), *map(str, arguments)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S)
+        if done.returncode != 0:
+            raise BenchError(f"The load by franz-go failed: {done.stderr.strip()[-500:]}")
+        return float(json.loads(done.stdout)["seconds"])
+
+    def produce(self, servers: str, topic: str, load: Load) -> float:
+        words = ("produce", servers, topic, load.records, _RECORD_BYTES, load.rate, load.transaction_ms)
+        return load.records / self._run(*words)
+
+    def consume(self, servers: str, topic: str, load: Load) -> float:
+        return load.records / self._run("consume", servers, topic, load.records)
+
+
+def clients(names: Sequence[str]) -> list[Client]:
+    """Those of these names, all where there are none; franz-go's is left out, and this is said, where there is no Go.
+    Raises `BenchError` for a name that nobody has."""
+    makers: dict[str, Callable[[], Client]] = {"librdkafka": Librdkafka, "Java": Java, "franz-go": FranzGo}
+    for name in names:
+        if name not in makers:
+            raise BenchError(f"There is no client {name}; there are {', '.join(makers)}.")
+    if not names and shutil.which("go") is None:
+        console.print("franz-go is left out: go is not on PATH", style="yellow")
+        del makers["franz-go"]
+    return [maker() for name, maker in makers.items() if not names or name in names]
+
+
+class Measured(NamedTuple):
+    cpu_us: float
+    """Of three brokers, a record."""
+    rate: float
+
+
+def run(subject: Subject, other: Subject, client: Client, load: Load, topic: str) -> Measured:
+    """Raises `BenchError`."""
+    make_topic(subject, topic, [[(first + turn) % BROKERS for turn in range(BROKERS)] for first in range(PARTITIONS)])
+    servers = bootstrap(subject)
+    pids = [subject.pid(broker) for broker in subject.ports]
+    if load.read:
+        Librdkafka().produce(servers, topic, replace(load, read=False))
+
+    def measure() -> Measured:
+        with standing_still(other):
+            before = cpu_ns(pids)
+            rate = (client.consume if load.read else client.produce)(servers, topic, load)
+            return Measured((cpu_ns(pids) - before) / load.records / 1000, rate)
+
+    values = undisturbed(measure, os.sync)
+    drop_topic(subject, topic)
+    return values
+
+
+def measure(
+    directory: Path, chosen: Sequence[Client], loads: Sequence[Load], rounds: int, warm_up_s: float
+) -> list[Figure]:
+    figures: dict[tuple[str, str], tuple[Figure, Figure | None]] = {}
+    for client in chosen:
+        for load in loads:
+            name = f"{client.name}, {load.name}"
+            cpu = Figure(f"{name}: CPU of three brokers a record", "µs", "<= 0.6")
+            rate = None if load.rate else Figure(f"{name}: records per second", "1/s", ">= 1")
+            figures[client.name, load.name] = cpu, rate
+    with both(directory, PATIENT) as (ours, theirs):
+        pairs = (ours, theirs), (theirs, ours)
+        for subject, other in pairs:
+            console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
+            deadline = time.monotonic() + warm_up_s
+            while time.monotonic() < deadline:
+                run(subject, other, Librdkafka(), LOADS[0], f"warm-{time.monotonic_ns()}")
+        for number in range(rounds):
+            for client in chosen:
+                for load in loads:
+                    for subject, other in pairs:
+                        values = run(subject, other, client, load, f"bench-{number}-{time.monotonic_ns()}")
+                        cpu, rate = figures[client.name, load.name]
+                        (cpu.ours if subject is ours else cpu.theirs).append(values.cpu_us)
+                        if rate is not None:
+                            (rate.ours if subject is ours else rate.theirs).append(values.rate)
+            console.print(f"  round {number + 1}/{rounds}", style="dim")
+    return [figure for pair in figures.values() for figure in pair if figure is not None]
