@@ -2,7 +2,8 @@
 
 ``KAFKA_OPTS="-Djava.security.auth.login.config=/etc/kafka/jaas.conf"`` names a JAAS file: its section ``KafkaServer``,
 or ``<listener>.KafkaServer``, has the login modules of the listeners (``JaasContext.loadServerContext``), its section
-``Client`` who the broker is at ZooKeeper. What the properties say themselves wins.
+``Client`` who the broker is at ZooKeeper. ``-Djute.maxbuffer`` is the longest request that ZooKeeper takes. What the
+properties say themselves wins.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from barnabas.broker.listeners import listeners_of
-from barnabas.model.config import JAAS_FILE, broker_config
+from barnabas.model.config import JAAS_FILE, JUTE_MAX_BUFFER_KEY, broker_config
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import mechanism_key
 from barnabas.security.sasl.http import ALLOWED_URLS
 from barnabas.security.sasl.jaas import LoginModule, jaas_sections
 from barnabas.security.sasl.offered import LOGIN_MODULES, enabled_mechanisms
 
+_KEYS: Final = {"jute.maxbuffer": JUTE_MAX_BUFFER_KEY}
+"""Properties that are keys by another name."""
+_READ: Final = (JAAS_FILE, ALLOWED_URLS, *_KEYS)
 _SERVER: Final = "KafkaServer"
 _ZOOKEEPER_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _ZOOKEEPER_USER: Final = "barnabas.zookeeper.sasl.username"
@@ -31,7 +35,7 @@ def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[
     Raises `ConfigError`.
     """
     given = _properties_of(options)
-    found = {name: given[name] for name in (JAAS_FILE, ALLOWED_URLS) if name in given} | dict(values)
+    found = {_KEYS.get(name, name): given[name] for name in _READ if name in given} | dict(values)
     path = found.get(JAAS_FILE)
     if not path:
         return found

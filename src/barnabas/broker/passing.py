@@ -16,7 +16,7 @@ from typing import Final, ParamSpec, TypeVar
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import ApiKey
 from barnabas.zk.kafka.zk_client import ControllerMoved
-from barnabas.zk.protocol.errors import ZooKeeperError
+from barnabas.zk.protocol.errors import MarshallingError, ZooKeeperError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,11 +65,16 @@ def code_of(api_key: int) -> ErrorCode:
 
 
 def passing(error: BaseException, code: ErrorCode) -> KafkaError | None:
-    """`error` as clients are told of it, with `code`; None where it does not pass by itself."""
+    """`error` as clients are told of it; `code` where it passes by itself, None for what nobody foresaw."""
     if isinstance(error, ControllerMoved):
         return KafkaError(ErrorCode.NOT_CONTROLLER, "The controller moved to another broker; ask again.")
     if isinstance(error, ZooKeeperError) and error.passing:
         return KafkaError(code, f"The broker could not ask ZooKeeper ({error}); ask again.")
+    if isinstance(error, MarshallingError):
+        return KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"What would be stored at {error.path} is longer than a request that ZooKeeper takes (jute.maxbuffer).",
+        )
     return None
 
 

@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 SESSION_TIMEOUT_MS: Final = 30_000
 CONNECTION_TIMEOUT_MS: Final = 5_000
+UNBOUNDED: Final = 2**31 - 1
+"""What the server takes it says itself, to one who shares the connection with nobody."""
 IN_FLIGHT_MAX: Final = 200
 
 Servers = Annotated[
@@ -130,6 +132,7 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
             session_timeout_ms=SESSION_TIMEOUT_MS,
             connection_timeout_ms=CONNECTION_TIMEOUT_MS,
             max_in_flight=IN_FLIGHT_MAX,
+            request_bytes_max=UNBOUNDED,
             name="barnabas zk",
             security=place.security,
         )

@@ -153,6 +153,7 @@ DYNAMIC_ONLY: Final = {
 """Broker keys that are told only where they are set, while brokers run (``QuotaConfigs``, KIP-73, KIP-113)."""
 
 JAAS_FILE: Final = "java.security.auth.login.config"
+JUTE_MAX_BUFFER_KEY: Final = "barnabas.zookeeper.jute.maxbuffer"
 _OWN_BROKER_KEYS: Final = (
     _own(
         "barnabas.registration.timeout.ms",
@@ -229,6 +230,13 @@ _OWN_BROKER_KEYS: Final = (
         "string",
         "",
         "The addresses that OAUTHBEARER may use, separated by commas; Kafka reads it from a JVM's properties.",
+    ),
+    _own(
+        JUTE_MAX_BUFFER_KEY,
+        "int",
+        str(0xFFFFF),
+        "The longest request that ZooKeeper takes, in bytes; Kafka reads it from a JVM's property, jute.maxbuffer.",
+        "[1,...]",
     ),
     _own("barnabas.zookeeper.sasl.password", "password", "", "The password of barnabas.zookeeper.sasl.username."),
     _own(

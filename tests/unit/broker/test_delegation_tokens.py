@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.delegation_tokens import DelegationTokens, concerns
+from barnabas.broker.passing import passing
 from barnabas.broker.server import Broker
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -24,6 +25,7 @@ from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znodes import ControllerZNode
+from barnabas.zk.protocol.errors import MarshallingError
 from barnabas.zk.server.server import CoordinatorServer
 
 ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "carol"))
@@ -112,6 +114,23 @@ def test_a_token_made_at_one_broker_is_used_renewed_and_removed_at_the_other(tmp
         with pytest.raises(KafkaError) as error:
             await there.renew(ALICE, mac, -1)
         assert refusal(error) == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+    play(tmp_path, story, delegation_token_secret_key="secret")
+
+
+def test_a_token_that_zookeeper_would_not_take_costs_its_maker_an_error_and_nobody_a_connection(tmp_path: Path) -> None:
+    async def story(first: Broker, second: Broker) -> None:
+        await first.delegation_tokens.startup()
+        renewers = [Principal("User", f"renewer-{number}") for number in range(100_000)]
+        with pytest.raises(MarshallingError) as refused:
+            await first.delegation_tokens.create(ALICE, ALICE, renewers, -1)
+        told = passing(refused.value, ErrorCode.REQUEST_TIMED_OUT)
+        assert told is not None
+        assert told.code is ErrorCode.INVALID_REQUEST
+        assert "jute.maxbuffer" in str(told)
+        token, _ = await first.delegation_tokens.create(ALICE, ALICE, renewers[:1_000], -1)
+        assert len(token.renewers) == 1_000
+        assert first.zk.client.disconnects == 0
 
     play(tmp_path, story, delegation_token_secret_key="secret")
 

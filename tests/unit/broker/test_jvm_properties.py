@@ -44,6 +44,13 @@ def told(values: dict[str, str] | None = None, *, options: str = OPTIONS, file: 
     return with_jvm_properties(PROPERTIES if values is None else values, options, read)
 
 
+def test_how_long_a_request_zookeeper_takes_is_read_off_the_jvms_words() -> None:
+    key = "barnabas.zookeeper.jute.maxbuffer"
+    assert broker_config(told(options="")).number(key) == 1_048_575
+    assert broker_config(told(options="-Djute.maxbuffer=4194304")).number(key) == 4_194_304
+    assert broker_config(told({**PROPERTIES, key: "7"}, options="-Djute.maxbuffer=4194304")).number(key) == 7
+
+
 def test_a_listener_takes_its_own_section_before_that_of_all() -> None:
     config = broker_config(told())
     plain = jaas_of_broker(config, "INSIDE", "PLAIN")

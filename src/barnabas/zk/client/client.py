@@ -53,7 +53,7 @@ from barnabas.zk.protocol.errors import (
     SessionMoved,
     ZooKeeperError,
 )
-from barnabas.zk.protocol.frames import WatchEvent
+from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER, WatchEvent
 from barnabas.zk.protocol.ops import Create, Exists, Operation
 from barnabas.zk.protocol.session_ops import AddWatch, CloseSession, RemoveWatches
 
@@ -93,6 +93,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         session_timeout_ms: int,
         connection_timeout_ms: int,
         max_in_flight: int = 10,
+        request_bytes_max: int = JUTE_MAX_BUFFER,
         name: str = "",
         security: ClientSecurity | None = None,
         on_failure: Callable[[str, BaseException], None] | None = None,
@@ -103,6 +104,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         self.session_timeout_ms = session_timeout_ms
         self.connection_timeout_ms = connection_timeout_ms
         self.max_in_flight = max_in_flight
+        self.request_bytes_max = request_bytes_max
         self.name = name
         self.security = security if security is not None else ClientSecurity()
         self.disconnects = 0
@@ -335,13 +337,13 @@ class ZooKeeperClient(ZooKeeperOperations):
         if connection is None or not connection.usable:
             return
         queued = self._queued
-        room = self.max_in_flight - len(connection.in_flight)
-        sending: list[Request] = []
-        while queued and len(sending) < room:
-            request = queued.popleft()
-            if not request.future.cancelled():
-                sending.append(request)
-        if sending:
+        # Again where some were too long to be sent: nobody else gives those behind them their turn.
+        while queued and (room := self.max_in_flight - len(connection.in_flight)) > 0:
+            sending: list[Request] = []
+            while queued and len(sending) < room:
+                request = queued.popleft()
+                if not request.future.cancelled():
+                    sending.append(request)
             connection.send(sending)
 
     def _fail(self, requests: list[Request], kind: Callable[[str | None], ZooKeeperError]) -> None:

@@ -1,7 +1,8 @@
 """A broker's ``zookeeper.*`` configuration as a client.
 
 Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: ``barnabas.zookeeper.sasl.username`` and
-``.password`` (DIGEST-MD5), and ``barnabas.zookeeper.auth`` for further identities (``digest:user:password``). The key
+``.password`` (DIGEST-MD5), ``barnabas.zookeeper.auth`` for further identities (``digest:user:password``), and
+``barnabas.zookeeper.jute.maxbuffer`` for what the servers' ``jute.maxbuffer`` is where it is not the default. The key
 ``zookeeper.clientCnxnSocket`` is accepted and means nothing: the one socket there is speaks TLS when told to.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import ssl
 
-from barnabas.model.config import Config
+from barnabas.model.config import JUTE_MAX_BUFFER_KEY, Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
 from barnabas.zk.client.client import ZooKeeperClient
@@ -32,6 +33,7 @@ def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | Non
         session_timeout_ms=session_timeout_ms,
         connection_timeout_ms=config.optional_number("zookeeper.connection.timeout.ms") or session_timeout_ms,
         max_in_flight=config.number("zookeeper.max.in.flight.requests"),
+        request_bytes_max=config.number(JUTE_MAX_BUFFER_KEY),
         name=name,
         security=security,
     )

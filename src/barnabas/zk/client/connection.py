@@ -24,8 +24,9 @@ from barnabas.runtime import Clock
 from barnabas.zk.client.chroot import below
 from barnabas.zk.client.session import ClientSession
 from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, PING_XID, SET_WATCHES_XID
-from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.errors import ErrorCode, MarshallingError
 from barnabas.zk.protocol.frames import (
+    LENGTH_BYTES,
     REPLY_HEADER_SIZE,
     ConnectRequest,
     ConnectResponse,
@@ -75,6 +76,10 @@ class Request:
 
 class ConnectionOwner(Protocol):
     """Whom a connection tells what happens on it."""
+
+    @property
+    def request_bytes_max(self) -> int:
+        """What the server takes (its ``jute.maxbuffer``): one that gets a longer request ends the connection."""
 
     def connected(self, connection: ClientConnection) -> None:
         """The session is taken up and its watches are set; requests may be sent."""
@@ -305,15 +310,21 @@ class ClientConnection(asyncio.Protocol):
         return xid
 
     def send(self, requests: list[Request]) -> None:
-        """All of them in one write."""
+        """All of them in one write; one that the server would not take fails instead, and would fail each time."""
         frames = []
         now_ms = self._clock.monotonic_ms()
+        longest = self._owner.request_bytes_max + LENGTH_BYTES
         for request in requests:
             xid = self._xid()
+            frame = encode_request(xid, self._prepared(request))
+            if len(frame) > longest:
+                request.future.set_exception(MarshallingError(request.path))
+                continue
             request.sent_ms = now_ms
             self.in_flight.append((xid, request))
-            frames.append(encode_request(xid, self._prepared(request)))
-        self._write(frames[0] if len(frames) == 1 else b"".join(frames))
+            frames.append(frame)
+        if frames:
+            self._write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def _prepared(self, request: Request) -> Operation[Any]:
         """The operation as it is sent: with absolute paths, and a watch where its owner wants one."""

@@ -88,6 +88,10 @@ def decode_operation(op_code: int, buffer: Bytes, position: int) -> Operation[An
     return None if decode is None else decode(op_code, buffer, position)[0]
 
 
+JUTE_MAX_BUFFER: Final = 0xFFFFF
+"""The longest request that a server takes, unless its configuration says otherwise."""
+LENGTH_BYTES: Final = 4
+"""A frame's length stands before it, and is not part of it."""
 _REQUEST = Struct(">iii")  # length, xid, op code
 _REQUEST_HEADER = Struct(">ii")
 _REPLY = Struct(">iiqi")  # length, xid, zxid, err

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.model.errors import ConfigError
-
-JUTE_MAX_BUFFER: Final = 0xFFFFF
-"""ZooKeeper's default for the longest request."""
+from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,43 @@
+"""A request that the server would not take costs whoever asks for it an error, and the others nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from barnabas.runtime.real import real_runtime
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.protocol.errors import MarshallingError, ZooKeeperError
+from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER, encode_request
+from barnabas.zk.protocol.ops import Create, GetData
+from barnabas.zk.server.server import CoordinatorServer
+
+OVERHEAD = len(encode_request(1, Create("/long", b""))) - 4
+
+
+def test_a_request_that_is_too_long_fails_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
+        await server.start()
+        client = ZooKeeperClient(
+            real_runtime(),
+            f"127.0.0.1:{server.port}",
+            session_timeout_ms=20_000,
+            connection_timeout_ms=20_000,
+            max_in_flight=2,
+        )
+        await client.start()
+        longest = b"x" * (JUTE_MAX_BUFFER - OVERHEAD)
+        # More of them than may be under way, and others before, between and behind them.
+        ops = [Create("/a"), *[Create("/too-long", longest + b"123456789") for _ in range(3)], Create("/b")]
+        ops += [Create("/long", longest), Create("/too-long", longest + b"123456789")]
+        outcomes = await client.handle_requests(ops)
+        told = [type(each) if isinstance(each, ZooKeeperError) else each for each in outcomes]
+        assert told == ["/a", *[MarshallingError] * 3, "/b", "/long", MarshallingError]
+        (found,) = await client.handle_requests([GetData("/long")])
+        assert len(found[0]) == len(longest)
+        assert client.disconnects == 0
+        await client.close()
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
