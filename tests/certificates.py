@@ -48,22 +48,35 @@ class Authority:
         )
 
     def issue(
-        self, name: str, *, hosts: str = "DNS:localhost,IP:127.0.0.1", organisation: str = "barnabas", days: int = 30
+        self,
+        name: str,
+        *,
+        hosts: str = "DNS:localhost,IP:127.0.0.1",
+        organisation: str = "barnabas",
+        days: int = 30,
+        purpose: str = "",
+        by: Certificate | None = None,
     ) -> Certificate:
-        """A key and certificate for ``CN=name,O=organisation``, valid for `hosts`; `days` below 0: expired."""
+        """A key and certificate for ``CN=name,O=organisation``, valid for `hosts`; `days` below 0: expired.
+
+        `purpose` is its ``extendedKeyUsage``, any where it has none. `by`: signed not by the authority but by who has
+        this certificate, which stands behind it in the store.
+        """
         key, request, certificate = (self.directory / f"{name}.{end}" for end in ("key", "csr", "crt"))
         extensions = self.directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={hosts}\n")
+        extensions.write_text(f"subjectAltName={hosts}\n" + (f"extendedKeyUsage={purpose}\n" if purpose else ""))
         _openssl(
             *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/O={organisation}"),
             *("-keyout", str(key), "-out", str(request)),
         )
+        signer, signing_key = (self.trust_store, self._key) if by is None else (by.certificate, by.key)
         _openssl(
-            *("x509", "-req", "-in", str(request), "-CA", str(self.trust_store), "-CAkey", str(self._key)),
+            *("x509", "-req", "-in", str(request), "-CA", str(signer), "-CAkey", str(signing_key)),
             *("-CAcreateserial", "-days", str(days), "-extfile", str(extensions), "-out", str(certificate)),
         )
         store = self.directory / f"{name}.store.pem"
-        store.write_bytes(key.read_bytes() + certificate.read_bytes())
+        chain = certificate.read_bytes() + (b"" if by is None else by.certificate.read_bytes())
+        store.write_bytes(key.read_bytes() + chain)
         return Certificate(key, certificate, store)
 
     def revocation_list(self, *revoked: Certificate) -> str:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from certificates import Authority, run
+from certificates import Authority, Certificate, run
 
 from barnabas.model.errors import ConfigError
 from barnabas.security.tls.names import subject_of
@@ -60,9 +60,13 @@ def test_a_password_opens_an_encrypted_key(authority: Authority, tmp_path: Path)
 
 def shake_hands(server: TlsSettings, client: TlsSettings, name: str = "localhost") -> tuple[str, bytes | None]:
     """The protocol, and the certificate that the server was shown. Raises ``ssl.SSLError``."""
+    return hands(server.server_context(), client.client_context(), name)
+
+
+def hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tuple[str, bytes | None]:
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = server.server_context().wrap_bio(to_server, to_client, server_side=True)
-    theirs = client.client_context().wrap_bio(to_client, to_server, server_hostname=name)
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname=name)
     for _ in range(4):
         for side in (theirs, ours):
             with contextlib.suppress(ssl.SSLWantReadError):
@@ -197,6 +201,64 @@ def test_a_name_is_checked_unless_nothing_is_to_be_checked(authority: Authority)
         shake_hands(server, tls_settings(values), "elsewhere.example.com")
     unchecked = tls_settings({**values, "ssl.endpoint.identification.algorithm": ""})
     assert shake_hands(server, unchecked, "elsewhere.example.com")[0]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "asked", "refused"),
+    [
+        ("IP:127.0.0.1", "127.0.0.1", ""),
+        ("IP:10.0.0.1", "127.0.0.1", "IP address mismatch"),
+        ("DNS:127.0.0.1", "127.0.0.1", "IP address mismatch"),
+        ("IP:0:0:0:0:0:0:0:1", "::1", ""),
+        ("DNS:*.example.com", "kafka.example.com", ""),
+        ("DNS:*.example.com", "a.kafka.example.com", "Hostname mismatch"),
+        ("DNS:*", "localhost", "Hostname mismatch"),
+    ],
+)
+def test_a_name_or_address_is_checked_as_what_it_is(authority: Authority, hosts: str, asked: str, refused: str) -> None:
+    store = str(authority.issue("localhost", hosts=hosts).key_store)
+    values = {"ssl.keystore.location": store, "ssl.truststore.location": str(authority.trust_store)}
+    with pytest.raises(ssl.SSLCertVerificationError, match=refused) if refused else contextlib.nullcontext():
+        shake_hands(tls_settings(values), tls_settings(values), asked)
+
+
+@pytest.mark.parametrize("attack", ["purpose", "signed by a user"])
+def test_a_users_certificate_is_no_brokers_and_makes_none(authority: Authority, attack: str) -> None:
+    """Who has a certificate for a client neither poses as a server with it, nor signs others with its key."""
+    user = authority.issue("user", purpose="clientAuth")
+    broker = authority.issue("broker", purpose="serverAuth,clientAuth")
+    forged = authority.issue("forged", by=user) if attack == "signed by a user" else user
+    refused = "unsuitable certificate purpose" if attack == "purpose" else "(invalid CA certificate|unable to get)"
+
+    def settings_of(certificate: Certificate) -> TlsSettings:
+        return tls_settings(
+            {
+                "ssl.keystore.location": str(certificate.key_store),
+                "ssl.truststore.location": str(authority.trust_store),
+                "ssl.client.auth": "required",
+            }
+        )
+
+    assert shake_hands(settings_of(broker), settings_of(user))[0]
+    with pytest.raises(ssl.SSLCertVerificationError, match=refused):
+        shake_hands(settings_of(forged), settings_of(broker))
+    with pytest.raises(ssl.SSLCertVerificationError, match=refused):
+        certificate = forged if attack == "signed by a user" else authority.issue("server", purpose="serverAuth")
+        shake_hands(settings_of(broker), settings_of(certificate))
+
+
+def test_old_protocols_are_not_spoken_by_default(authority: Authority) -> None:
+    values = {
+        "ssl.keystore.location": str(authority.issue("old").key_store),
+        "ssl.truststore.location": str(authority.trust_store),
+    }
+    old = tls_settings(values).client_context()
+    old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    server = tls_settings(values).server_context()
+    assert server.minimum_version == ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError, match="(?i)version|protocol"):
+        hands(server, old, "localhost")
 
 
 @pytest.mark.parametrize(
