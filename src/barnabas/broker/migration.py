@@ -114,6 +114,7 @@ class Migration:
         self._incarnation_id = broker.runtime.entropy.uuid()
         self._connection: Connection | None = None
         self._failures = 0
+        self._told_why = ""
         self._metadata_offset = -1
         self._caught_up = False
         self._stopping = False
@@ -161,18 +162,23 @@ class Migration:
         while not self._may_stop:
             try:
                 pause_ms = await self._communicate()
-                self._failures, self._heard_ms = 0, clock.monotonic_ms()
+                self._failures, self._told_why, self._heard_ms = 0, "", clock.monotonic_ms()
             except (OSError, WireError, KafkaError) as error:
                 session_ms = self._broker.config.number("broker.session.timeout.ms")
                 pause_ms = min(FIRST_BACKOFF_MS << min(self._failures, 10), session_ms // 3)
                 self._failures += 1
-                level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
-                logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._broker.broker_id, error)
+                self._tell_why(str(error))
                 if self._stopping and clock.monotonic_ms() - self._heard_ms > session_ms:
                     self._given_up = True
                     self._changed.notify()
                     return
             await self._wait(pause_ms)
+
+    def _tell_why(self, why: str) -> None:
+        """Once for each reason, and once more when it lasts: it may change as controllers start."""
+        level = logging.WARNING if self._failures == 10 or why != self._told_why else logging.DEBUG
+        logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._broker.broker_id, why)
+        self._told_why = why
 
     async def _wait(self, milliseconds: int) -> None:
         """Shorter where this broker begins to stop meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -277,3 +278,44 @@ def test_an_error_that_nobody_knows_costs_a_heartbeat_and_not_the_broker() -> No
         await second.until(lambda: len(second.heartbeats) > told + 2)
 
     play(story)
+
+
+class Told(logging.Handler):
+    """What is logged of the controllers that do not answer, with its level."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[int, str]] = []
+        self.more = Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "no word with" in record.getMessage():
+            self.lines.append((record.levelno, record.getMessage()))
+            self.more.notify()
+
+    async def until(self, words: str) -> None:
+        while not any(words in line for _, line in self.lines):
+            await self.more
+
+
+def test_why_the_controllers_do_not_answer_is_told_once_for_each_reason() -> None:
+    log, told = logging.getLogger("barnabas.broker.migration"), Told()
+    level = log.level
+
+    async def story(first: Controller, second: Controller, broker: Broker) -> None:
+        await second.until(lambda: len(second.heartbeats) > 0)
+        second.active = False
+        await told.until("not active; ")
+        await second.stop()
+        await told.until("Connect call failed")
+        await second.start()
+        warned = [line for level, line in told.lines if level == logging.WARNING]
+        assert len(warned) == len(set(warned)) >= 2
+
+    log.addHandler(told)
+    log.setLevel(logging.DEBUG)
+    try:
+        play(story)
+    finally:
+        log.removeHandler(told)
+        log.setLevel(level)
