@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +22,9 @@ from barnabas.judge.made import made
 from barnabas.judge.peers import sender
 from barnabas.judge.proxy import Proxy
 from barnabas.judge.run import Plan, run
+from barnabas.model.errors import ErrorCode
 from barnabas.testing import KafkaCluster
+from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -69,6 +73,13 @@ def test_brokers_are_where_the_proxy_says(proxy: Proxy) -> None:
             return found.host, found.port
 
     assert asyncio.run(coordinator())[1] in proxy.ports.values()
+
+
+def test_a_client_that_asks_in_a_version_of_the_future_is_answered_by_its_broker(proxy: Proxy) -> None:
+    frame = struct.pack(">hhih1sB", ApiKey.API_VERSIONS, 99, 7, 1, b"c", 0)
+    with socket.create_connection(("127.0.0.1", next(iter(proxy.ports.values()))), timeout=30) as connection:
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        assert struct.unpack(">iih", connection.recv(10, socket.MSG_WAITALL))[1:] == (7, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def test_an_answer_that_is_cut_off_after_its_request_leaves_the_record_there_once(

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import (
-    RequestHeader,
     decode_request_header,
     decode_response,
     encode_response,
@@ -43,6 +42,10 @@ _CHANGES: Final = frozenset(
     {ApiKey.PRODUCE, ApiKey.END_TXN, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
 )
 _SIZE: Final = struct.Struct(">i")
+_HEADER: Final = struct.Struct(">hhi")
+"""API, version and correlation id: where every request begins, also one of a version that cannot be read here."""
+_ERROR: Final = struct.Struct(">ih")
+"""Correlation id and error code: where every answer to ApiVersions begins."""
 _FRAME_MAX: Final = 64 << 20
 _HELD_SHARE: Final = 0.5
 _HELD_S: Final = (0.0, 0.3)
@@ -104,13 +107,11 @@ class Proxy:
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
 
-    def begins(self, frame: bytes, header: RequestHeader, position: int) -> None:
+    def begins(self, transactional_id: str) -> None:
         """A partition comes into a transaction: whoever waits in `begun` for that goes on."""
-        if header.api_version <= 3:
-            request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
-            waiting = self._awaited.get(request.v3_and_below_transactional_id)
-            if waiting is not None:
-                waiting.set()
+        waiting = self._awaited.get(transactional_id)
+        if waiting is not None:
+            waiting.set()
 
     def is_to_wait(self, transactional_id: str, *, commits: bool) -> bool:
         """Whether an EndTxn is held. While one of its id is, the client's next one gets through: it asks again.
@@ -204,25 +205,25 @@ class Link:
             self.abort()
 
     async def requests(self, behind: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError, struct.error):
             while True:
                 frame = await read_frame(self.reader)
-                header, position = decode_request_header(frame)
-                if header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
-                    self.proxy.begins(frame, header, position)
-                self._asked[header.correlation_id] = (header.api_key, header.api_version)
+                api_key, version, correlation_id = _HEADER.unpack_from(frame)
+                if api_key == ApiKey.ADD_PARTITIONS_TO_TXN and version <= 3:
+                    self.proxy.begins(_request(frame).v3_and_below_transactional_id)
+                self._asked[correlation_id] = (api_key, version)
                 fault = self.fault()
                 if fault == CUT_REQUESTS:
                     self.proxy.struck[fault] += 1
                     continue
-                if fault == DELAY_END_TXN and header.api_key == ApiKey.END_TXN:
-                    request: Any = request_class(header.api_key).decode(frame, header.api_version, position)[0]
+                if fault == DELAY_END_TXN and api_key == ApiKey.END_TXN:
+                    request = _request(frame)
                     if self.proxy.is_to_wait(str(request.transactional_id), commits=request.committed):
                         await self._late(frame, str(request.transactional_id), behind)
                         return
                 await self.perhaps_wait(fault)
-                if fault == CUT_AFTER_REQUEST and header.api_key in _CHANGES and self.proxy.chance.random() < 0.2:
-                    self._lost.add(header.correlation_id)
+                if fault == CUT_AFTER_REQUEST and api_key in _CHANGES and self.proxy.chance.random() < 0.2:
+                    self._lost.add(correlation_id)
                     self.proxy.struck[fault] += 1
                 behind.write(framed(frame))
                 await behind.drain()
@@ -269,9 +270,10 @@ class Link:
             return plain
         api_key, version = asked
         if api_key == ApiKey.API_VERSIONS:
-            correlation_id, message = decode_response(response_class(api_key), min(version, 4), frame)
-            if message.error_code:
-                return plain
+            if _ERROR.unpack_from(frame)[1]:
+                return plain  # the broker does not know the version either: it answers in version 0
+            version = min(version, APIS[api_key].max_version)
+            correlation_id, message = decode_response(response_class(api_key), version, frame)
             for each in message.api_keys:
                 if each.api_key in _ADDRESSES:
                     each.max_version = min(each.max_version, APIS[each.api_key].max_version)
@@ -286,6 +288,15 @@ class Link:
         else:
             return plain
         return list(encode_response(message, version, correlation_id))
+
+
+def _request(frame: bytes) -> Any:
+    """A request's body. One of a version of the future is read as the newest that is known: EndTxn has not changed."""
+    api_key, version, correlation_id = _HEADER.unpack_from(frame)
+    version = min(version, APIS[api_key].max_version)
+    frame = _HEADER.pack(api_key, version, correlation_id) + frame[_HEADER.size :]
+    _, position = decode_request_header(frame)
+    return request_class(api_key).decode(frame, version, position)[0]
 
 
 def framed(frame: bytes) -> bytes:
