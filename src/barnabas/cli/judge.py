@@ -122,6 +122,15 @@ def run_command(
     unclean: Annotated[
         bool, Option("--unclean", help="Topics whose leader need not have been in sync, with min.insync.replicas 1.")
     ] = False,
+    driver: Annotated[
+        str,
+        Option(
+            "--driver",
+            metavar="CLIENT,..",
+            help="Clients of which makes: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that can "
+            "be had here.",
+        ),
+    ] = "all",
     clients: Annotated[int, Option("--clients", min=1, help="Clients of each kind and driver.")] = 2,
     partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its two topics.")] = 4,
     seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
@@ -129,7 +138,7 @@ def run_command(
     html: Page = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Lets clients of two makes work on a cluster, does things to it, reads everything, and judges.
+    """Lets clients of several makes work on a cluster, does things to it, reads everything, and judges.
 
     It makes topics of its own and leaves them there. Exit code 0: no anomaly beyond known limits. 1: at least one.
     2: it came to no history.
@@ -138,14 +147,20 @@ def run_command(
     from barnabas.judge.check import check
     from barnabas.judge.clusters import ClusterError
     from barnabas.judge.history import HistoryError, write
-    from barnabas.judge.run import Plan, RunError, run
+    from barnabas.judge.run import Plan, RunError, run, started
 
-    faults = _faults(nemesis, made=make is not None)
+    faults, drivers = _faults(nemesis, made=make is not None), _drivers(driver)
+
+    def told(line: str) -> None:
+        print(line, file=sys.stderr)
+
     try:
-        with _cluster(at, make, script, faults) as (bootstrap, brokers, peers):
+        with contextlib.ExitStack() as running:
+            programs = started(drivers, running, told=told if driver == "all" else None)
+            bootstrap, brokers, peers = running.enter_context(_cluster(at, make, script, faults))
             plan = Plan(
-                bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, seed=seed,
-                told=lambda line: print(line, file=sys.stderr),
+                bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, drivers, programs,
+                seed=seed, told=told,
             )  # fmt: skip
             outcome = run(plan)
     except (RunError, ClusterError, KafkaError, OSError) as error:
@@ -162,6 +177,16 @@ def run_command(
     except HistoryError as error:
         raise CommandError(f"{error}.", 2) from None
     _tell(verdict, html, output)
+
+
+def _drivers(words: str) -> tuple[str, ...]:
+    from barnabas.judge.run import DRIVERS
+
+    wanted = DRIVERS if words == "all" else tuple(dict.fromkeys(filter(None, words.split(","))))
+    for word in wanted:
+        if word not in DRIVERS:
+            raise UsageError(f"--driver has no client {word}: it takes all, {', '.join(DRIVERS)}.")
+    return wanted
 
 
 def _faults(words: str, *, made: bool) -> tuple[str, ...]:

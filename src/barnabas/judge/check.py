@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -39,10 +40,16 @@ class Verdict(NamedTuple):
     def good(self) -> bool:
         return not self.anomalies
 
+    @property
+    def drivers(self) -> Mapping[str, int]:
+        """How many clients of each make there were. A member that comes back is another one."""
+        return Counter(each.driver for each in self.history.context.clients if each.driver)
+
     def as_json(self) -> dict[str, Any]:
         history = self.history
         return {
             "good": self.good,
+            "drivers": dict(self.drivers),
             "operations": self.operations,
             "evaluated": {one.anomaly: one.evaluated for one in self.judged},
             "anomalies": [as_json(history, each) for each in self.anomalies],

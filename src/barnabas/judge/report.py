@@ -15,7 +15,10 @@ SHOWN = 3
 
 def text(verdict: Verdict) -> Iterator[str]:
     count = sum(sum(statuses.values()) for statuses in verdict.operations.values())
-    yield f"{count:,} operations of {len(verdict.history.context.clients)} clients"
+    drivers = ", ".join(f"{count} of {name}" for name, count in verdict.drivers.items())
+    yield f"{count:,} operations of {len(verdict.history.context.clients)} clients" + (
+        f": {drivers}" if drivers else ""
+    )
     for word, statuses in verdict.operations.items():
         yield f"  {word:<15} " + ", ".join(f"{count:,} {status}" for status, count in statuses.items())
     for finding in verdict.anomalies:

@@ -6,12 +6,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from barnabas.client import KafkaError, NewTopic, connect
 from barnabas.judge import librdkafka, workload
 from barnabas.judge.clusters import Brokers
+from barnabas.judge.drivers import clients as driven
+from barnabas.judge.drivers.process import Driver, DriverError
+from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.history import Client, History
 from barnabas.judge.journal import Notes
 from barnabas.judge.nemesis import Nemesis
@@ -20,6 +25,8 @@ from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work
 from barnabas.model.errors import ErrorCode
+
+DRIVERS: Final = (workload.OURS, librdkafka.THEIRS, *PROGRAMS)
 
 
 class RunError(Exception):
@@ -41,6 +48,10 @@ class Plan:
     """Whether a leader may be elected that was not in sync."""
     partitions: int = 4
     clients: int = 2
+    drivers: Sequence[str] = (workload.OURS, librdkafka.THEIRS)
+    """Of `DRIVERS`."""
+    programs: Sequence[Driver] = ()
+    """Those of them that are programs, started."""
     pause_s: float = 0.1
     seed: int = 0
     told: Callable[[str], None] = field(default=lambda line: None)
@@ -135,7 +146,7 @@ def _thread(task: Callable[[], None], trouble: list[BaseException], stop: thread
 
 
 def _clients(plan: Plan, work: Work, name: str) -> list[Callable[[], None]]:
-    """One thread for all of ours, and one for each of librdkafka's."""
+    """One thread for all of ours, and one for each of the others; somebody asks for watermarks in any case."""
 
     async def ours() -> None:
         kinds = [workload.observe(work, "observer")]
@@ -149,16 +160,62 @@ def _clients(plan: Plan, work: Work, name: str) -> list[Callable[[], None]]:
         kinds.append(workload.transact(work, f"{name}-copier", f"{name}-copiers"))
         await asyncio.gather(*kinds)
 
-    tasks: list[Callable[[], None]] = [lambda: asyncio.run(ours())]
-    reads = (
-        ("rd-reader", work.registers, f"{name}-rd-readers", "read_uncommitted"),
-        ("rd-committed", work.transfers, f"{name}-rd-committed", "read_committed"),
-    )
-    for number in range(plan.clients):
-        tasks.append(partial(librdkafka.write, work, f"rd-writer-{number}"))
-        tasks.append(partial(librdkafka.transact, work, f"{name}-rd-transactor-{number}"))
-        tasks += [partial(librdkafka.consume, work, f"{reader}-{number}", *how) for reader, *how in reads]
+    tasks: list[Callable[[], None]] = []
+    if workload.OURS in plan.drivers:
+        tasks.append(lambda: asyncio.run(ours()))
+    else:
+        tasks.append(lambda: asyncio.run(workload.observe(work, "observer")))
+    if librdkafka.THEIRS in plan.drivers:
+        made = librdkafka.write, librdkafka.transact, librdkafka.consume
+        tasks += _in_threads(plan, work, name, "rd", *made)
+    for each in plan.programs:
+        kinds = (partial(kind, driver=each) for kind in (driven.write, driven.transact, driven.consume))
+        tasks += _in_threads(plan, work, name, each.name, *kinds)
     return tasks
+
+
+def _in_threads(
+    plan: Plan,
+    work: Work,
+    name: str,
+    whose: str,
+    write: Callable[..., None],
+    transact: Callable[..., None],
+    consume: Callable[..., None],
+) -> list[Callable[[], None]]:
+    """A thread for each client of a driver that waits for what it has asked."""
+    tasks: list[Callable[[], None]] = []
+    for number in range(plan.clients):
+        tasks.append(partial(write, work=work, name=f"{whose}-writer-{number}"))
+        tasks.append(partial(transact, work=work, name=f"{name}-{whose}-transactor-{number}"))
+        for kind, topic, isolation in (
+            ("reader", work.registers, "read_uncommitted"),
+            ("committed", work.transfers, "read_committed"),
+        ):
+            who = {"name": f"{whose}-{kind}-{number}", "group": f"{name}-{whose}-{kind}s"}
+            tasks.append(partial(consume, work=work, topic=topic, isolation=isolation, **who))
+    return tasks
+
+
+def started(names: Sequence[str], running: ExitStack, *, told: Callable[[str], None] | None = None) -> list[Driver]:
+    """The programs among these drivers, built and started; they end with `running`.
+
+    One that the machine cannot have is `told`, or without that raises `RunError`.
+    """
+    found = []
+    for name in names:
+        if name not in PROGRAMS:
+            continue
+        try:
+            driver = Driver(name, PROGRAMS[name]())
+        except (DriverUnavailable, DriverError) as error:
+            if told is None:
+                raise RunError(f"there is no driver {name}: {error}") from None
+            told(f"without the driver {name}: {error}")
+            continue
+        running.callback(driver.close)
+        found.append(driver)
+    return found
 
 
 async def _prepare(plan: Plan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:

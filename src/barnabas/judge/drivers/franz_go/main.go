@@ -1,0 +1,263 @@
+// franz-go as a driver of `barnabas judge`: lines in, lines out, as barnabas.judge.drivers describes them.
+//
+// Nothing is said to have failed: a record or an end that the client gives up may have been written by then, or may be
+// written later.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var (
+	out   = bufio.NewWriter(os.Stdout)
+	outMu sync.Mutex
+)
+
+func say(client string, format string, values ...any) {
+	outMu.Lock()
+	defer outMu.Unlock()
+	fmt.Fprintf(out, client+" "+format+"\n", values...)
+	out.Flush()
+}
+
+// name is an error in one word.
+func name(err error) string {
+	var told *kerr.Error
+	if errors.As(err, &told) {
+		return told.Message
+	}
+	return strings.Join(strings.Fields(err.Error()), "_")
+}
+
+func number(word string) int64 {
+	value, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// A worker is one client: it does what it is told, in that order.
+type worker struct {
+	name     string
+	told     chan []string
+	allowed  chan struct{}
+	kafka    *kgo.Client
+	consumes bool
+}
+
+// words: client producer BOOTSTRAP ACKS, client transactor BOOTSTRAP ID TIMEOUT_MS, or
+// client consumer BOOTSTRAP GROUP TOPIC ISOLATION
+func open(words []string) *worker {
+	made := &worker{name: words[0], told: make(chan []string, 10_000), allowed: make(chan struct{}, 1)}
+	options := []kgo.Opt{
+		kgo.ClientID(words[0]), kgo.SeedBrokers(strings.Split(words[2], ",")...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second),
+	}
+	switch words[1] {
+	case "producer":
+		// Without an end to its patience: records that run out of time may be there, and those behind them too.
+		if words[3] == "1" {
+			options = append(options, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+		}
+	case "transactor":
+		timeout := time.Duration(number(words[4])) * time.Millisecond
+		options = append(options, kgo.TransactionalID(words[3]), kgo.TransactionTimeout(timeout))
+	case "consumer":
+		made.consumes = true
+		isolation := kgo.ReadUncommitted()
+		if words[5] == "read_committed" {
+			isolation = kgo.ReadCommitted()
+		}
+		options = append(options,
+			kgo.ConsumerGroup(words[3]), kgo.ConsumeTopics(words[4]), kgo.FetchIsolationLevel(isolation),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+			kgo.SessionTimeout(10*time.Second), kgo.RebalanceTimeout(20*time.Second),
+			kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
+				// Offsets are asked for after this, and so after the time that is noted before the answer to it.
+				say(made.name, "assigning")
+				<-made.allowed
+			}),
+			kgo.AdjustFetchOffsetsFn(made.assigned),
+		)
+	}
+	kafka, err := kgo.NewClient(options...)
+	if err != nil {
+		panic(err)
+	}
+	made.kafka = kafka
+	return made
+}
+
+// assigned tells where the client begins: at what the group has committed, or at -1 where there is nothing.
+func (w *worker) assigned(
+	_ context.Context, offsets map[string]map[int32]kgo.Offset,
+) (map[string]map[int32]kgo.Offset, error) {
+	for topic, partitions := range offsets {
+		for partition, each := range partitions {
+			say(w.name, "assigned %s %d %d", topic, partition, max(-1, each.EpochOffset().Offset))
+		}
+	}
+	return offsets, nil
+}
+
+func (w *worker) run() {
+	for words := range w.told {
+		switch words[1] {
+		case "send":
+			w.send(words)
+		case "init":
+			_, _, err := w.kafka.ProducerID(within(15 * time.Second))
+			w.done(err, "over")
+		case "begin":
+			w.done(w.kafka.BeginTransaction(), "over")
+		case "flush":
+			w.done(w.kafka.Flush(within(15*time.Second)), "abort")
+		case "commit":
+			w.done(w.kafka.EndTransaction(context.Background(), kgo.TryCommit), "abort")
+		case "abort":
+			err := w.kafka.AbortBufferedRecords(context.Background())
+			if err == nil {
+				err = w.kafka.EndTransaction(context.Background(), kgo.TryAbort)
+			}
+			w.done(err, "over")
+		case "poll":
+			w.poll(time.Duration(number(words[2])) * time.Millisecond)
+			w.done(nil, "")
+		case "commit-offsets":
+			w.commitOffsets()
+			w.done(nil, "")
+		case "close":
+			if w.consumes {
+				w.kafka.CloseAllowingRebalance()
+			} else {
+				_ = w.kafka.Flush(within(20 * time.Second))
+				w.kafka.Close()
+			}
+			w.done(nil, "")
+			return
+		default:
+			panic(words[1])
+		}
+	}
+}
+
+func within(patience time.Duration) context.Context {
+	ctx, _ := context.WithTimeout(context.Background(), patience) //nolint:govet // its timer ends it
+	return ctx
+}
+
+// done tells how the last word ended, and after an error what is to be done.
+func (w *worker) done(err error, next string) {
+	if err == nil {
+		say(w.name, "done ok")
+	} else {
+		say(w.name, "done unknown %s %s", next, name(err))
+	}
+}
+
+func (w *worker) send(words []string) {
+	record := &kgo.Record{Topic: words[2], Partition: int32(number(words[3])), Value: []byte(words[5])}
+	if words[4] != "-" {
+		record.Key = []byte(words[4])
+	}
+	w.kafka.Produce(context.Background(), record, func(sent *kgo.Record, err error) {
+		if err != nil {
+			say(w.name, "sent %s unknown %s", words[5], name(err))
+		} else {
+			say(w.name, "sent %s ok %d", words[5], sent.Offset)
+		}
+	})
+}
+
+// poll lets others rebalance until it has its records: nobody takes partitions away between a poll and its commit.
+func (w *worker) poll(patience time.Duration) {
+	w.kafka.AllowRebalance()
+	w.kafka.PollRecords(within(patience), 500).EachRecord(func(each *kgo.Record) {
+		key := "-"
+		if each.Key != nil {
+			key = string(each.Key)
+		}
+		say(w.name, "read %s %d %d %s %s", each.Topic, each.Partition, each.Offset, key, each.Value)
+	})
+}
+
+func (w *worker) commitOffsets() {
+	offsets := w.kafka.UncommittedOffsets()
+	if len(offsets) == 0 {
+		return
+	}
+	errs := map[string]map[int32]error{}
+	var failed error
+	w.kafka.CommitOffsetsSync(within(10*time.Second), offsets,
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+			failed = err
+			if err != nil {
+				return
+			}
+			for _, topic := range answer.Topics {
+				errs[topic.Topic] = map[int32]error{}
+				for _, each := range topic.Partitions {
+					errs[topic.Topic][each.Partition] = kerr.ErrorForCode(each.ErrorCode)
+				}
+			}
+		})
+	for topic, partitions := range offsets {
+		for partition, each := range partitions {
+			err, answered := errs[topic][partition]
+			switch {
+			case failed != nil:
+				say(w.name, "committed %s %d %d unknown %s", topic, partition, each.Offset, name(failed))
+			case !answered:
+				say(w.name, "committed %s %d %d unknown UNANSWERED", topic, partition, each.Offset)
+			case err != nil:
+				say(w.name, "committed %s %d %d unknown %s", topic, partition, each.Offset, name(err))
+			default:
+				say(w.name, "committed %s %d %d ok", topic, partition, each.Offset)
+			}
+		}
+	}
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, each := range info.Deps {
+			if each.Path == "github.com/twmb/franz-go" {
+				return strings.TrimPrefix(each.Version, "v")
+			}
+		}
+	}
+	return "of unknown version"
+}
+
+func main() {
+	workers := map[string]*worker{}
+	say("ready", "franz-go %s", version())
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Split(lines.Text(), " ")
+		switch words[1] {
+		case "producer", "transactor", "consumer":
+			made := open(words)
+			workers[words[0]] = made
+			go made.run()
+		case "go":
+			workers[words[0]].allowed <- struct{}{}
+		default:
+			workers[words[0]].told <- words
+		}
+	}
+}
