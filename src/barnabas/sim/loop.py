@@ -117,16 +117,34 @@ def _run_unless_cancelled(handle: asyncio.Handle) -> None:
 current_incarnation: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("incarnation", default=None)
 
 
-class _Handle(asyncio.Handle):
+class _Handle(asyncio.TimerHandle):
+    """A callback that is ready, or will be.
+
+    There are some 20,000 in a second of CPU, so nothing is asked or kept here that debugging or asyncio's own heap of
+    timers would need.
+    """
+
     __slots__ = ("owner",)
 
     owner: Incarnation | None
 
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: SimLoop, context: Context
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = self._scheduled = False
+        self._repr = None
+        self._source_traceback = None
+        self.owner = context.get(current_incarnation)
 
-class _Timer(asyncio.TimerHandle):
-    __slots__ = ("owner",)
-
-    owner: Incarnation | None
+    def cancel(self) -> None:
+        """A cancelled timer stays in the heap until its time comes; nothing runs then."""
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -139,8 +157,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Exceptions that nobody handled; a checker wants this empty."""
         self._chance = chance
         self._hash = event_hash
-        self._ready: list[_Handle | _Timer] = []
-        self._timers: list[tuple[int, int, _Timer]] = []
+        self._ready: list[_Handle] = []
+        self._timers: list[tuple[int, int, _Handle]] = []
         """When each is due, and its number, so that no two of them are compared themselves."""
         self._timer_number = 0
         self._running = False
@@ -154,8 +172,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context)
-        handle.owner = _owner(context)
+        handle = _Handle(0.0, callback, args, self, contextvars.copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -175,14 +192,11 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at_ns(
         self, at_ns: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = _Timer(at_ns / NS, callback, args, self, context)
-        timer.owner = _owner(context)
-        heapq.heappush(self._timers, (max(at_ns, self.now_ns), self._timer_number, timer))
-        self._timer_number += 1
+        context = contextvars.copy_context() if context is None else context
+        timer = _Handle(at_ns / NS, callback, args, self, context)
+        self._timer_number = number = self._timer_number + 1
+        heapq.heappush(self._timers, (at_ns if at_ns > self.now_ns else self.now_ns, number, timer))
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer stays in the heap until its time comes; nothing runs then."""
 
     # ---- futures and tasks
 
@@ -198,7 +212,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         **options: Any,
     ) -> asyncio.Task[T]:
         task: asyncio.Task[T] = asyncio.Task(cast(Any, coro), loop=self, name=name, context=context, **options)
-        owner = _owner(context)
+        owner = current_incarnation.get() if context is None else context.get(current_incarnation)
         if owner is not None and not owner.alive and isinstance(coro, CoroutineType):
             coro.close()  # its process died amid the callback that asks for it
         elif owner is not None:
@@ -215,39 +229,51 @@ class SimLoop(asyncio.AbstractEventLoop):
         previous = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
-            while not waited.done():
-                self._turn(waited)
-                if until_ns is not None and self.now_ns > until_ns:
-                    return None
+            self._turn_until(waited, until_ns)
+            if not waited.done():
+                return None
         finally:
             asyncio._set_running_loop(previous)
             self._running = False
         return waited.result()
 
-    def _turn(self, waited: asyncio.Future[Any]) -> None:
-        timers = self._timers
-        if not self._ready:
-            while timers and timers[0][2].cancelled():
-                heapq.heappop(timers)
-            if not timers:
-                raise Deadlock(f"at {self.now_ns / NS:.6f} s nothing will ever happen again, and {waited!r} is awaited")
-            self.now_ns = max(self.now_ns, timers[0][0])
-        while timers and timers[0][0] <= self.now_ns:
-            self._ready.append(heapq.heappop(timers)[2])
-        batch, self._ready = self._ready, []
-        if len(batch) > 1:
-            self._chance.shuffle(batch)
-        self._hash.turn(self.now_ns, len(batch))
-        for handle in batch:
-            owner = handle.owner
-            if handle.cancelled() or (owner is not None and not owner.alive):
-                continue
-            if owner is not None and owner.hindered:
-                has_waited = handle._callback is _run_unless_cancelled  # type: ignore[union-attr]
-                if (owner.paused or not has_waited) and owner.hold(handle, self):
+    def _turn_until(self, waited: asyncio.Future[Any], until_ns: int | None) -> None:
+        """Turn by turn: all that is ready runs, or time goes on to what is due next."""
+        timers, turn, shuffle, heappop = self._timers, self._hash.turn, self._chance.shuffle, heapq.heappop
+        while not waited.done():
+            if not self._ready:
+                while timers and timers[0][2]._cancelled:
+                    heappop(timers)
+                if not timers:
+                    raise Deadlock(
+                        f"at {self.now_ns / NS:.6f} s nothing will ever happen again, and {waited!r} is awaited"
+                    )
+                if timers[0][0] > self.now_ns:
+                    self.now_ns = timers[0][0]
+            batch, now_ns = self._ready, self.now_ns
+            while timers and timers[0][0] <= now_ns:
+                batch.append(heappop(timers)[2])
+            self._ready = []
+            if len(batch) > 1:
+                shuffle(batch)
+            turn(now_ns, len(batch))
+            for handle in batch:
+                owner = handle.owner
+                if handle._cancelled or (owner is not None and not owner.alive):
                     continue
-            self.callbacks += 1
-            handle._run()
+                if owner is not None and owner.hindered:
+                    has_waited = handle._callback is _run_unless_cancelled
+                    if (owner.paused or not has_waited) and owner.hold(handle, self):
+                        continue
+                self.callbacks += 1
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler({"message": "an exception in a callback", "exception": error})
+            if until_ns is not None and self.now_ns > until_ns:
+                return
 
     def is_running(self) -> bool:
         return self._running
@@ -284,7 +310,3 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 class Deadlock(AssertionError):
     """Nothing is scheduled any more although something is awaited."""
-
-
-def _owner(context: Context | None) -> Incarnation | None:
-    return current_incarnation.get() if context is None else context.get(current_incarnation)

@@ -71,6 +71,8 @@ class SimTransport(asyncio.Transport):
         self.owner = owner
         self.protocol: Any = None
         self.peer: SimTransport | None = None
+        self.link: Link | None = None
+        """The way to `peer`."""
         self.closing = False
         self.lost = False
         self.reading = True
@@ -167,8 +169,11 @@ class SimTransport(asyncio.Transport):
             return
         if data is not None and self.severed:
             return
-        self._inbox.append(data)
-        self._drain()
+        if data is None or self._inbox or not self.reading or self.protocol is None or self.network.slow_readers:
+            self._inbox.append(data)
+            self._drain()
+        else:
+            self._take(data)
 
     def _drain(self) -> None:
         network = self.network
@@ -179,17 +184,17 @@ class SimTransport(asyncio.Transport):
             if data is None:
                 self._end_of_stream()
                 return
-            peer = self.peer
-            if peer is not None and peer.owner.alive:
-                peer.delivered(len(data))
-            self._feed(data)
+            self._take(data)
 
     def read_again(self) -> None:
         """Its node reads its sockets again."""
         if self._inbox:
             self._soon(self._drain)
 
-    def _feed(self, data: bytes) -> None:
+    def _take(self, data: bytes) -> None:
+        peer = self.peer
+        if peer is not None and peer.owner.alive:
+            peer.delivered(len(data))
         if not isinstance(self.protocol, asyncio.BufferedProtocol):
             self.protocol.data_received(data)
             return
@@ -224,9 +229,11 @@ class SimTransport(asyncio.Transport):
         self.network.loop.call_soon(callback, *args, context=self.owner.context)
 
     def next_delivery_ns(self, at_ns: int) -> int:
-        """Deliveries of one direction keep their order."""
-        self._due_ns = max(self._due_ns, at_ns)
-        return self._due_ns
+        """Deliveries of one direction keep their order, and no two are due at the same moment: they were shuffled."""
+        if self._due_ns > at_ns:
+            at_ns = self._due_ns
+        self._due_ns = at_ns + 1
+        return at_ns
 
 
 class SimListener:
@@ -409,6 +416,7 @@ class SimulatedNetwork:
             near = SimTransport(self, owner, local, (host, port))
             far = SimTransport(self, listener.owner, (host, port), local)
             near.peer, far.peer = far, near
+            near.link, far.link = self.link(owner.name, host), self.link(host, owner.name)
             far.protocol = listener.factory()
             self._open[far] = None
             # The answer to the SYN goes the way of all that follows it, so that no byte overtakes it.
@@ -462,9 +470,10 @@ class SimulatedNetwork:
             self._carry_piece(sender, data)
             return
         assert sender.peer is not None
+        assert sender.link is not None
         if self.flips:
             data = self._flipped(data, (sender.owner.name, sender.peer.owner.name))
-        if self.link(sender.owner.name, sender.peer.owner.name).fragment:
+        if sender.link.fragment:
             cuts = sorted({self._chance.whole(1, len(data) - 1) for _ in range(min(len(data) // 3, 12))})
             self.fragments += len(cuts)
             for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
@@ -487,19 +496,17 @@ class SimulatedNetwork:
         return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
     def _carry_piece(self, sender: SimTransport, data: bytes | None, then: Callable[[], None] | None = None) -> None:
-        receiver = sender.peer
+        receiver, link = sender.peer, sender.link
         assert receiver is not None
-        length = len(data) if data is not None else 0
-        sender.sent(length)
-        link = self.link(sender.owner.name, receiver.owner.name)
+        assert link is not None
+        if data is not None:
+            sender.sent(len(data))
         leaves_ns = max(self.loop.now_ns, sender.owner.busy_until_ns)
         at_ns = sender.next_delivery_ns(leaves_ns + self._delay_ns(link))
         if link.delay_ns or link.jitter_ns:
             link.clear_ns = max(link.clear_ns, at_ns)
         piece = _Piece(self, sender, receiver, data, link, then)
         self.loop.call_at_ns(at_ns, piece.arrive, context=receiver.owner.context)
-        # Two pieces that are due at the same moment would be shuffled.
-        sender.next_delivery_ns(at_ns + 1)
 
     def note(self, kind: str, detail: bytes) -> None:
         self._hash.event(self.loop.now_ns, kind, detail)
@@ -559,7 +566,6 @@ class _Piece:
         network = self.network
         at_ns = self.sender.next_delivery_ns(network.loop.now_ns)
         network.loop.call_at_ns(at_ns, self.deliver, context=self.receiver.owner.context)
-        self.sender.next_delivery_ns(at_ns + 1)
 
     def deliver(self) -> None:
         if self.then is not None:
@@ -573,7 +579,7 @@ class _Piece:
             self.network.reset(receiver)
             return
         self.network.note("end" if self.data is None else "bytes", self.data or b"")
-        self.receiver.arrive(self.data)
+        receiver.arrive(self.data)
 
 
 class SimNetwork:

@@ -25,6 +25,8 @@ class Recorder:
         self._world = world
         self._controller = ""
         self._states: dict[str, tuple[bytes, tuple[int, ...]]] = {}
+        self._read: dict[bytes, dict[str, tuple[int, ...]]] = {}
+        """What `_assigned` has read: the same few znodes, at every commit."""
         self._roles: dict[tuple[str, str], tuple[bool, int, int]] = {}
         self._logs: dict[tuple[str, str], tuple[int, int, int]] = {}
         self._lives: dict[str, Broker] = {}
@@ -62,11 +64,12 @@ class Recorder:
             self._controller = controller
         found: dict[str, tuple[bytes, tuple[int, ...]]] = {}
         for topic in world.children("/brokers/topics"):
-            for number in world.children(f"/brokers/topics/{topic}/partitions"):
+            numbers = world.children(f"/brokers/topics/{topic}/partitions")
+            assigned = self._assigned(world.znode(f"/brokers/topics/{topic}") or b"{}") if numbers else {}
+            for number in numbers:
                 state = world.znode(f"/brokers/topics/{topic}/partitions/{number}/state")
                 if state:
-                    assigned = json.loads(world.znode(f"/brokers/topics/{topic}") or b"{}").get("partitions", {})
-                    found[f"{topic}-{number}"] = (state, tuple(assigned.get(number, ())))
+                    found[f"{topic}-{number}"] = (state, assigned.get(number, ()))
         for partition, (data, replicas) in found.items():
             if self._states.get(partition) != (data, replicas):
                 self._tell_state(partition, data, replicas)
@@ -74,6 +77,14 @@ class Recorder:
             if partition not in found:
                 world.trace.tell("", Happening.DELETED, f"{partition} is deleted", partition=partition)
         self._states = found
+
+    def _assigned(self, topic: bytes) -> dict[str, tuple[int, ...]]:
+        """The replicas by partition, of a topic's znode."""
+        if topic not in self._read:
+            self._read[topic] = {
+                number: tuple(replicas) for number, replicas in json.loads(topic).get("partitions", {}).items()
+            }
+        return self._read[topic]
 
     def _tell_state(self, partition: str, data: bytes, replicas: tuple[int, ...]) -> None:
         read = json.loads(data)
