@@ -33,6 +33,34 @@ class _Judge(Group):
 
 
 Page = Annotated[Path | None, Option("--html", help="Writes a page, too, with the history around each anomaly.")]
+Nemesis = Annotated[
+    str,
+    Option(
+        "--nemesis",
+        metavar="FAULT,..",
+        help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
+        "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
+        "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), or some of them.",
+    ),
+]
+Make = Annotated[
+    str | None,
+    Option(
+        "--make",
+        metavar="KIND",
+        help="A cluster of three brokers that is made for the run: barnabas, apache (Apache Kafka 3.9.2 with "
+        "ZooKeeper), kraft (without) or kraft:VERSION.",
+    ),
+]
+Drivers = Annotated[
+    str,
+    Option(
+        "--driver",
+        metavar="CLIENT,..",
+        help="Clients of which makes: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that can "
+        "be had here.",
+    ),
+]
 
 app = _Judge("A verdict on any broker that speaks Kafka, by what its clients saw.")
 
@@ -95,25 +123,8 @@ def _tell(verdict: Verdict, html: Path | None, output: Format) -> None:
 def run_command(
     at: Reach = HERE,
     minutes: Annotated[float, Option("--minutes", min=0.1, help="How long clients are at work.")] = 10.0,
-    nemesis: Annotated[
-        str,
-        Option(
-            "--nemesis",
-            metavar="FAULT,..",
-            help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
-            "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
-            "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), or some of them.",
-        ),
-    ] = "network",
-    make: Annotated[
-        str | None,
-        Option(
-            "--make",
-            metavar="KIND",
-            help="A cluster of three brokers that is made for the run: barnabas, apache (Apache Kafka 3.9.2 with "
-            "ZooKeeper), kraft (without) or kraft:VERSION.",
-        ),
-    ] = None,
+    nemesis: Nemesis = "network",
+    make: Make = None,
     script: Annotated[
         Path | None,
         Option("--script", help="What kills and starts brokers of a cluster of another kind: docs/judge.md."),
@@ -122,15 +133,7 @@ def run_command(
     unclean: Annotated[
         bool, Option("--unclean", help="Topics whose leader need not have been in sync, with min.insync.replicas 1.")
     ] = False,
-    driver: Annotated[
-        str,
-        Option(
-            "--driver",
-            metavar="CLIENT,..",
-            help="Clients of which makes: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that can "
-            "be had here.",
-        ),
-    ] = "all",
+    driver: Drivers = "all",
     clients: Annotated[int, Option("--clients", min=1, help="Clients of each kind and driver.")] = 2,
     partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its two topics.")] = 4,
     seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
@@ -166,12 +169,9 @@ def run_command(
     except (RunError, ClusterError, KafkaError, OSError) as error:
         raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
     write(outcome.history, path)
-    struck = ", ".join(f"{name} {count}" for name, count in outcome.struck.items()) or "none"
-    print(f"history: {path}; faults: {struck}", file=sys.stderr)
-    if outcome.met:
-        print(f"frames that met them: {', '.join(f'{name} {n}' for name, n in outcome.met.items())}", file=sys.stderr)
-    if not outcome.settled:
-        print("some partitions had open transactions, or did not answer, for two minutes", file=sys.stderr)
+    told(f"history: {path}")
+    for line in outcome.told():
+        told(line)
     try:
         verdict = check(outcome.history)
     except HistoryError as error:

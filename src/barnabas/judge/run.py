@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,6 +67,14 @@ class Outcome:
     """How many frames met each fault of the network."""
     settled: bool
     """False: partitions did not come to rest before the scan."""
+
+    def told(self) -> Iterator[str]:
+        """What was done to the cluster, and how it came to rest."""
+        yield f"faults: {', '.join(f'{name} {count}' for name, count in self.struck.items()) or 'none'}"
+        if self.met:
+            yield f"frames that met them: {', '.join(f'{name} {count}' for name, count in self.met.items())}"
+        if not self.settled:
+            yield "some partitions had open transactions, or did not answer, for two minutes"
 
 
 def run(plan: Plan) -> Outcome:

@@ -120,12 +120,14 @@ func (w *worker) run() {
 		case "send":
 			w.send(words)
 		case "init":
-			_, _, err := w.kafka.ProducerID(within(15 * time.Second))
-			w.done(err, "over")
+			w.done(within(15*time.Second, func(ctx context.Context) error {
+				_, _, err := w.kafka.ProducerID(ctx)
+				return err
+			}), "over")
 		case "begin":
 			w.done(w.kafka.BeginTransaction(), "over")
 		case "flush":
-			w.done(w.kafka.Flush(within(15*time.Second)), "abort")
+			w.done(within(15*time.Second, w.kafka.Flush), "abort")
 		case "commit":
 			w.done(w.kafka.EndTransaction(context.Background(), kgo.TryCommit), "abort")
 		case "abort":
@@ -144,7 +146,7 @@ func (w *worker) run() {
 			if w.consumes {
 				w.kafka.CloseAllowingRebalance()
 			} else {
-				_ = w.kafka.Flush(within(20 * time.Second))
+				_ = within(20*time.Second, w.kafka.Flush) // what is not sent by then is given up
 				w.kafka.Close()
 			}
 			w.done(nil, "")
@@ -155,9 +157,10 @@ func (w *worker) run() {
 	}
 }
 
-func within(patience time.Duration) context.Context {
-	ctx, _ := context.WithTimeout(context.Background(), patience) //nolint:govet // its timer ends it
-	return ctx
+func within(patience time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return call(ctx)
 }
 
 // done tells how the last word ended, and after an error what is to be done.
@@ -185,8 +188,10 @@ func (w *worker) send(words []string) {
 
 // poll lets others rebalance until it has its records: nobody takes partitions away between a poll and its commit.
 func (w *worker) poll(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	w.kafka.AllowRebalance()
-	w.kafka.PollRecords(within(patience), 500).EachRecord(func(each *kgo.Record) {
+	w.kafka.PollRecords(ctx, 500).EachRecord(func(each *kgo.Record) {
 		key := "-"
 		if each.Key != nil {
 			key = string(each.Key)
@@ -202,7 +207,9 @@ func (w *worker) commitOffsets() {
 	}
 	errs := map[string]map[int32]error{}
 	var failed error
-	w.kafka.CommitOffsetsSync(within(10*time.Second), offsets,
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w.kafka.CommitOffsetsSync(ctx, offsets,
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
 			failed = err
 			if err != nil {
