@@ -59,14 +59,18 @@ FAULTS: Final[dict[str, str]] = {
 
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
-    "delivery_timeout_ms. Distinct values over its duration",
+    "delivery_timeout_ms, compression, skew_ms (timestamps are up to so much before or after now), headers. Distinct "
+    "values over its duration",
     "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms. A few "
     "records at once; some transactions are slow, some are aborted",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
-    "group": "client, group, topic, session_timeout_ms, rebalance_timeout_ms. A member of a consumer group "
-    "that commits what it has read",
+    "group": "client, group, topic, also (another topic), session_timeout_ms, rebalance_timeout_ms, assignors (names, "
+    "the best first), static, stays (until all has healed and is read). A member of a consumer group that commits what "
+    "it has read",
+    "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
+    "work": "client, topic, transaction_timeout_ms, delivery_timeout_ms. Writes a result of each record exactly once",
 }
 
 ADMINISTRATION: Final[dict[str, str]] = {
@@ -91,6 +95,6 @@ ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
 INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
-    "R19", "R20", "T1", "T2", "T3", "T5", "G1", "G2", "G3", "G4", "L1",
+    "R19", "R20", "R22", "R23", "T1", "T2", "T3", "T5", "T6", "G1", "G2", "G3", "G4", "G5", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

@@ -27,6 +27,8 @@ class Link(NamedTuple):
     last_sequence: int
     timestamp_ms: int
     """The largest timestamp, as milliseconds of the run."""
+    stamped: bool = False
+    """Whether that is the broker's, and the time of every record of the batch (``LogAppendTime``)."""
 
 
 @dataclass

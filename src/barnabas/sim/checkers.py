@@ -17,9 +17,11 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
+from barnabas.sim.readers import readers_get_to_the_end
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_lag import LagWatch
@@ -27,8 +29,11 @@ from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
+from barnabas.sim.worker import GROUP as WORKERS
+from barnabas.sim.worker import RESULTS, every_record_has_one_result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import World, broker_name, broker_number
+from barnabas.wire.records import Record
 from barnabas.zk.protocol.errors import NoNode
 
 TRANSACTION_NS: Final = 15_000_000_000
@@ -123,6 +128,11 @@ class Checkers:
 
     # As the run goes
 
+    def given(self, partition: str, record: Record) -> None:
+        """A consumer was given a record."""
+        self.read(partition, record.offset, record.value or b"")
+        is_as_sent(self.world, self.history, self.logs, partition, record)
+
     def read(self, partition: str, offset: int, value: bytes) -> None:
         """R10: a consumer was given `value`; whoever reads that offset later must be given the same."""
         world, place = self.world, (partition, offset)
@@ -168,39 +178,50 @@ class Checkers:
                     return False
         return True
 
-    def high_watermarks_told(self) -> bool:
-        """Every replica has the high watermark of its leader: a follower answers consumers of its rack up to there.
+    def high_watermarks(self) -> dict[TopicPartition, list[int]]:
+        """Those of a partition's replicas; -1 where there is none.
 
         Only of those assigned: a broker that had no session when its replica was moved away, or whose StopReplica was
         lost with the controller, keeps it.
         """
+        found: dict[TopicPartition, list[int]] = {}
         for topic, partitions in self.topics().items():
             for number, replicas in partitions.items():
-                told = {self._high_watermark(broker_id, TopicPartition(topic, number)) for broker_id in replicas}
-                if len(told) > 1 or None in told:
-                    return False
-        return True
+                each = TopicPartition(topic, number)
+                found[each] = [self._high_watermark(broker_id, each) for broker_id in replicas]
+        return found
 
-    def _high_watermark(self, broker_id: int, topic_partition: TopicPartition) -> int | None:
+    async def high_watermarks_are_told(self) -> None:
+        """Every replica gets the high watermark that one of its partition has now, without any record that is new: a
+        follower answers consumers of its rack up to there."""
+        now = {each: max(found) for each, found in self.high_watermarks().items()}
+        await self.world.until(
+            lambda: all(min(found) >= now.get(each, 0) for each, found in self.high_watermarks().items()),
+            "every follower's high watermark before anything is new",
+        )
+
+    def _high_watermark(self, broker_id: int, topic_partition: TopicPartition) -> int:
         broker = self.world.brokers.get(broker_name(broker_id))  # not there while it starts again
         partition = broker and broker.replicas.partition(topic_partition)
-        return partition.log.high_watermark if partition and partition.log else None
+        return partition.log.high_watermark if partition and partition.log else -1
 
     # At the end
 
     async def judge(self, world: World, workload: Workload) -> None:
-        await world.until(self.high_watermarks_told, "every follower's high watermark before anything is new")
+        await self.high_watermarks_are_told()
         await self._everything_works(world)
+        await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
+        await nothing_stays_open(world, self.history, self._transaction_may_hang)
+        await readers_get_to_the_end(world, workload.reading)
         workload.stopping = True
         for each in workload.consumers:
             await world.until(each.done, "a consumer's end")
             each.result()
-        await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         found = await world.client(lambda _, cluster: self._read_all(cluster), "auditor")
         starts = found.pop(_STARTS)
         counting = found
-        if any(each.name == "transact" for each in self.plan.actions):
+        if any(each.name in ("transact", "work") for each in self.plan.actions):
             counting = await world.client(lambda _, cluster: self._read_all(cluster, READ_COMMITTED), "auditor-3")
             counting.pop(_STARTS)
             transactions_are_whole(
@@ -214,9 +235,13 @@ class Checkers:
             if in_sync and chain.partition.rpartition("-")[0] in self.compacted:
                 self.cleaner.judge(chain.node, log)
         await self._caches_agree(world)
+        topics = [each for each in self.topics() if not each.startswith("__")]
+        await world.client(lambda _, cluster: lookups_are_right(world, cluster, topics), "asker")
         self._acknowledged_survive(found, starts)
         self._reads_stay(found, starts)
         self._nothing_is_skipped(counting)
+        if any(each.name == "work" for each in self.plan.actions):
+            await world.client(lambda _, cluster: self._workers_are_exact(cluster, counting), "auditor-4")
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
 
     async def _everything_works(self, world: World) -> None:
@@ -318,6 +343,7 @@ class Checkers:
                     break
                 for name, number, record in await consumer.poll(500):
                     everything[f"{name}-{number}", record.offset] = record.value or b""
+                    is_as_sent(self.world, self.history, self.logs, f"{name}-{number}", record)
             else:
                 self.world.violated("L1", f"topic {topic} could not be read to its end")
             await consumer.close()
@@ -361,7 +387,7 @@ class Checkers:
         for (partition, offset), value in found.items():
             known = history.sent.get(value)
             if known is None:
-                if value != b"after all":
+                if value != b"after all" and partition.rpartition("-")[0] != RESULTS:
                     world.violated("R10", f"{value[:40]!r} at {partition}@{offset} was never sent", partition)
                 continue
             world.check("C13")
@@ -430,6 +456,16 @@ class Checkers:
             elif skipped:
                 sentence = f"{who} to {end} in {partition} and was not given {skipped[:5]}"
                 self.world.violated("G4", sentence, partition)
+
+    async def _workers_are_exact(self, cluster: ClusterClient, counting: dict[Place, bytes]) -> None:
+        """T6, of topics that were never made anew."""
+        sources = {str(each.arguments["topic"]) for each in self.plan.actions if each.name == "work"}
+        topics = {topic: numbers for topic, numbers in self.topics().items() if topic in sources}
+        partitions = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
+        committed = await committed_offsets(cluster, WORKERS, partitions) if partitions else {}
+        known = {str(each): offset for each, offset in committed.items() if self.gone_ns(each.topic) < 0}
+        kept_in = (RESULTS, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, *sources)
+        every_record_has_one_result(self.world, counting, known, lambda: self.logs.losses.is_any(kept_in))
 
     async def _commits_stay(self, cluster: ClusterClient) -> None:
         """G1: an acknowledged commit is still there, or a later one."""

@@ -246,6 +246,8 @@ class _Maker:
             lasts = length - begins
             if name == "group" and number > 5 and chance.happens(0.5):
                 lasts = chance.whole(length // 5, length - begins)
+            elif name == "group":
+                arguments["stays"] = True
             actions.append(Action(number, begins, name, arguments, lasts))
         return actions
 

@@ -6,7 +6,11 @@ sender was answered. An answer is one of three: acknowledged, surely not written
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True)
@@ -25,6 +29,10 @@ class Sent:
     offset: int = -1
     transaction: str = ""
     """What it is part of; its `answered` is then acknowledged (committed), aborted, or unknown."""
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp: int = -1
+    """In milliseconds since the epoch; -1 where the producer's clock says it."""
 
 
 @dataclass

@@ -75,7 +75,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     history = History()
     workload = Workload(world, history)
     checkers = Checkers(world, history, plan)
-    workload.on_read = checkers.read
+    workload.on_read = checkers.given
     with checkers:
         Recorder(world).attach()
         try:

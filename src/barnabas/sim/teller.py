@@ -94,7 +94,8 @@ class Teller:
         each = Sent(self.client, self.written, self.topic, -1, True, self.now_ns(), transaction=transaction)
         self.history.sent[value] = each
         sent.append(each)
-        delivered = await producer.append(self.topic, value, key=b"key %d" % self.chance.whole(0, 20))
+        each.key = b"key %d" % self.chance.whole(0, 20)
+        delivered = await producer.append(self.topic, value, key=each.key)
 
         def told(done: asyncio.Future[Any]) -> None:
             if not done.cancelled() and done.exception() is None:

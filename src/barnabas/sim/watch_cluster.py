@@ -268,15 +268,17 @@ class ClusterWatch:
 
     def _joined(self, member: GroupMember, joined: Joined) -> None:
         world, history, group, generation = self.world, self.history, member.group, joined.generation
+        # A static member that comes again is another member id, of the same generation (KIP-345).
+        name = member.metadata.group_instance_id or member.member_id
         latest = history.generations.get(group, -1)
         if generation > latest:
             history.generations[group] = generation
         for each in joined.assignment:
             world.check("G3")
             key = group, generation, str(each)
-            owner = history.owners.setdefault(key, member.member_id)
-            if owner != member.member_id and not self.generations_may_begin_anew(group):
+            owner = history.owners.setdefault(key, name)
+            if owner != name and not self.generations_may_begin_anew(group):
                 world.violated(
-                    "G3", f"{owner} and {member.member_id} both own {each} in generation {generation} of {group}",
+                    "G3", f"{owner} and {name} both own {each} in generation {generation} of {group}",
                     str(each),
                 )  # fmt: skip

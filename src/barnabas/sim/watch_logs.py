@@ -10,6 +10,7 @@ be lost (`LossWatch`), and what of it was committed is so no more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -26,7 +27,7 @@ from barnabas.sim.watch_losses import Batch, LossWatch
 from barnabas.sim.watch_restarts import RestartWatch
 from barnabas.sim.watch_sequences import SequenceWatch
 from barnabas.sim.world import World, broker_name, broker_number
-from barnabas.wire.records import batches, check_crc
+from barnabas.wire.records import LOG_APPEND_TIME, batches, check_crc
 
 _FETCH_NAMES_EPOCH: Final = 9
 """The version of Fetch since which a leader is told in which epoch it is followed (KIP-320)."""
@@ -58,6 +59,8 @@ class LogWatch:
         self.cleaned: dict[tuple[str, str], int] = {}
         """By partition and topic id: up to where some replica's cleaner went. Before that batches may be missing, or be
         emptied, in one copy and not in another; what they hold then is `CleanerWatch`'s to judge."""
+        self.stamped: dict[str, None] = {}
+        """Partitions with batches whose time is the broker's."""
         self.restarts = RestartWatch(world, self)
         probes.around(Log, "opening", self._around_opening)
         probes.around(Log, "append_as_leader", self._around_append_as_leader)
@@ -160,6 +163,16 @@ class LogWatch:
 
     def may_be_unclean(self, partition: str) -> bool:
         return self.unclean.get(partition.rpartition("-")[0], False)
+
+    def stamps_at(self, partition: str, offset: int) -> list[int | None]:
+        """Of the batch at the offset in each copy: its time as in a `Link` where the broker stamped it, None where its
+        producer did."""
+        found: dict[int | None, None] = {}
+        for chain in self.chains.values():
+            at = bisect_right(chain.ends, offset)
+            if chain.partition == partition and at < len(chain.ends) and chain.links[at].base <= offset:
+                found[chain.links[at].timestamp_ms if chain.links[at].stamped else None] = None
+        return list(found)
 
     # Logs come and go
 
@@ -283,10 +296,13 @@ class LogWatch:
                 )  # fmt: skip
             sequence = header.base_sequence
             last_sequence = (sequence + header.last_offset_delta) % SEQUENCES if sequence >= 0 else -1
+            if header.attributes & LOG_APPEND_TIME:
+                self.stamped[chain.partition] = None
             links.append(
                 Link(
                     header.base_offset, last, header.partition_leader_epoch, header.crc, value, header.producer_id,
                     header.producer_epoch, sequence, last_sequence, header.max_timestamp - EPOCH_MS,
+                    bool(header.attributes & LOG_APPEND_TIME),
                 )
             )  # fmt: skip
             chain.ends.append(last + 1)

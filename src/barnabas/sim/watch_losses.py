@@ -10,7 +10,7 @@ that, and who copied the lost ones cannot tell, and keeps them (a *fork*). What 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.sim.chain import Chain, Link
@@ -115,6 +115,10 @@ class LossWatch:
             and (not wanted or each.producer_id in wanted)
             for each in self._lost.get(partition, ())
         )
+
+    def is_any(self, topics: Container[str]) -> bool:
+        """Whether anything of these topics may be lost."""
+        return any(lost and partition.rpartition("-")[0] in topics for partition, lost in self._lost.items())
 
     def is_overtaken(self, chain: Chain, leader_epoch: int) -> bool:
         """Whether a leader after that one came to lead without some of what was written."""

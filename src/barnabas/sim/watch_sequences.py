@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.log.log import Log
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.sim.chain import SEQUENCES, Chain, Link
 from barnabas.sim.world import World
 from barnabas.wire.records import batches
@@ -31,6 +32,8 @@ class SequenceWatch:
                 "T2", f"producer {link.producer_id} of epoch {link.producer_epoch} wrote to {chain.partition} after "
                 f"epoch {epoch}", chain.partition, chain.node,
             )  # fmt: skip
+        elif chain.partition.startswith(f"{GROUP_METADATA_TOPIC}-"):
+            return  # a group's coordinator gives a transaction's offsets no sequences
         elif link.producer_epoch == epoch and link.base_sequence != (last + 1) % SEQUENCES:
             world.violated(
                 "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "

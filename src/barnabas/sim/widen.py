@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, RPC, ZK
-from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan
+from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan
+from barnabas.sim.worker import RESULTS
 
 EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     ZK: (
@@ -60,8 +61,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 
 def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
-        _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members, _last_sequences,
-        _damage, _at_events, _legacy_tools, _long,
+        _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
+        _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -117,6 +118,22 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
 
     plan = replace(plan, config={**drawn, **plan.config})
     return _with_arguments(_with_arguments(plan, "produce", of_producer), "group", of_member)
+
+
+def _records(plan: Plan, chance: Chance) -> Plan:
+    """What records are made of: compression, headers, timestamps that are not in the order of offsets."""
+
+    def of_producer() -> dict[str, Argument]:
+        said: dict[str, Argument] = {}
+        if chance.happens(0.4):
+            said["compression"] = chance.one_of(["gzip", "snappy", "lz4", "zstd"])
+        if chance.happens(0.4):
+            said["skew_ms"] = chance.whole(5, 3_000)
+        if chance.happens(0.3):
+            said["headers"] = True
+        return said
+
+    return _with_arguments(plan, "produce", of_producer)
 
 
 def _lookups(plan: Plan, chance: Chance) -> Plan:
@@ -183,6 +200,52 @@ def _strangers(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(often):
         return plan
     return _and(plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": _broker(plan, chance)}, 0)])
+
+
+def _members(plan: Plan, chance: Chance) -> Plan:
+    """How a group shares: by which assignors, which members are static, who wants another topic as well."""
+    ways = ("range", "roundrobin", "sticky", "cooperative-sticky", "sticky range", "cooperative-sticky range")
+    chosen = chance.one_of(ways) if chance.happens(0.6) else ""
+    second = plan.topics[-1].name
+
+    def of_member() -> dict[str, Argument]:
+        said: dict[str, Argument] = {"assignors": chosen} if chosen else {}
+        if chance.happens(0.2):
+            said["static"] = True
+        if len(plan.topics) > 1 and chance.happens(0.25):
+            said["also"] = second
+        return said
+
+    return _with_arguments(plan, "group", of_member)
+
+
+def _wanderers(plan: Plan, chance: Chance) -> Plan:
+    """Consumers that go back and forth."""
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for number in range(chance.whole(1, 2) if chance.happens(0.4) else 0):
+        said: dict[str, Any] = {"client": f"wanderer-{number + 1}", "topic": chance.one_of(plan.topics).name}
+        said["isolation"] = chance.one_of(["read_uncommitted", "read_committed"])
+        said["in_group"] = chance.happens(0.5)
+        more.append((chance.whole(0, plan.length_ns // 2), "wander", said, plan.length_ns))
+    return _and(plan, more)
+
+
+def _workers(plan: Plan, chance: Chance) -> Plan:
+    """Workers that transform one topic into another, exactly once."""
+    if not chance.happens(0.3):
+        return plan
+    source = chance.one_of(plan.topics).name
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for number in range(chance.whole(1, 2)):
+        said: dict[str, Any] = {"client": f"worker-{number + 1}", "topic": source}
+        said["transaction_timeout_ms"] = chance.whole(2_000, 10_000)
+        if chance.happens(0.5):
+            said["delivery_timeout_ms"] = chance.whole(2_000, 8_000)
+        more.append((chance.whole(0, plan.length_ns // 3), "work", said, plan.length_ns))
+    reader = {"client": "consumer-3", "topic": RESULTS, "isolation": "read_committed"}
+    more.append((0, "consume", reader, plan.length_ns))
+    results = TopicPlan(RESULTS, chance.whole(1, 2), 3, {"min.insync.replicas": "2"})
+    return _and(replace(plan, topics=(*plan.topics, results)), more)
 
 
 def _silent_members(plan: Plan, chance: Chance) -> Plan:

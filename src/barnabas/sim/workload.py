@@ -10,6 +10,7 @@ from typing import Any, Final
 from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
+from barnabas.client.group import RANGE
 from barnabas.client.offsets import EARLIEST, READ_COMMITTED, isolation_level
 from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
@@ -20,15 +21,21 @@ from barnabas.runtime.doors import Runtime
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.plan import Action
+from barnabas.sim.readers import Reader
 from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.teller import Teller
 from barnabas.sim.trace import Happening
+from barnabas.sim.wanderer import Wanderer
+from barnabas.sim.worker import Worker
 from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, World
+from barnabas.wire.records import Record
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 COMMIT_EVERY_S: Final = 0.7
+METADATA_MAX_AGE_MS: Final = 3_000
+"""So soon a member hears of partitions that were added."""
 
 
 class Workload:
@@ -42,13 +49,17 @@ class Workload:
         self.consumers: list[asyncio.Future[Any]] = []
         self.administrators: list[asyncio.Future[Any]] = []
         self.operations: dict[str, int] = {}
-        self.on_read: Callable[[str, int, bytes], None] = lambda partition, offset, value: None
+        self.reading: dict[str, Reader] = {}
+        """By client: consumers that read on until the end of the run."""
+        self.on_read: Callable[[str, Record], None] = lambda partition, record: None
         self._stories: dict[str, Callable[[Action], None]] = {
             "produce": self._produce,
             "consume": self._consume,
             "group": self._group,
             "silent-member": self._silent_member,
             "transact": self._transact,
+            "wander": self._wander,
+            "work": self._work,
         }
 
     def knows(self, name: str) -> bool:
@@ -72,6 +83,7 @@ class Workload:
         records = _number(action, "records", 100)
         padding = b"." * _number(action, "bytes", 0)
         sequence = _number(action, "sequence", 0)
+        skew_ms, headed = _number(action, "skew_ms", 0), bool(action.arguments.get("headers"))
         chance = Chance(world.seed, f"action/{action.number}")
         ends_ns = loop.now_ns + action.duration_ns
         pause_ns = max(1, action.duration_ns // max(1, records))
@@ -85,6 +97,7 @@ class Workload:
                 linger_ms=_number(action, "linger_ms", 2),
                 request_timeout_ms=_number(action, "request_timeout_ms", REQUEST_TIMEOUT_MS),
                 delivery_timeout_ms=_number(action, "delivery_timeout_ms", DELIVERY_TIMEOUT_MS),
+                compression=str(action.arguments.get("compression", "none")),
             )
             if isinstance(producer, _FromSequence):
                 producer.first_sequence = sequence
@@ -94,9 +107,17 @@ class Workload:
                     break
                 value = b"%s %d" % (client.encode(), number)
                 sent = history.sent[value + padding] = Sent(client, number, topic, acks, idempotent, loop.now_ns)
+                sent.key = b"key %d" % chance.whole(0, 20)
+                if skew_ms:
+                    sent.timestamp = runtime.clock.now_ms() + chance.whole(-skew_ms, skew_ms)
+                if headed:
+                    sent.headers = ("sender", client.encode()), ("number", b"%d" % number), ("nothing", None)
                 try:
                     # Who waits for a topic that is gone sends nothing meanwhile.
-                    future = await producer.append(topic, value + padding, key=b"key %d" % chance.whole(0, 20))
+                    future = await producer.append(
+                        topic, value + padding, key=sent.key, headers=sent.headers,
+                        timestamp=sent.timestamp if skew_ms else None,
+                    )  # fmt: skip
                 except (KafkaError, OSError):
                     sent.answered = "never sent"
                     await asyncio.sleep(0.5)
@@ -148,13 +169,20 @@ class Workload:
         self.history.reads_committed[client] = isolation == READ_COMMITTED
         consumer = Consumer(cluster, isolation_level=isolation, max_wait_ms=300)
         await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
+        self.reading[client] = Reader(consumer, "", (topic,), isolation == READ_COMMITTED)
         while not self.stopping:
-            await self._take(consumer, client, "", 500)
+            await self.take(consumer, client, "", 500)
             await asyncio.sleep(0.1)
         await consumer.close()
 
-    async def _take(self, consumer: Consumer, client: str, group: str, max_ms: int) -> None:
-        """One poll: what is given, and how far positions went. One that was reset has not passed what is between."""
+    async def take(
+        self, consumer: Consumer, client: str, group: str, max_ms: int, sought: dict[TopicPartition, int] | None = None
+    ) -> None:
+        """One poll: what is given, and how far positions went. One that was reset has not passed what is between.
+
+        `sought` are offsets that the consumer was told to go to, before or while it polls; those that it went on from
+        are taken out.
+        """
         history, before = self.history, consumer.positions()
         records = await consumer.poll(max_ms)
         first: dict[TopicPartition, int] = {}
@@ -164,39 +192,56 @@ class Workload:
             history.given.setdefault((client, partition), {})[record.offset] = None
             if group:
                 history.given_to_groups.setdefault((group, partition), {})[record.offset] = None
-            self.on_read(partition, record.offset, record.value or b"")
+            self.on_read(partition, record)
             if history.reads_committed.get(client):
                 history.committed_reads[record.value or b""] = partition, record.offset
         for each, end in consumer.positions().items():
             begin = before.get(each, first.get(each, end))
+            if sought and each in first:
+                begin = sought.pop(each, begin)
             if each in first and begin <= first[each] < end:
                 history.went(client, str(each), begin, end, self.world.loop.now_ns)
 
     def _group(self, action: Action) -> None:
         client, group = str(action.arguments["client"]), str(action.arguments["group"])
-        topic = str(action.arguments["topic"])
+        topics = [str(action.arguments["topic"])]
+        if "also" in action.arguments:
+            topics.append(str(action.arguments["also"]))
         loop = self.world.loop
-        ends_ns = loop.now_ns + action.duration_ns if action.duration_ns else 1 << 62
-
+        stays = bool(action.arguments.get("stays")) or not action.duration_ns
+        ends_ns = 1 << 62 if stays else loop.now_ns + action.duration_ns
+        assignors = str(action.arguments.get("assignors", RANGE)).split()
+        instance = client if action.arguments.get("static") else None
         session_ms = _number(action, "session_timeout_ms", 6_000)
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping and loop.now_ns < ends_ns:
                 consumer = Consumer(
                     cluster, group=group, max_wait_ms=300, session_timeout_ms=session_ms,
-                    heartbeat_interval_ms=min(3_000, session_ms // 3),
+                    heartbeat_interval_ms=min(3_000, session_ms // 3), assignors=assignors,
+                    group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
                 )  # fmt: skip
                 assert consumer.member is not None
                 # A join is waited for that long, also at a coordinator that lost power and cannot say so.
                 consumer.member._rebalance_timeout_ms = _number(action, "rebalance_timeout_ms", 20_000)
                 try:
-                    await consumer.subscribe([topic])
+                    await consumer.subscribe(topics)
+                    if stays:
+                        self.reading[client] = Reader(consumer, group, tuple(topics), committed=False)
                     await self._read_and_commit(consumer, client, group, ends_ns)
                     await consumer.close()
                 except (KafkaError, OSError, ValueError):
                     await asyncio.sleep(0.5)
 
         self.consumers.append(self.world.client(story, client))
+
+    def _wander(self, action: Action) -> None:
+        wanderer = Wanderer(self, action)
+        self.consumers.append(self.world.client(wanderer.work, wanderer.client))
+
+    def _work(self, action: Action) -> None:
+        worker = Worker(self, action)
+        self.consumers.append(self.world.client(worker.work, worker.client))
 
     def _silent_member(self, action: Action) -> None:
         group, topic = str(action.arguments["group"]), str(action.arguments["topic"])
@@ -214,7 +259,7 @@ class Workload:
     async def _read_and_commit(self, consumer: Consumer, client: str, group: str, ends_ns: int) -> None:
         loop, due_ns = self.world.loop, 0
         while not self.stopping and loop.now_ns < ends_ns:
-            await self._take(consumer, client, group, 300)
+            await self.take(consumer, client, group, 300)
             if loop.now_ns >= due_ns and consumer.assignment:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
                 offsets = consumer.positions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,15 @@ from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.chain import Chain
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
+from barnabas.sim.readers import Reader, readers_get_to_the_end
 from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
+from barnabas.sim.worker import every_record_has_one_result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
@@ -50,7 +54,7 @@ class Cluster:
         drawn = plan(produce(6), consume(6), length=8, configs={})
         self.workload = Workload(world, self.history)
         self.checkers = Checkers(world, self.history, drawn)
-        self.workload.on_read = self.checkers.read
+        self.workload.on_read = self.checkers.given
         self.checkers.__enter__()
         world.loop.run_until_complete(self._begin(drawn.actions))
         self.logs, self.leaders = self.checkers.logs, self.checkers.logs.leaders
@@ -128,6 +132,21 @@ class Cluster:
         there = json.loads(self.world.znode("/brokers/topics/orders") or b"{}")
         self.commits("/brokers/topics/orders", {**there, **changed})
         self.commits("/brokers/topics/orders", there)
+
+
+@contextmanager
+def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """The attribute is another for a while, of this very object where it may have its own, else of its class."""
+    home = owner if hasattr(owner, "__dict__") else type(owner)
+    kept = vars(home).get(name)
+    setattr(home, name, value if home is owner else lambda _, *arguments: value(*arguments))
+    try:
+        yield
+    finally:
+        if kept is None:
+            delattr(home, name)
+        else:
+            setattr(home, name, kept)
 
 
 def now_ms(world: World) -> int:
@@ -435,6 +454,60 @@ def r20(cluster: Cluster) -> None:
     cluster.at(name, lambda: cluster.leaders._looked_up(-1, partition, 0, FetchIsolation.HIGH_WATERMARK))
 
 
+def given(cluster: Cluster, record: Record, **said: Any) -> None:
+    """A consumer is given a record whose sender says otherwise."""
+    cluster.history.sent[b"said"] = sent(b"said", "acknowledged")
+    for name, value in said.items():
+        setattr(cluster.history.sent[b"said"], name, value)
+    is_as_sent(cluster.world, cluster.history, cluster.logs, "orders-0", record)
+    del cluster.history.sent[b"said"]
+
+
+def r22(cluster: Cluster) -> None:
+    given(cluster, Record(0, EPOCH_MS, b"key", b"said"), key=b"another")
+
+
+def r22_of_headers(cluster: Cluster) -> None:
+    given(cluster, Record(0, EPOCH_MS, None, b"said"), headers=[("number", b"1")])
+
+
+def r22_of_a_timestamp(cluster: Cluster) -> None:
+    given(cluster, Record(0, EPOCH_MS, None, b"said"), timestamp=EPOCH_MS + 1)
+
+
+def r22_of_the_time_of_a_broker(cluster: Cluster) -> None:
+    """The batch is stamped, and the reader is given its producer's time."""
+    copies = [each for each in cluster.logs.chains.values() if each.partition == "orders-0"]
+    first = copies[0].links[0]
+    for chain in copies:
+        chain.links[0] = first._replace(stamped=True, timestamp_ms=1)
+    cluster.logs.stamped["orders-0"] = None
+    given(cluster, Record(first.base, EPOCH_MS, None, b"said"), timestamp=EPOCH_MS)
+    cluster.logs.stamped.clear()
+    for chain in copies:
+        chain.links[0] = first
+
+
+def r23(cluster: Cluster) -> None:
+    """A lookup passes by the first record of all."""
+    _, _, log, _ = cluster.leading(with_records(cluster))
+    passes_by = log.segments[0].batches_not_before
+    segment = log.segments[0]
+    with patched(segment, "batches_not_before", lambda timestamp: itertools.islice(passes_by(timestamp), 1, None)):
+        cluster.run(cluster.world.client(lambda _, client: lookups(cluster, client), "asker"))
+
+
+def r23_of_the_latest(cluster: Cluster) -> None:
+    number = with_records(cluster)
+    _, _, log, _ = cluster.leading(number)
+    with patched(log.segments, "record_with_max_timestamp", lambda: None):
+        cluster.run(cluster.world.client(lambda _, client: lookups(cluster, client), "asker-2"))
+
+
+async def lookups(cluster: Cluster, client: ClusterClient) -> None:
+    await lookups_are_right(cluster.world, client, ["orders"])
+
+
 def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
@@ -514,7 +587,8 @@ def g2(cluster: Cluster) -> None:
 def g3(cluster: Cluster) -> None:
     joined: Any = SimpleNamespace(generation=1, assignment=[TopicPartition("orders", 0)])
     for member in ("one", "another"):
-        given: Any = SimpleNamespace(group="readers", member_id=member)
+        dynamic = SimpleNamespace(group_instance_id=None)
+        given: Any = SimpleNamespace(group="readers", member_id=member, metadata=dynamic)
         cluster.cluster._joined(given, joined)
 
 
@@ -530,6 +604,32 @@ def g4_of_a_group(cluster: Cluster) -> None:
     cluster.history.commits.clear()
 
 
+def t6(cluster: Cluster) -> None:
+    every_record_has_one_result(cluster.world, {("orders-0", 0): b"one"}, {"orders-0": 1}, lambda: False)
+
+
+def t6_of_one_with_two(cluster: Cluster) -> None:
+    result = b"orders-0@0 of one"
+    counting = {("orders-0", 0): b"one", ("results-0", 0): result, ("results-0", 1): result}
+    every_record_has_one_result(cluster.world, counting, {"orders-0": 1}, lambda: False)
+
+
+def g5(cluster: Cluster) -> None:
+    read_to_the_end(cluster, "")
+
+
+def g5_of_a_group(cluster: Cluster) -> None:
+    read_to_the_end(cluster, "readers")
+
+
+def read_to_the_end(cluster: Cluster, group: str) -> None:
+    """A consumer stays at the beginning of a partition that has records."""
+    at = {TopicPartition("orders", with_records(cluster)): 0}
+    consumer: Any = SimpleNamespace(positions=lambda: at)
+    reading = {"reader": Reader(consumer, group, ("orders",), committed=False)}
+    cluster.run(readers_get_to_the_end(cluster.world, reading))
+
+
 def l1(cluster: Cluster) -> None:
     cluster.checkers.topics = lambda: {"ghost": {0: [0]}}  # type: ignore[method-assign]
     try:
@@ -542,8 +642,10 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15,
     c15_of_a_topic_that_is_deleted, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15,
-    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, t1, t1_of_one_that_is_there_twice, t2,
-    t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, g1, g2, g3, g4, g4_of_a_group, l1,
+    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
+    r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, t1, t1_of_one_that_is_there_twice, t2,
+    t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, t6, t6_of_one_with_two, g1, g2, g3, g4,
+    g4_of_a_group, g5, g5_of_a_group, l1,
 )  # fmt: skip
 
 

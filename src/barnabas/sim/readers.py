@@ -1,0 +1,57 @@
+"""Who reads to the end. G5: when all has healed, every consumer is given all there is, and every group commits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from barnabas.client.consumer import Consumer
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.judge_records import leading_logs
+from barnabas.sim.world import World
+
+WITHIN_S: Final = 90.0
+"""For members to be missed, for others to join, and for what they have not read."""
+
+
+class Reader(NamedTuple):
+    """A consumer at work, alone or for a group; `committed` are those whose bound is the last stable offset."""
+
+    consumer: Consumer
+    group: str
+    topics: tuple[str, ...]
+    committed: bool
+
+
+async def readers_get_to_the_end(world: World, reading: Mapping[str, Reader]) -> None:
+    if not reading:
+        return
+    world.check("G5")
+    try:
+        await world.until(lambda: next(left(world, reading), None) is None, "readers at the end", WITHIN_S)
+    except TimeoutError:
+        for who, partition, at, end in list(left(world, reading))[:3]:
+            world.violated("G5", f"{who} is at {at} in {partition}, whose end is {end}", str(partition))
+
+
+def left(world: World, reading: Mapping[str, Reader]) -> Iterator[tuple[str, TopicPartition, int, int]]:
+    """Who has not read to the end of what, where it is, and where the end is."""
+    topics = dict.fromkeys(topic for reader in reading.values() for topic in reader.topics)
+    ends = {
+        each: (log.high_watermark, log.last_stable_offset) for each, (_, log) in leading_logs(world, topics).items()
+    }
+    of_groups: dict[tuple[str, TopicPartition], int] = {}
+    for name, reader in reading.items():
+        positions = reader.consumer.positions()
+        for each, end in ends.items():
+            bound = end[1] if reader.committed else end[0]
+            if reader.group and each.topic in reader.topics:
+                key = reader.group, each
+                of_groups[key] = max(positions.get(each, -1), of_groups.get(key, -1))
+            elif each in positions and positions[each] < bound:
+                yield name, each, positions[each], bound
+    committed = {reader.group: reader.committed for reader in reading.values()}
+    for (group, each), at in of_groups.items():
+        bound = ends[each][1] if committed[group] else ends[each][0]
+        if at < bound:
+            yield f"group {group}", each, at, bound

@@ -1,0 +1,77 @@
+"""A consumer that does not read on from where it was: it goes back and forth, pauses, and begins where it wants to."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import READ_COMMITTED, isolation_level
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.chance import Chance
+from barnabas.sim.plan import Action
+
+if TYPE_CHECKING:
+    from barnabas.sim.workload import Workload
+
+GROUP = "wanderers"
+
+
+class Wanderer:
+    """In a group of its own it commits wherever it is, and goes elsewhere as soon as partitions are assigned to it.
+
+    From each place that it goes to it reads on as another client in the history, which says what it was given since.
+    """
+
+    def __init__(self, workload: Workload, action: Action) -> None:
+        self.workload = workload
+        self.client = str(action.arguments["client"])
+        self.topic = str(action.arguments["topic"])
+        self.isolation = isolation_level(str(action.arguments.get("isolation", "read_uncommitted")))
+        self.in_group = bool(action.arguments.get("in_group"))
+        self.chance = Chance(workload.world.seed, f"action/{action.number}")
+        self._times = itertools.count()
+        self._known: dict[TopicPartition, int] = {}
+        """How far it ever was."""
+        self._sought: dict[TopicPartition, int] = {}
+
+    async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
+        while not self.workload.stopping:
+            try:
+                await self._wander(cluster)
+            except (KafkaError, OSError, ValueError, LookupError):
+                await asyncio.sleep(0.5)
+
+    async def _wander(self, cluster: ClusterClient) -> None:
+        consumer = Consumer(
+            cluster, group=GROUP if self.in_group else None, isolation_level=self.isolation, max_wait_ms=300,
+            session_timeout_ms=6_000, max_poll_interval_ms=20_000,
+        )  # fmt: skip
+        if self.in_group:
+            await consumer.subscribe([self.topic], on_assigned=lambda fresh: self._go(consumer, fresh))
+        else:
+            partitions = (await cluster.refresh([self.topic])).partitions(self.topic)
+            await consumer.assign(dict.fromkeys(partitions, 0))
+        while not self.workload.stopping:
+            name = f"{self.client} {next(self._times)}"
+            self.workload.history.reads_committed[name] = self.isolation == READ_COMMITTED
+            for _ in range(self.chance.whole(1, 6)):
+                await self.workload.take(consumer, name, "", 300, self._sought)
+                await asyncio.sleep(self.chance.exponential_ns(50_000_000) / 1e9)
+            self._known.update((each, max(at, self._known.get(each, 0))) for each, at in consumer.positions().items())
+            if self.in_group and self.chance.happens(0.5):
+                await consumer.commit()
+            elif consumer.positions():
+                self._go(consumer, [self.chance.one_of(sorted(consumer.positions()))])
+        await consumer.close()
+
+    def _go(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Somewhere between the beginning and where it was last; what is fetched there already is not given."""
+        self._sought.clear()
+        for each in partitions:
+            self._sought[each] = self.chance.whole(0, self._known.get(each, 0))
+            consumer.seek(each, self._sought[each])
