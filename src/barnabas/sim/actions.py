@@ -1,4 +1,4 @@
-"""The names an action of a plan may have, and what each means: faults of 37 kinds, clients, and administrators.
+"""The names an action of a plan may have, and what each means: faults of 38 kinds, clients, and administrators.
 
 Where an argument is a `node`, it is a node's name (``broker-1``, ``zookeeper``) or a role that is looked up when the
 action begins: ``controller``, ``leader:topic-0``, ``follower:topic-0`` (the first of the ISR that does not lead).
@@ -14,6 +14,7 @@ from typing import Final
 FAULTS: Final[dict[str, str]] = {
     # processes
     "kill": "node. kill -9; the page cache stays. Started again when the action is over",
+    "blackout": "coordinator. kill -9 of all brokers at once, and of ZooKeeper as well. Started again when it is over",
     "power-loss": "node. The page cache goes, peers are not told. Started again when the action is over",
     "pause": "node. Stopped as by SIGSTOP until the action is over",
     "bounce": "node. kill -9 and a start, both within the session timeout",
@@ -70,6 +71,7 @@ CLIENTS: Final[dict[str, str]] = {
     "the best first), static, stays (until all has healed and is read). A member of a consumer group that commits what "
     "it has read",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
+    "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "work": "client, topic, transaction_timeout_ms, delivery_timeout_ms. Writes a result of each record exactly once",
 }
 
@@ -93,8 +95,8 @@ ADMINISTRATION: Final[dict[str, str]] = {
 ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
 
 INVARIANTS: Final = (
-    "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16",
+    "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
-    "R19", "R20", "R22", "R23", "T1", "T2", "T3", "T5", "T6", "G1", "G2", "G3", "G4", "G5", "L1",
+    "R19", "R20", "R22", "R23", "R24", "R25", "T1", "T2", "T3", "T5", "T6", "G1", "G2", "G3", "G4", "G5", "G6", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

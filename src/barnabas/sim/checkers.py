@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from barnabas.client.producer import Producer
 from barnabas.coordinator.group_answers import partition_for
+from barnabas.log.settings import LogSettings
+from barnabas.model.config import topic_config
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -24,6 +27,7 @@ from barnabas.sim.probes import Probes
 from barnabas.sim.readers import readers_get_to_the_end
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
+from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
@@ -73,6 +77,9 @@ class Checkers:
             or self._offsets_partition(group) in self.logs.leaders.begun_anew
         )
         world.on_commit = self.ensemble.committed
+        world.on_coordinator = partial(restarted, world)
+        self.ensemble.on_shrunk = self.lag.shrunk
+        self.lag.calm_since_ns = self.leftovers.calm_since_ns
         world.on_up = self._up
         world.on_down = self.logs.restarts.process_ended
         world.before_power_loss = self.logs.restarts.power_going
@@ -149,6 +156,41 @@ class Checkers:
                 self.history.read[place] = value, world.loop.now_ns
             else:
                 world.violated("R10", sentence, partition)
+
+    def told_offset(self, group: str, partition: str, offset: int, before: tuple[int, int]) -> None:
+        """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
+        if self.gone_ns(partition.rpartition("-")[0]) >= 0:
+            return
+        self.world.check("G6")
+        asked, kept_in, losses = self.history.asked_to_commit, self._offsets_partition(group), self.logs.losses
+        if losses.may_be_lost(kept_in) or losses.may_be_lost(partition):
+            self.world.waive("G6")
+        elif offset < before[0] or (offset >= 0 and offset not in asked.get((group, partition), {})):
+            sentence = f"group {group} is told {offset} for {partition}; {before[0]} was acknowledged"
+            self.world.violated("G6", sentence, partition)
+
+    def told_group(self, group: str, there: bool) -> None:
+        """G6: a group that has committed is among those that are listed."""
+        self.world.check("G6")
+        if self.logs.losses.may_be_lost(self._offsets_partition(group)):
+            self.world.waive("G6")
+        elif not there:
+            self.world.violated("G6", f"group {group} has committed, and is not among those that are listed")
+
+    def told_place(self, partition: str, found: ListedOffset, sent: Sent) -> None:
+        """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
+        self.world.check("R23")
+        if (
+            self.logs.losses.may_be_lost(partition)
+            or self.gone_ns(sent.topic) >= 0
+            or sent.offset < self.logs.deleted_to(partition)
+            or sent.topic in self.compacted
+            or partition in self.logs.stamped
+        ):
+            self.world.waive("R23")
+        elif not 0 <= found.offset <= sent.offset or found.timestamp < sent.timestamp:
+            sentence = f"a lookup in {partition} by {sent.timestamp}, the time of {sent.offset}, ends at {found}"
+            self.world.violated("R23", sentence, partition)
 
     # What there is
 
@@ -235,6 +277,7 @@ class Checkers:
             if in_sync and chain.partition.rpartition("-")[0] in self.compacted:
                 self.cleaner.judge(chain.node, log)
         await self._caches_agree(world)
+        survives_a_snapshot(world)
         topics = [each for each in self.topics() if not each.startswith("__")]
         await world.client(lambda _, cluster: lookups_are_right(world, cluster, topics), "asker")
         self._acknowledged_survive(found, starts)
@@ -270,6 +313,25 @@ class Checkers:
         except TimeoutError:
             for sentence in self._differences()[:3]:
                 world.violated("C14", sentence)
+        world.check("C18", len(world.brokers))
+        try:
+            await world.until(lambda: not self._unlike_configured(), "every log's settings as in ZooKeeper", 30)
+        except TimeoutError:
+            for sentence in self._unlike_configured()[:3]:
+                world.violated("C18", sentence)
+
+    def _unlike_configured(self) -> list[str]:
+        """C18: what is configured for a topic counts for each of its logs."""
+        wrong: list[str] = []
+        for name, broker in self.world.brokers.items():
+            for partition in broker.replicas.partitions:
+                topic = partition.topic_partition.topic
+                stored = self.world.znode(f"/config/topics/{topic}")
+                values = json.loads(stored)["config"] if stored else {}
+                right = LogSettings.of(topic_config(broker.config, values))
+                if partition.log is not None and partition.log.settings != right:
+                    wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
+        return wrong
 
     def _differences(self) -> list[str]:
         wrong: list[str] = []
@@ -468,7 +530,9 @@ class Checkers:
         every_record_has_one_result(self.world, counting, known, lambda: self.logs.losses.is_any(kept_in))
 
     async def _commits_stay(self, cluster: ClusterClient) -> None:
-        """G1: an acknowledged commit is still there, or a later one."""
+        """G1: an acknowledged commit is still there, or a later one, also when it was looked for what has expired."""
+        if (every_ms := self.plan.config.get("offsets.retention.check.interval.ms")) is not None:
+            await cluster.pause(int(every_ms) + 500)
         for (group, partition), (offset, told_ns) in sorted(self.history.commits.items()):
             topic, _, number = partition.rpartition("-")
             if self.gone_ns(topic) >= 0:

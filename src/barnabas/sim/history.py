@@ -44,6 +44,8 @@ class History:
     """By partition and offset: the value a consumer was given, and when first."""
     commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """By group and partition: the largest offset whose commit was acknowledged, and when."""
+    asked_to_commit: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    """By group and partition: the offsets that some member wanted to commit."""
     given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
     """By consumer and partition: the offsets of the records it was given."""
     given_to_groups: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)

@@ -36,6 +36,7 @@ class Nemesis:
             **dict.fromkeys(("kill", "bounce"), self._kill),
             **dict.fromkeys(("power-loss", "torn-sector", "lost-pages", "lost-rename"), self._power_loss),
             **dict.fromkeys(("eio-read", "eio-write", "eio-fsync", "dir-gone", "slow-fsync"), self._disk_fault),
+            "blackout": self._blackout,
             "bit-rot": self._bit_rot,
             "pause": self._pause,
             "slow-start": self._slow_start,
@@ -200,6 +201,17 @@ class Nemesis:
             return None
         self.world.struck(action.name)
         return self._down(node)
+
+    def _blackout(self, action: Action, chance: Chance) -> Callable[[], None] | None:
+        names = [*self.world.broker_names, *([ZOOKEEPER] if action.arguments.get("coordinator") else [])]
+        ups = [self._down(name) for name in names if self.world.kill(name)]
+        self.world.struck(action.name, min(1, len(ups)))
+
+        def undo() -> None:
+            for up in reversed(ups):
+                up()
+
+        return undo
 
     def _power_loss(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         node = self._node(action)

@@ -1,4 +1,4 @@
-"""Watches how far followers really are, beside what their leader believes of them (R19).
+"""Watches how far followers really are, beside what their leader believes of them (R19 and R24).
 
 A member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave. Both
 logs are looked at twice a second; what the leader was told of its follower plays no part. The time counts while
@@ -19,6 +19,9 @@ from barnabas.sim.world import ZOOKEEPER, World, broker_name
 SLACK_NS: Final = 4_000_000_000
 """For the look that the leader takes every half of the lag that it allows, and for the ISR to be altered."""
 
+LOOKS_NS: Final = 1_000_000_000
+"""Twice as much as is between two looks."""
+
 
 class Behind(NamedTuple):
     """Since when a follower lacks what its leader had then: up to `end`, in `leader_epoch`."""
@@ -36,6 +39,10 @@ class LagWatch:
         self._states = states
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
+        self._equal_ns: dict[tuple[str, str, int], int] = {}
+        """By leader, partition and follower: when they were last seen to have the same, and to know it."""
+        self.calm_since_ns: Mapping[str, int] = {}
+        """By node: since when nothing has happened to it."""
         self._asked_ns: dict[tuple[str, str], int] = {}
         """By leader and partition: when it last had a change of the ISR under way, which nobody may answer for long."""
 
@@ -83,6 +90,8 @@ class LagWatch:
             since = self._behind.get(key, now)
             copy = self.logs.of.get((broker_name(member), known))
             end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
+            if member != state["leader"] and end >= now.end and self._follows(member, partition):
+                self._equal_ns[key] = world.loop.now_ns
             if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
                 continue
             behind[key] = since
@@ -94,3 +103,28 @@ class LagWatch:
                     f"before {since.end} for {seconds:.1f} s", known, name,
                 )  # fmt: skip
                 behind[key] = now
+
+    def _follows(self, member: int, partition: Partition) -> bool:
+        """Whether the member knows whom it follows, in which epoch."""
+        broker = self.world.brokers.get(broker_name(member))
+        copy = None if broker is None else broker.replicas.partition(partition.topic_partition)
+        return copy is not None and not copy.is_leader and copy.leader_epoch == partition.leader_epoch
+
+    def shrunk(self, partition: str, leader: int, member: int) -> None:
+        """R24: nobody is taken out for its lag who had all that there is, a while less ago than the lag allows."""
+        world, name, broker = self.world, broker_name(leader), self.world.brokers.get(broker_name(leader))
+        controller = world.controller()
+        equal_ns = self._equal_ns.get((name, partition, member))
+        if broker is None or controller is None or equal_ns is None:
+            return
+        lag_ns, now_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000, world.loop.now_ns
+        world.check("R24")
+        since_ns = now_ns - lag_ns - SLACK_NS
+        calm = (self.calm_since_ns.get(each, 0) < since_ns for each in (name, broker_name(member), controller))
+        if not all(calm):
+            world.waive("R24")
+        elif now_ns - equal_ns < lag_ns - LOOKS_NS:
+            world.violated(
+                "R24", f"{name} takes {member} out of the ISR of {partition}, which had all that it has "
+                f"{(now_ns - equal_ns) / 1e9:.1f} s ago; the lag may be {lag_ns / 1e9:.1f} s", partition, name,
+            )  # fmt: skip

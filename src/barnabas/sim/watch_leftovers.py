@@ -36,7 +36,8 @@ class LeftoverWatch:
         self._is_assigned = is_assigned
         self._dropped: list[Dropped] = []
         self._processes: dict[str, Incarnation | None] = {}
-        self._calm_since_ns: dict[str, int] = {}
+        self.calm_since_ns: dict[str, int] = {}
+        """By node: since when nothing has happened to it."""
 
     def dropped(self, partition: str, broker_id: int) -> None:
         """The broker is a replica of the partition no more."""
@@ -44,14 +45,14 @@ class LeftoverWatch:
         log = self.logs.of.get((node, partition))
         if log is None or controller is None:
             return
-        if all(now_ns - self._calm_since_ns.get(each, now_ns) >= CALM_NS for each in (node, controller)):
+        if all(now_ns - self.calm_since_ns.get(each, now_ns) >= CALM_NS for each in (node, controller)):
             self._dropped.append(Dropped(now_ns, node, partition, str(log.topic_id), controller))
 
     def look(self) -> None:
         """Twice a second: what is gone is gone, and who was disturbed need not delete."""
         for name in self.world.broker_names:
             if not self._is_calm(name):
-                self._calm_since_ns[name] = self.world.loop.now_ns
+                self.calm_since_ns[name] = self.world.loop.now_ns
         self._dropped = [each for each in self._dropped if self._is_left(each)]
 
     def _is_calm(self, name: str) -> bool:
@@ -75,7 +76,7 @@ class LeftoverWatch:
         if log is None or str(log.topic_id) != each.topic_id:
             world.check("C15")
             return False
-        calm = (self._calm_since_ns.get(name, 0) < each.at_ns for name in (each.node, each.controller))
+        calm = (self.calm_since_ns.get(name, 0) < each.at_ns for name in (each.node, each.controller))
         if world.controller() != each.controller or not all(calm):
             return False
         if world.loop.now_ns - each.at_ns < DELETED_WITHIN_NS:

@@ -265,13 +265,16 @@ class LogWatch:
             world.check("R11")
             world.check("C5")
             begins = not links or links[-1].last < self.start_of(chain)
+            # All that lay before may be gone, the last batch as well where that was a tombstone or ended a transaction.
+            cleaned_to = self.cleaned_to(chain.partition, chain.topic_id)
+            unlike = begins or links[-1].last < cleaned_to <= header.base_offset
             if known is None:
                 self._known[key] = value
-                if begins:
+                if unlike:
                     self._beginnings[key] = None
-            elif header.base_offset < self.cleaned_to(chain.partition, chain.topic_id):
+            elif header.base_offset < cleaned_to:
                 value = known
-            elif begins or key in self._beginnings:
+            elif unlike or key in self._beginnings:
                 value = known  # one of the two logs begins here: what was before is not there to be compared
             elif known != value and self.losses.is_forked(chain.partition, header.base_offset):
                 # What comes behind is compared again.
@@ -346,6 +349,12 @@ class LogWatch:
         self._dir_works(log, chain)
 
     def _dir_works(self, log: Log, chain: Chain) -> None:
+        self.world.check("R25")
+        if log.log_end_offset - max(log.recovery_point, log.log_start_offset) >= log.settings.flush_messages:
+            self.world.violated(
+                "R25", f"{chain.node} has flushed {chain.partition} to {log.recovery_point} of {log.log_end_offset}; "
+                f"flush.messages is {log.settings.flush_messages}", chain.partition, chain.node,
+            )  # fmt: skip
         self.world.check("R16")
         failed_ns = self.failed_dirs.get((chain.node, chain.life, log.log_dir.path))
         if failed_ns is not None:

@@ -45,6 +45,8 @@ class ZooKeeperWatch:
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._controller_since_ns = 0
+        self.on_shrunk: Callable[[str, int, int], None] = lambda partition, leader, member: None
+        """Told when a leader has had a member taken out of its ISR."""
         self.on_dropped: Callable[[str, int], None] = lambda partition, broker_id: None
         """Told when a broker is a replica of a partition no more."""
 
@@ -254,6 +256,9 @@ class ZooKeeperWatch:
         world = self.world
         world.check("C5")
         world.check("C7")
+        if leader == before["leader"] and epoch == before["leader_epoch"]:
+            for member in (each for each in before["isr"] if each not in isr):
+                self.on_shrunk(partition, leader, member)
         if epoch < before["leader_epoch"]:
             world.violated("C5", f"{partition} went from leader epoch {before['leader_epoch']} to {epoch}", partition)
         if leader not in (before["leader"], -1) and epoch == before["leader_epoch"]:

@@ -53,7 +53,17 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
     "offsets.load.buffer.size": (100, 5_000),
     "group.initial.rebalance.delay.ms": (0, 3_000),
     "producer.id.expiration.ms": (5_000, 60_000),
+    "producer.id.expiration.check.interval.ms": (500, 10_000),
     "log.index.interval.bytes": (1, 4_096),
+    "log.roll.jitter.ms": (1, 2_000),
+    "log.cleaner.backoff.ms": (200, 5_000),
+    "offsets.topic.segment.bytes": (1_000, 20_000),
+    "transaction.state.log.segment.bytes": (1_000, 20_000),
+    "max.incremental.fetch.session.cache.slots": (1, 10),
+    "connections.max.idle.ms": (1_500, 20_000),
+    "num.replica.fetchers": (1, 3),
+    "leader.imbalance.check.interval.seconds": (1, 10),
+    "replica.fetch.response.max.bytes": (300, 100_000),
     "replica.fetch.max.bytes": (200, 100_000),
 }
 """Of the brokers: from, to."""
@@ -62,7 +72,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
-        _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _long,
+        _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
+        _blackouts, _flushes, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -222,7 +233,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
 def _wanderers(plan: Plan, chance: Chance) -> Plan:
     """Consumers that go back and forth."""
     more: list[tuple[int, str, dict[str, Any], int]] = []
-    for number in range(chance.whole(1, 2) if chance.happens(0.4) else 0):
+    for number in range(chance.whole(1, 2) if chance.happens(0.25) else 0):
         said: dict[str, Any] = {"client": f"wanderer-{number + 1}", "topic": chance.one_of(plan.topics).name}
         said["isolation"] = chance.one_of(["read_uncommitted", "read_committed"])
         said["in_group"] = chance.happens(0.5)
@@ -232,7 +243,7 @@ def _wanderers(plan: Plan, chance: Chance) -> Plan:
 
 def _workers(plan: Plan, chance: Chance) -> Plan:
     """Workers that transform one topic into another, exactly once."""
-    if not chance.happens(0.3):
+    if not chance.happens(0.25):
         return plan
     source = chance.one_of(plan.topics).name
     more: list[tuple[int, str, dict[str, Any], int]] = []
@@ -246,6 +257,31 @@ def _workers(plan: Plan, chance: Chance) -> Plan:
     more.append((0, "consume", reader, plan.length_ns))
     results = TopicPlan(RESULTS, chance.whole(1, 2), 3, {"min.insync.replicas": "2"})
     return _and(replace(plan, topics=(*plan.topics, results)), more)
+
+
+def _askers(plan: Plan, chance: Chance) -> Plan:
+    """Somebody who asks what operators ask."""
+    if not chance.happens(0.3):
+        return plan
+    said = {"client": "asker", "group": "readers", "topic": plan.topics[0].name}
+    return _and(plan, [(chance.whole(0, plan.length_ns // 3), "ask", said, plan.length_ns)])
+
+
+def _blackouts(plan: Plan, chance: Chance) -> Plan:
+    """All brokers die at once, some time or in the end, and perhaps ZooKeeper with them."""
+    if not chance.happens(0.12):
+        return plan
+    at_ns = plan.length_ns - SECOND if chance.happens(0.4) else chance.whole(2 * SECOND, plan.length_ns - SECOND)
+    said = {"coordinator": chance.happens(0.5)}
+    return _and(plan, [(at_ns, "blackout", said, chance.whole(100 * MS, SECOND))])
+
+
+def _flushes(plan: Plan, chance: Chance) -> Plan:
+    """A topic of which every record is on the platter before it counts."""
+    if not chance.happens(0.1):
+        return plan
+    configs = {**plan.topics[0].configs, "flush.messages": str(chance.whole(1, 2))}
+    return replace(plan, topics=(replace(plan.topics[0], configs=configs), *plan.topics[1:]))
 
 
 def _silent_members(plan: Plan, chance: Chance) -> Plan:

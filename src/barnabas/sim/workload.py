@@ -11,13 +11,14 @@ from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic,
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import RANGE
-from barnabas.client.offsets import EARLIEST, READ_COMMITTED, isolation_level
+from barnabas.client.offsets import EARLIEST, READ_COMMITTED, ListedOffset, isolation_level
 from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.producing import NO_PRODUCER, PartitionQueue
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
+from barnabas.sim.asker import Asker
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.plan import Action
@@ -52,6 +53,12 @@ class Workload:
         self.reading: dict[str, Reader] = {}
         """By client: consumers that read on until the end of the run."""
         self.on_read: Callable[[str, Record], None] = lambda partition, record: None
+        self.on_offset: Callable[[str, str, int, tuple[int, int]], None] = lambda group, partition, offset, before: None
+        """Told a group, a partition, what the group is told to have committed, and what was acknowledged before."""
+        self.on_listed: Callable[[str, bool], None] = lambda group, there: None
+        """Told a group that has committed, and whether it is among those that are listed."""
+        self.on_found: Callable[[str, ListedOffset, Sent], None] = lambda partition, found, sent: None
+        """Told a partition, where a lookup by the time of a record ended, and the record."""
         self._stories: dict[str, Callable[[Action], None]] = {
             "produce": self._produce,
             "consume": self._consume,
@@ -60,6 +67,7 @@ class Workload:
             "transact": self._transact,
             "wander": self._wander,
             "work": self._work,
+            "ask": self._ask,
         }
 
     def knows(self, name: str) -> bool:
@@ -239,6 +247,10 @@ class Workload:
         wanderer = Wanderer(self, action)
         self.consumers.append(self.world.client(wanderer.work, wanderer.client))
 
+    def _ask(self, action: Action) -> None:
+        asker = Asker(self, action)
+        self.consumers.append(self.world.client(asker.work, asker.client))
+
     def _work(self, action: Action) -> None:
         worker = Worker(self, action)
         self.consumers.append(self.world.client(worker.work, worker.client))
@@ -263,6 +275,8 @@ class Workload:
             if loop.now_ns >= due_ns and consumer.assignment:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
                 offsets = consumer.positions()
+                for each, offset in offsets.items():
+                    self.history.asked_to_commit.setdefault((group, str(each)), {})[offset] = None
                 await consumer.commit()
                 for each, offset in offsets.items():
                     key = group, str(each)

@@ -82,6 +82,8 @@ class World:
         """Those that serve, by the name of their node."""
         self.starting: dict[str, Broker] = {}
         self.on_commit: Callable[[Any, int, Any, int], None] = lambda operation, session, result, zxid: None
+        self.on_coordinator: Callable[[Ensemble | None, Ensemble], None] = lambda before, after: None
+        """Told of the coordinator's process that was there before, and of the one that comes now."""
         self.on_up: Callable[[str, Broker], None] = lambda name, broker: None
         self.on_down: Callable[[str, str], None] = lambda name, how: None
         self.before_power_loss: Callable[[str], None] = lambda name: None
@@ -142,6 +144,7 @@ class World:
             if self.coordinator is not None:
                 server.inherit(self.coordinator)
             await server.start()
+            self.on_coordinator(self.coordinator, server)
             server.committed.on_commit = self._committed
             self.coordinator = server
             self._process(process, "up", "the coordinator is up")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ import pytest
 from barnabas.broker.server import Broker
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.offsets import ListedOffset
 from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
 from barnabas.log.producer_state import ProducerEntry
@@ -22,6 +25,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
+from barnabas.sim import watch_coordinator
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.chain import Chain
 from barnabas.sim.checkers import Checkers
@@ -32,6 +36,7 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader, readers_get_to_the_end
 from barnabas.sim.scenarios import consume, plan, produce
+from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.worker import every_record_has_one_result
@@ -39,6 +44,7 @@ from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.protocol.ops import Check, Multi, SetData
+from barnabas.zk.server.tree import DataTree
 
 PARTITIONS: Final = 12
 """One for each violation that leaves a log as no log should be."""
@@ -257,7 +263,7 @@ def c15(cluster: Cluster) -> None:
     name, _, log, _ = cluster.following(9)
     watch, member, controller = cluster.checkers.leftovers, broker_number(name), cluster.world.controller()
     assert controller is not None
-    watch._calm_since_ns.update({name: -100 * A_SECOND, controller: -100 * A_SECOND})
+    watch.calm_since_ns.update({name: -100 * A_SECOND, controller: -100 * A_SECOND})
     watch.dropped("orders-9", member)
     assert watch._dropped[-1].topic_id == str(log.topic_id)
     watch._dropped[-1] = watch._dropped[-1]._replace(at_ns=-90 * A_SECOND)
@@ -278,6 +284,42 @@ def c16(cluster: Cluster) -> None:
 
     for _ in range(2):
         cluster.run(cluster.cluster._around_next_producer_id(five)(None))
+
+
+def c17(cluster: Cluster) -> None:
+    """A znode is another after the restart."""
+    before = cluster.world.coordinator
+    assert before is not None
+    after: Any = SimpleNamespace(committed=copied(before.committed))
+    after.committed.nodes["/controller_epoch"].version += 1
+    restarted(cluster.world, before, after)
+
+
+def c17_of_ephemeral_znodes(cluster: Cluster) -> None:
+    before = cluster.world.coordinator
+    assert before is not None
+    after: Any = SimpleNamespace(committed=copied(before.committed))
+    after.committed.ephemerals.popitem()
+    restarted(cluster.world, before, after)
+
+
+def c17_of_a_snapshot(cluster: Cluster) -> None:
+    with patched(watch_coordinator, "restore_snapshot", lambda *_: None):
+        survives_a_snapshot(cluster.world)
+
+
+def copied(tree: DataTree[Any]) -> DataTree[Any]:
+    made: DataTree[Any] = DataTree()
+    made.nodes = {path: copy.copy(node) for path, node in tree.nodes.items()}
+    made.ephemerals, made.last_zxid = dict(tree.ephemerals), tree.last_zxid
+    return made
+
+
+def c18(cluster: Cluster) -> None:
+    _, _, log, _ = cluster.following(0)
+    kept, log.settings = log.settings, replace(log.settings, retention_ms=1)
+    cluster.run(cluster.checkers._caches_agree(cluster.world))
+    log.settings = kept
 
 
 def r1(cluster: Cluster) -> None:
@@ -508,6 +550,31 @@ async def lookups(cluster: Cluster, client: ClusterClient) -> None:
     await lookups_are_right(cluster.world, client, ["orders"])
 
 
+def r23_of_what_an_operator_asks(cluster: Cluster) -> None:
+    told = sent(b"one", "acknowledged")
+    told.topic, told.timestamp = "others", EPOCH_MS
+    cluster.checkers.told_place("others-0", ListedOffset(told.offset + 1, EPOCH_MS), told)
+
+
+def r24(cluster: Cluster) -> None:
+    """A member leaves the ISR that has all that there is."""
+    leader = broker_number(cluster.leading(0)[0])
+    lag, member = cluster.checkers.lag, others(cluster, 0)[0]
+    lag.calm_since_ns, kept = dict.fromkeys(cluster.world.broker_names, -100 * A_SECOND), lag.calm_since_ns
+    lag.look()
+    cluster.state(isr=[each for each in cluster.ensemble.states["orders-0"]["isr"] if each != member])
+    assert lag._equal_ns[broker_name(leader), "orders-0", member] == cluster.world.loop.now_ns
+    lag.calm_since_ns = kept
+
+
+def r25(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    kept, log.settings = log.settings, replace(log.settings, flush_messages=1)
+    log.recovery_point, point = log.log_start_offset, log.recovery_point
+    cluster.logs._dir_works(log, chain)
+    log.settings, log.recovery_point = kept, point
+
+
 def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
@@ -622,6 +689,18 @@ def g5_of_a_group(cluster: Cluster) -> None:
     read_to_the_end(cluster, "readers")
 
 
+def g6(cluster: Cluster) -> None:
+    cluster.checkers.told_offset("readers", "orders-0", 2, (3, 0))
+
+
+def g6_of_what_nobody_committed(cluster: Cluster) -> None:
+    cluster.checkers.told_offset("readers", "orders-0", 4, (3, 0))
+
+
+def g6_of_a_group_that_is_not_listed(cluster: Cluster) -> None:
+    cluster.checkers.told_group("readers", there=False)
+
+
 def read_to_the_end(cluster: Cluster, group: str) -> None:
     """A consumer stays at the beginning of a partition that has records."""
     at = {TopicPartition("orders", with_records(cluster)): 0}
@@ -639,13 +718,13 @@ def l1(cluster: Cluster) -> None:
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
-    c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15,
-    c15_of_a_topic_that_is_deleted, c16, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15,
-    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
-    r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, t1, t1_of_one_that_is_there_twice, t2,
-    t3, t3_of_an_aborted_one, t3_of_a_committed_one, t5, t6, t6_of_one_with_two, g1, g2, g3, g4,
-    g4_of_a_group, g5, g5_of_a_group, l1,
+    c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c17,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
+    r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
+    r23_of_what_an_operator_asks, r24, r25, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    t3_of_a_committed_one, t5, t6, t6_of_one_with_two, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6,
+    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, l1,
 )  # fmt: skip
 
 
