@@ -34,7 +34,7 @@ class Asker:
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         admin = Admin(cluster)
         questions: list[Callable[[Admin], Any]] = [
-            self._offsets, self._offsets, self._lookup, self._lookup, self._groups, self._transactions, self._producers
+            self._offsets, self._offsets, self._lookup, self._lookup, _groups, _transactions, self._producers
         ]  # fmt: skip
         while not self.workload.stopping and self.workload.world.loop.now_ns < self.ends_ns:
             await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
@@ -48,10 +48,10 @@ class Asker:
 
     async def _offsets(self, admin: Admin) -> None:
         partitions = await self._partitions(admin)
-        before = dict(self.workload.history.commits)
+        told = self.workload.on_asked_offsets(self.group)
         found = await committed_offsets(admin.cluster, self.group, partitions)
         for each, offset in sorted(found.items()):
-            self.workload.on_offset(self.group, str(each), offset, before.get((self.group, str(each)), (-1, 0)))
+            told(str(each), offset)
 
     async def _lookup(self, admin: Admin) -> None:
         """By the very time of a record that was acknowledged."""
@@ -64,19 +64,18 @@ class Asker:
         if known:
             sent = self.chance.one_of(known)
             each = TopicPartition(sent.topic, sent.partition)
+            told = self.workload.on_looked_up(each, sent)
             found = (await admin.list_offsets({each: sent.timestamp}))[each]
             if isinstance(found, ListedOffset):
-                self.workload.on_found(str(each), found, sent)
-
-    async def _groups(self, admin: Admin) -> None:
-        """One that has committed is among those that are listed, when every broker answers."""
-        certain = {group for group, _ in self.workload.history.commits}
-        listed = {each.group for each in await admin.list_groups()}
-        for group in sorted(certain):
-            self.workload.on_listed(group, group in listed)
-
-    async def _transactions(self, admin: Admin) -> None:
-        await admin.list_transactions()
+                told(found)
 
     async def _producers(self, admin: Admin) -> None:
         await admin.describe_producers(await self._partitions(admin))
+
+
+async def _groups(admin: Admin) -> None:
+    await admin.list_groups()
+
+
+async def _transactions(admin: Admin) -> None:
+    await admin.list_transactions()

@@ -10,16 +10,15 @@ from barnabas.broker.server import Broker
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.producer import Producer
 from barnabas.coordinator.group_answers import partition_for
-from barnabas.log.settings import LogSettings
-from barnabas.model.config import topic_config
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.plan import Plan
@@ -56,6 +55,7 @@ class Checkers:
         self.probes = Probes()
         self.compacted = {each.name for each in plan.topics if "compact" in each.configs.get("cleanup.policy", "")}
         self._sweeps = 0
+        self.answers = Answers(self)
         self.logs: LogWatch
         self.cleaner: CleanerWatch
         self.lag: LagWatch
@@ -73,8 +73,8 @@ class Checkers:
         self.ensemble.on_dropped = self.leftovers.dropped
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
-            self.logs.losses.may_be_lost(self._offsets_partition(group))
-            or self._offsets_partition(group) in self.logs.leaders.begun_anew
+            self.logs.losses.may_be_lost(self.offsets_partition(group))
+            or self.offsets_partition(group) in self.logs.leaders.begun_anew
         )
         world.on_commit = self.ensemble.committed
         world.on_coordinator = partial(restarted, world)
@@ -121,7 +121,7 @@ class Checkers:
     def begin(self) -> None:
         """The cluster is up; from now on things may go wrong."""
 
-    def _offsets_partition(self, group: str) -> str:
+    def offsets_partition(self, group: str) -> str:
         return f"{GROUP_METADATA_TOPIC}-{partition_for(group, len(self.topics().get(GROUP_METADATA_TOPIC, [0])))}"
 
     def gone_ns(self, topic: str) -> int:
@@ -156,41 +156,6 @@ class Checkers:
                 self.history.read[place] = value, world.loop.now_ns
             else:
                 world.violated("R10", sentence, partition)
-
-    def told_offset(self, group: str, partition: str, offset: int, before: tuple[int, int]) -> None:
-        """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
-        if self.gone_ns(partition.rpartition("-")[0]) >= 0:
-            return
-        self.world.check("G6")
-        asked, kept_in, losses = self.history.asked_to_commit, self._offsets_partition(group), self.logs.losses
-        if losses.may_be_lost(kept_in) or losses.may_be_lost(partition):
-            self.world.waive("G6")
-        elif offset < before[0] or (offset >= 0 and offset not in asked.get((group, partition), {})):
-            sentence = f"group {group} is told {offset} for {partition}; {before[0]} was acknowledged"
-            self.world.violated("G6", sentence, partition)
-
-    def told_group(self, group: str, there: bool) -> None:
-        """G6: a group that has committed is among those that are listed."""
-        self.world.check("G6")
-        if self.logs.losses.may_be_lost(self._offsets_partition(group)):
-            self.world.waive("G6")
-        elif not there:
-            self.world.violated("G6", f"group {group} has committed, and is not among those that are listed")
-
-    def told_place(self, partition: str, found: ListedOffset, sent: Sent) -> None:
-        """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
-        self.world.check("R23")
-        if (
-            self.logs.losses.may_be_lost(partition)
-            or self.gone_ns(sent.topic) >= 0
-            or sent.offset < self.logs.deleted_to(partition)
-            or sent.topic in self.compacted
-            or partition in self.logs.stamped
-        ):
-            self.world.waive("R23")
-        elif not 0 <= found.offset <= sent.offset or found.timestamp < sent.timestamp:
-            sentence = f"a lookup in {partition} by {sent.timestamp}, the time of {sent.offset}, ends at {found}"
-            self.world.violated("R23", sentence, partition)
 
     # What there is
 
@@ -315,23 +280,10 @@ class Checkers:
                 world.violated("C14", sentence)
         world.check("C18", len(world.brokers))
         try:
-            await world.until(lambda: not self._unlike_configured(), "every log's settings as in ZooKeeper", 30)
+            await world.until(lambda: not unlike_configured(world), "every log's settings as in ZooKeeper", 30)
         except TimeoutError:
-            for sentence in self._unlike_configured()[:3]:
+            for sentence in unlike_configured(world)[:3]:
                 world.violated("C18", sentence)
-
-    def _unlike_configured(self) -> list[str]:
-        """C18: what is configured for a topic counts for each of its logs."""
-        wrong: list[str] = []
-        for name, broker in self.world.brokers.items():
-            for partition in broker.replicas.partitions:
-                topic = partition.topic_partition.topic
-                stored = self.world.znode(f"/config/topics/{topic}")
-                values = json.loads(stored)["config"] if stored else {}
-                right = LogSettings.of(topic_config(broker.config, values))
-                if partition.log is not None and partition.log.settings != right:
-                    wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
-        return wrong
 
     def _differences(self) -> list[str]:
         wrong: list[str] = []
@@ -533,6 +485,7 @@ class Checkers:
         """G1: an acknowledged commit is still there, or a later one, also when it was looked for what has expired."""
         if (every_ms := self.plan.config.get("offsets.retention.check.interval.ms")) is not None:
             await cluster.pause(int(every_ms) + 500)
+        await groups_are_listed(self, cluster)
         for (group, partition), (offset, told_ns) in sorted(self.history.commits.items()):
             topic, _, number = partition.rpartition("-")
             if self.gone_ns(topic) >= 0:
@@ -542,7 +495,7 @@ class Checkers:
             now = (await committed_offsets(cluster, group, [each]))[each]
             if now < offset:
                 sentence = f"group {group} committed {offset} for {partition}, and {now} is what it has"
-                losses, kept_in = self.logs.losses, self._offsets_partition(group)
+                losses, kept_in = self.logs.losses, self.offsets_partition(group)
                 if losses.may_be_lost(kept_in, until_ns=told_ns) or losses.may_be_lost(partition, until_ns=told_ns):
                     self.world.waive("G1")
                     self.world.excuse("G1", sentence, partition)

@@ -76,9 +76,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     workload = Workload(world, history)
     checkers = Checkers(world, history, plan)
     workload.on_read = checkers.given
-    workload.on_offset, workload.on_listed, workload.on_found = (
-        checkers.told_offset, checkers.told_group, checkers.told_place
-    )  # fmt: skip
+    workload.on_asked_offsets, workload.on_looked_up = checkers.answers.offsets_asked, checkers.answers.looked_up
     with checkers:
         Recorder(world).attach()
         try:

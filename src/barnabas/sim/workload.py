@@ -53,12 +53,14 @@ class Workload:
         self.reading: dict[str, Reader] = {}
         """By client: consumers that read on until the end of the run."""
         self.on_read: Callable[[str, Record], None] = lambda partition, record: None
-        self.on_offset: Callable[[str, str, int, tuple[int, int]], None] = lambda group, partition, offset, before: None
-        """Told a group, a partition, what the group is told to have committed, and what was acknowledged before."""
-        self.on_listed: Callable[[str, bool], None] = lambda group, there: None
-        """Told a group that has committed, and whether it is among those that are listed."""
-        self.on_found: Callable[[str, ListedOffset, Sent], None] = lambda partition, found, sent: None
-        """Told a partition, where a lookup by the time of a record ended, and the record."""
+        self.on_asked_offsets: Callable[[str], Callable[[str, int], None]] = lambda group: (
+            lambda partition, offset: None
+        )
+        """A group's offsets are asked for; whoever is told of a partition's answer comes back."""
+        self.on_looked_up: Callable[[TopicPartition, Sent], Callable[[ListedOffset], None]] = lambda partition, sent: (
+            lambda found: None
+        )
+        """A record is looked for by its time; whoever is told of the answer comes back."""
         self._stories: dict[str, Callable[[Action], None]] = {
             "produce": self._produce,
             "consume": self._consume,

@@ -30,6 +30,7 @@ from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.chain import Chain
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_answers import groups_are_listed
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.node import EPOCH_MS
@@ -553,7 +554,7 @@ async def lookups(cluster: Cluster, client: ClusterClient) -> None:
 def r23_of_what_an_operator_asks(cluster: Cluster) -> None:
     told = sent(b"one", "acknowledged")
     told.topic, told.timestamp = "others", EPOCH_MS
-    cluster.checkers.told_place("others-0", ListedOffset(told.offset + 1, EPOCH_MS), told)
+    cluster.checkers.answers.looked_up(TopicPartition("others", 0), told)(ListedOffset(told.offset + 1, EPOCH_MS))
 
 
 def r24(cluster: Cluster) -> None:
@@ -690,15 +691,20 @@ def g5_of_a_group(cluster: Cluster) -> None:
 
 
 def g6(cluster: Cluster) -> None:
-    cluster.checkers.told_offset("readers", "orders-0", 2, (3, 0))
+    cluster.history.asked_to_commit["strangers", "orders-0"] = {2: None, 3: None}
+    cluster.history.commits["strangers", "orders-0"] = 3, 0
+    cluster.checkers.answers.offsets_asked("strangers")("orders-0", 2)
+    cluster.history.commits.clear()
 
 
 def g6_of_what_nobody_committed(cluster: Cluster) -> None:
-    cluster.checkers.told_offset("readers", "orders-0", 4, (3, 0))
+    cluster.checkers.answers.offsets_asked("strangers")("orders-0", 4)
 
 
 def g6_of_a_group_that_is_not_listed(cluster: Cluster) -> None:
-    cluster.checkers.told_group("readers", there=False)
+    cluster.history.commits["strangers", "orders-0"] = 3, 0
+    cluster.run(cluster.world.client(lambda _, client: groups_are_listed(cluster.checkers, client), "auditor-9"))
+    cluster.history.commits.clear()
 
 
 def read_to_the_end(cluster: Cluster, group: str) -> None:

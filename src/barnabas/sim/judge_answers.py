@@ -1,0 +1,99 @@
+"""What operators are told: G6, R23, and C18, that what is configured counts. Nobody is blamed who leads no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.offsets import ListedOffset
+from barnabas.log.settings import LogSettings
+from barnabas.model.config import topic_config
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.history import Sent
+from barnabas.sim.world import World
+
+if TYPE_CHECKING:
+    from barnabas.sim.checkers import Checkers
+
+
+class Answers:
+    def __init__(self, checkers: Checkers) -> None:
+        self.checkers = checkers
+
+    def _leads_alone(self, partition: str) -> bool:
+        """Whether no more than one broker takes itself for the leader. Who has not heard of another answers as well."""
+        topic, _, number = partition.rpartition("-")
+        each, brokers = TopicPartition(topic, int(number)), self.checkers.world.brokers.values()
+        led = (broker.replicas.partition(each) for broker in brokers)
+        return sum(1 for partition in led if partition is not None and partition.is_leader) <= 1
+
+    def offsets_asked(self, group: str) -> Callable[[str, int], None]:
+        """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
+        checkers, before = self.checkers, dict(self.checkers.history.commits)
+        kept_in = checkers.offsets_partition(group)
+        alone = self._leads_alone(kept_in)
+
+        def told(partition: str, offset: int) -> None:
+            if checkers.gone_ns(partition.rpartition("-")[0]) >= 0:
+                return
+            checkers.world.check("G6")
+            losses, acknowledged = checkers.logs.losses, before.get((group, partition), (-1, 0))[0]
+            if losses.may_be_lost(kept_in) or losses.may_be_lost(partition):
+                checkers.world.waive("G6")
+                return
+            asked = checkers.history.asked_to_commit.get((group, partition), {})
+            earlier = offset < acknowledged and alone and self._leads_alone(kept_in)
+            if earlier or (offset >= 0 and offset not in asked):
+                sentence = f"group {group} is told {offset} for {partition}; {acknowledged} was acknowledged"
+                checkers.world.violated("G6", sentence, partition)
+
+        return told
+
+    def looked_up(self, each: TopicPartition, sent: Sent) -> Callable[[ListedOffset], None]:
+        """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
+        checkers, partition = self.checkers, str(each)
+        alone = self._leads_alone(partition)
+
+        def told(found: ListedOffset) -> None:
+            checkers.world.check("R23")
+            if (
+                not (alone and self._leads_alone(partition))
+                or checkers.logs.losses.may_be_lost(partition)
+                or checkers.gone_ns(sent.topic) >= 0
+                or sent.offset < checkers.logs.deleted_to(partition)
+                or sent.topic in checkers.compacted
+                or partition in checkers.logs.stamped
+            ):
+                checkers.world.waive("R23")
+            elif not 0 <= found.offset <= sent.offset or found.timestamp < sent.timestamp:
+                sentence = f"a lookup in {partition} by {sent.timestamp}, the time of {sent.offset}, ends at {found}"
+                checkers.world.violated("R23", sentence, partition)
+
+        return told
+
+
+async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
+    """G6: in the end every group that has committed is among those that are listed."""
+    listed = {each.group for each in await Admin(cluster).list_groups()}
+    for group in sorted({group for group, _ in checkers.history.commits}):
+        checkers.world.check("G6")
+        if checkers.logs.losses.may_be_lost(checkers.offsets_partition(group)):
+            checkers.world.waive("G6")
+        elif group not in listed:
+            checkers.world.violated("G6", f"group {group} has committed, and is not among those that are listed")
+
+
+def unlike_configured(world: World) -> list[str]:
+    """C18: what is configured for a topic counts for each of its logs."""
+    wrong: list[str] = []
+    for name, broker in world.brokers.items():
+        for partition in broker.replicas.partitions:
+            stored = world.znode(f"/config/topics/{partition.topic_partition.topic}")
+            values = json.loads(stored)["config"] if stored else {}
+            right = LogSettings.of(topic_config(broker.config, values))
+            if partition.log is not None and partition.log.settings != right:
+                wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
+    return wrong
