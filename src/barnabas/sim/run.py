@@ -18,6 +18,7 @@ from barnabas.sim.nemesis import Nemesis
 from barnabas.sim.plan import Action, Plan
 from barnabas.sim.recorder import Recorder
 from barnabas.sim.trace import Event, Violation
+from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import World
 
@@ -77,7 +78,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     checkers = Checkers(world, history, plan)
     workload.on_read = checkers.given
     workload.on_asked_offsets, workload.on_looked_up = checkers.answers.offsets_asked, checkers.answers.looked_up
-    with checkers:
+    with checkers, Unforeseen(world):
         Recorder(world).attach()
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)

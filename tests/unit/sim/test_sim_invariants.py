@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from barnabas.client.offsets import ListedOffset
 from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
 from barnabas.log.producer_state import ProducerEntry
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
@@ -37,6 +38,7 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader, readers_get_to_the_end
 from barnabas.sim.scenarios import consume, plan, produce
+from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
@@ -743,6 +745,24 @@ def test_a_made_violation_is_reported(cluster: Cluster, make: Callable[[Cluster]
     cluster.world.violations.clear()
     make(cluster)
     assert invariant_of(make) in {each.invariant for each in cluster.world.violations}
+
+
+@pytest.mark.parametrize("disabled", [logging.NOTSET, logging.CRITICAL])
+def test_an_error_that_the_product_logs_and_did_not_foresee_is_a_finding(disabled: int) -> None:
+    world, logger = World(1), logging.getLogger("barnabas.broker.connection")
+    logging.disable(disabled)
+    try:
+        with Unforeseen(world):
+            logger.error("unexpected", exc_info=KeyError("orders"))
+            logger.error("unexpected", exc_info=KafkaError(ErrorCode.NOT_CONTROLLER))
+            logger.error("nothing")
+        logger.error("unexpected", exc_info=KeyError("orders"))
+        assert logging.root.manager.disable == disabled
+    finally:
+        logging.disable(logging.NOTSET)
+    assert [(each.invariant, each.sentence) for each in world.violations] == [
+        ("S4", " logged: unexpected: KeyError('orders')")
+    ]
 
 
 def test_of_every_invariant_there_is_one() -> None:
