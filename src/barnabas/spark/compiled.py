@@ -9,6 +9,8 @@ COMPILED_RECORDS_MIN: Final = 200_000
 """What a process decodes in plain Python first: to import numba and load the kernels takes it a second of CPU."""
 COMPILED_ROWS_MIN: Final = 50_000
 """What it encodes so: a row takes three times as long as a record that is read."""
+COMPILED_VALUES_MIN: Final = 100_000
+"""What it reads of Protobuf's values so."""
 
 
 def takes_compiled(

@@ -15,7 +15,9 @@ import pyarrow
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError
 
+from barnabas.spark.compiled import COMPILED_VALUES_MIN, takes_compiled
 from barnabas.spark.decoded import FAULTS, Decoded, in_halves
+from barnabas.spark.protobuf_compiled import NotHere, compilable, struct_of
 from barnabas.spark.protobuf_schema import (
     DURATION,
     TIMESTAMP,
@@ -31,6 +33,9 @@ from barnabas.spark.registry import Schema
 _NANOS: Final = 1000
 _MICROS: Final = 1_000_000
 _INDEXES_MAX: Final = 64
+
+_values_here = 0
+"""What this process has read: workers stay for many tasks."""
 
 
 class ProtobufColumns:
@@ -69,10 +74,26 @@ class ProtobufPayloads:
         self._expected = expected
         self._class = message_class(expected)
         self._target = target
+        self._compilable = compilable(expected)
         self._names: dict[bytes, str] = {}
 
     def decode(self, payloads: list[bytes]) -> Decoded:
+        global _values_here
+        _values_here += len(payloads)
+        if self._compilable and takes_compiled("auto", _values_here, records_min=COMPILED_VALUES_MIN):
+            try:
+                return Decoded(self.by_kernels(payloads), {})
+            except (NotHere, *FAULTS):
+                pass  # Protobuf's own reader says what is wrong, and with which of them
         return in_halves(payloads, self._at_once, self._target)
+
+    def by_kernels(self, payloads: list[bytes]) -> Any:
+        """Raises `NotHere` where not all are read there, ``ValueError`` for another message."""
+        begin = self._begin(payloads[0])
+        prefix = payloads[0][:begin]
+        if not all(payload.startswith(prefix) for payload in payloads):
+            raise NotHere
+        return struct_of(self._expected, payloads, begin, self._target)
 
     def _at_once(self, payloads: list[bytes]) -> Any:
         parse = self._class.FromString
