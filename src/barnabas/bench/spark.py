@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from barnabas.bench import spark_registry
 from barnabas.bench.plots import Panel, draw, medians
 from barnabas.bench.side_by_side import Figure, Running, console, make_topic, running_barnabas
 from barnabas.bench.spark_connector import VERSION, connector_jars
@@ -53,10 +54,12 @@ class Case:
     cpu_wanted: str
     wall_wanted: str
     writes: bool = False
+    kind: str = ""
+    """Where values are of a schema registry: ``AVRO``, ``JSON`` or ``PROTOBUF``."""
 
     @property
     def topic(self) -> str:
-        return f"{'written' if self.writes else 'bench'}-{self.record_bytes}"
+        return f"{'written' if self.writes else self.kind or 'bench'}-{self.record_bytes}"
 
     def rows(self, records: int) -> int:
         """How many where 100 B records are `records`: of 1 KB a sixth, of more the same bytes; a third to write."""
@@ -141,6 +144,21 @@ def _write(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Me
     return Measured(rows, used, took)
 
 
+def _registered(way: str) -> Case:
+    """`from_registry` beside `way`."""
+    kind, column, called = spark_registry.WAYS[way]
+
+    def read(spark: Any, bootstrap: str, topic: str, source: str) -> None:
+        url = spark.conf.get("barnabas.bench.registry")
+        made = spark_registry.ours(kind, url) if source == "barnabas" else column(url)
+        frame = _frame(spark, bootstrap, topic, source, "value").select(made.alias("order"))
+        frame.write.format("noop").mode("overwrite").save()
+
+    size = spark_registry.BYTES[kind]
+    name = f"{kind.capitalize()}, {size} B, beside {called}"
+    return Case(name, size, _whole(read), ">= 2.0", ">= 1.0", kind=kind)
+
+
 def _end(bootstrap: str, topic: str) -> int:
     """The sum of the partitions' ends."""
     from confluent_kafka import Consumer, TopicPartition
@@ -164,6 +182,7 @@ CASES: Final = {
     "stream-100": Case("stream once started, 100 B", 100, _stream, ">= 1.0", ">= 1.0"),
     "write-100": Case("batch write, 100 B", 100, _write, ">= 1.0", ">= 1.0", writes=True),
     "write-1000": Case("batch write, 1 KB", 1000, _write, ">= 1.0", ">= 1.0", writes=True),
+    **{name: _registered(name) for name in spark_registry.WAYS},
 }
 _BY_RECORD_SIZE: Final = ("batch-100", "batch-300", "batch-1000", "batch-3000", "batch-10000")
 
@@ -180,14 +199,15 @@ def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) ->
     # A bench that is told to end takes its cluster and its JVM with it.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     jars = ",".join(map(str, connector_jars()))
-    with running_barnabas(directory / "barnabas") as broker:
+    with running_barnabas(directory / "barnabas") as broker, spark_registry.registry() as registry:
         for case in {CASES[name].topic: CASES[name] for name in cases}.values():
             make_topic(broker, case.topic, PARTITIONS)
             if not case.writes:
-                _fill(broker, case.topic, case.rows(records), case.record_bytes)
+                _fill(broker, case, case.rows(records))
         config = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
         spark = session("bench", master="local[2]", config=config)
         spark.conf.set("barnabas.bench.directory", str(directory))
+        spark.conf.set("barnabas.bench.registry", registry)
         try:
             return {name: _pair(spark, broker.bootstrap, CASES[name], rounds, records) for name in cases}
         finally:
@@ -221,7 +241,7 @@ def write(pairs: Mapping[str, Pair], directory: Path) -> None:
         draw(directory / PLOT, "record size (bytes), all columns", list(sizes), panels, OTHER)
 
 
-def _fill(broker: Running, topic: str, records: int, size: int) -> None:
+def _fill(broker: Running, case: Case, records: int) -> None:
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -233,19 +253,26 @@ def _fill(broker: Running, topic: str, records: int, size: int) -> None:
             "queue.buffering.max.messages": 400_000,
         }
     )
-    block = os.urandom(1 << 16)
+    block, size = os.urandom(1 << 16), case.record_bytes
+    values = spark_registry.orders(case.kind) if case.kind else []
     sent = [0] * PARTITIONS
     while (missing := records - sum(sent)) > 0:
         partition = sent.index(min(sent))
         at = sum(sent) % ((1 << 16) - size)
         wanted = min(1000, missing, -(-records // PARTITIONS) - sent[partition] or missing)
-        lot = [{"value": block[at : at + size], "key": b"%08d" % (sum(sent) + each)} for each in range(wanted)]
-        queued = producer.produce_batch(topic, lot, partition=partition)
+        lot = [
+            {
+                "value": values[each % len(values)] if values else block[at : at + size],
+                "key": b"%08d" % (sum(sent) + each),
+            }
+            for each in range(wanted)
+        ]
+        queued = producer.produce_batch(case.topic, lot, partition=partition)
         sent[partition] += queued
         if queued < len(lot):
             producer.poll(0.01)
     if producer.flush(120) != 0:
-        raise RuntimeError(f"topic {topic} could not be filled")
+        raise RuntimeError(f"topic {case.topic} could not be filled")
 
 
 def tree_cpu_s() -> float:

@@ -16,6 +16,7 @@ VERSION: Final = "4.2.0"
 _ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _JARS: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION),
+    ("org.apache.spark", "spark-avro_2.13", VERSION),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"),
     ("org.apache.kafka", "kafka-clients", KAFKA_VERSION),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
@@ -34,4 +35,6 @@ def connector_jars() -> list[Path]:
         "<groupId>barnabas</groupId><artifactId>spark-connector</artifactId><version>1</version>"
         f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
     )
-    return sorted(fetch_jars(cache_directory() / "spark-connector" / f"{VERSION}-{KAFKA_VERSION}", pom).glob("*.jar"))
+    return sorted(
+        fetch_jars(cache_directory() / "spark-connector" / f"{VERSION}-{KAFKA_VERSION}-avro", pom).glob("*.jar")
+    )
