@@ -176,6 +176,29 @@ class TopicOffsets:
         return self.first is not None and self.first == self.next_offsets
 
 
+def by_topic(
+    offsets: Mapping[TopicPartition, int],
+    topic_ids: Mapping[TopicPartition, Uuid],
+    firsts: Mapping[str, Mapping[TopicPartition, int]] | None = None,
+) -> dict[str, TopicOffsets]:
+    """`firsts`: for the topics whose first batch this is, where it began.
+
+    A pattern may take thousands of topics: each partition is looked at once.
+    """
+    mine: dict[str, list[TopicPartition]] = {}
+    for each in offsets:
+        mine.setdefault(each.topic, []).append(each)
+    found: dict[str, TopicOffsets] = {}
+    for name, partitions in sorted(mine.items()):
+        first = (firsts or {}).get(name)
+        found[name] = TopicOffsets(
+            topic_ids[partitions[0]],
+            {each.partition: offsets[each] for each in partitions},
+            None if first is None else {each.partition: first[each] for each in partitions if each in first},
+        )
+    return found
+
+
 def offsets_to_json(topics: Mapping[str, TopicOffsets]) -> dict[str, Any]:
     """A checkpoint's offset: ``{"orders": {"id": "qJ..", "offsets": {"0": 15}}}``."""
     written: dict[str, Any] = {}

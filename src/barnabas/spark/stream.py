@@ -34,6 +34,7 @@ from barnabas.spark.plan import (
     OffsetRange,
     TopicOffsets,
     admitted,
+    by_topic,
     cut,
     is_official,
     lost,
@@ -82,7 +83,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                     "failOnDataLoss=false to begin at the nearest."
                 )
         clamped = {each: min(max(starts[each], low), high) for each, (low, high) in within.items()}
-        return offsets_to_json(_by_topic(clamped, topic_ids, dict.fromkeys({each.topic for each in clamped}, clamped)))
+        return offsets_to_json(by_topic(clamped, topic_ids, dict.fromkeys({each.topic for each in clamped}, clamped)))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = offsets_from_json(start)
@@ -93,7 +94,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         with connected(self._options.access) as cluster:
             topic_ids = covered(cluster, self._options)
             now = ends(cluster, topic_ids, self._options)
-            self._latest = _by_topic(now, topic_ids)
+            self._latest = by_topic(now, topic_ids)
             starts = self._starts(begun, topic_ids)
             resumed = self._not_beyond(now, starts)
             reachable = now if self._target is None else self._until_target(now, resumed)
@@ -102,7 +103,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         if chosen == starts and set(begun) == {each.topic for each in chosen} and not _renewed(begun, topic_ids):
             return start
         self._last_batch = time.monotonic()
-        return offsets_to_json(_by_topic(chosen, topic_ids, _firsts(begun)))
+        return offsets_to_json(by_topic(chosen, topic_ids, _firsts(begun)))
 
     def _starts(
         self, begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]
@@ -310,24 +311,6 @@ def _ranges(start: Mapping[str, TopicOffsets], end: Mapping[str, TopicOffsets]) 
             starts = begun.next_offsets if begun is not None else {}
         for partition, offset in sorted(topic.next_offsets.items()):
             yield OffsetRange(name, partition, starts.get(partition, 0), offset, topic_id=topic.topic_id)
-
-
-def _by_topic(
-    offsets: Mapping[TopicPartition, int],
-    topic_ids: Mapping[TopicPartition, Uuid],
-    firsts: Mapping[str, Mapping[TopicPartition, int]] | None = None,
-) -> dict[str, TopicOffsets]:
-    """`firsts`: for the topics whose first batch this is, where it began."""
-    found: dict[str, TopicOffsets] = {}
-    for name in sorted({each.topic for each in offsets}):
-        mine = {each: offset for each, offset in offsets.items() if each.topic == name}
-        first = (firsts or {}).get(name)
-        found[name] = TopicOffsets(
-            next(topic_ids[each] for each in mine),
-            {each.partition: offset for each, offset in mine.items()},
-            None if first is None else {each.partition: first[each] for each in mine if each in first},
-        )
-    return found
 
 
 def _firsts(begun: Mapping[str, TopicOffsets]) -> dict[str, dict[TopicPartition, int]]:

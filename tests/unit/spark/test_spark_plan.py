@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from barnabas.spark.plan import (
     Positions,
     TopicOffsets,
     admitted,
+    by_topic,
     cut,
     offsets_from_json,
     offsets_to_json,
@@ -140,6 +142,27 @@ def test_a_checkpoints_offset_is_read_back_as_it_was_written() -> None:
     assert not topics["t"].initial
     with pytest.raises(ValueError, match="checkpointLocation"):
         offsets_from_json({"logOffset": 5})
+
+
+def test_offsets_of_many_topics_are_put_in_order_by_looking_at_each_partition_once() -> None:
+    class Counted(dict[TopicPartition, int]):
+        looks = 0
+
+        def __iter__(self) -> Any:
+            for each in super().__iter__():
+                self.looks += 1
+                yield each
+
+        def items(self) -> Any:
+            self.looks += len(self)
+            return super().items()
+
+    offsets = Counted({TopicPartition(f"t{n % 200}", n // 200): n for n in range(1000)})
+    found = by_topic(offsets, dict.fromkeys(offsets, Uuid.parse("AAAAAAAAAAAAAAAAAAAAAg")), {"t7": {}})
+    assert list(found) == sorted({f"t{n}" for n in range(200)})
+    assert found["t3"].next_offsets == {0: 3, 1: 203, 2: 403, 3: 603, 4: 803}
+    assert (found["t3"].first, found["t7"].first) == (None, {})
+    assert offsets.looks <= 3 * len(offsets)
 
 
 def test_the_schema_is_the_official_connectors_and_columns_prune_it() -> None:
