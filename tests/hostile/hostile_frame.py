@@ -140,6 +140,16 @@ class Caller:
             return True
         return False
 
+    def first_byte(self) -> None:
+        """Waits until an answer begins, and takes no more of it."""
+        self._some(1)
+
+    def until_closed(self) -> None:
+        """Takes what comes until the other end closes the connection."""
+        with contextlib.suppress(Broken):
+            while True:
+                self._some(1 << 20)
+
     def close(self) -> None:
         self.socket.close()
 
@@ -185,6 +195,12 @@ class Target:
         if broker_id < 0:
             raise Broken("a broker said that nobody is it now, such as the controller")
         caller = Caller(self.cluster.broker(broker_id)["port"], self._count)
+        self.callers.append(caller)
+        return caller
+
+    def coordinator(self) -> Caller:
+        """A connection to the coordinator, where nothing is said yet."""
+        caller = Caller(int(self.cluster.zookeeper.rpartition(":")[2]), self._count)
         self.callers.append(caller)
         return caller
 
@@ -265,14 +281,21 @@ class World:
             if name in self._topics:
                 return
             topic = NewTopic(name, len(replicas), replica_assignment=replicas, config=config)
-            with contextlib.suppress(KafkaException):  # there already, of a run before
-                self._admin.create_topics([topic])[name].result(PATIENCE_S)
-            until(lambda: self._led(name, replicas), f"{name} has its leaders")
+
+            def led() -> bool:
+                if self._led(name, replicas):
+                    return True
+                with contextlib.suppress(KafkaException):  # there already, or a broker was killed meanwhile
+                    self._admin.create_topics([topic])[name].result(PATIENCE_S)
+                return False
+
+            until(led, f"{name} has its leaders", 2 * PATIENCE_S)
             self._topics.add(name)
 
     def _led(self, name: str, replicas: list[list[int]]) -> bool:
         """Whether each leader itself says so."""
-        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)])
+        topics = [MetadataRequest.MetadataRequestTopic(name=name)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         for leader in {each[0] for each in replicas}:
             try:
                 caller = Caller(self.cluster.broker(leader)["port"], lambda count: None)

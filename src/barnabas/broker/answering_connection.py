@@ -243,6 +243,9 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
     def _write(self, parts: list[Bytes]) -> None:
         if not parts or self._closed:
             return
+        if self._file_sender is not None and self._file_sender.waits:
+            self._file_sender.send(parts)
+            return
         transport = self._transport
         assert transport is not None
         if len(parts) == 1:
@@ -257,12 +260,12 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
     def _write_files(self, transport: asyncio.Transport, parts: list[Any]) -> None:
         if self._file_sender is None:
             self._file_sender = FileSender(transport)
+        joined: list[Bytes | FileRecords] = []
         before: list[Bytes] = []
         for each in parts:
             if isinstance(each, FileRecords):
-                self._file_sender.send(b"".join(before), each)
+                joined += (b"".join(before), each)
                 before.clear()
             else:
                 before.append(each)
-        if before:
-            transport.writelines(before)
+        self._file_sender.send([*joined, *before])

@@ -134,6 +134,7 @@ class BrokerConnection(FramedConnection):
         if self._throttle is not None:
             self._throttle.cancel()
             self._throttle = None
+        self._broker.unsent_answers.remove(self)
         self.count_repeats()
         self._drop_requests()
         self._corked = None

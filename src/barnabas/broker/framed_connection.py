@@ -276,10 +276,22 @@ class FramedConnection(AnsweringConnection):
 
     def pause_writing(self) -> None:
         self._stalled |= _WRITING_PAUSED
+        if not self._closed:
+            self._broker.unsent_answers.add(self)
 
     def resume_writing(self) -> None:
         self._stalled &= ~_WRITING_PAUSED
+        self._broker.unsent_answers.remove(self)
+        if self._file_sender is not None and self._file_sender.waits:
+            self._file_sender.go_on()
         self._begin_waiting()
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def end_unread(self) -> None:
+        self._abort("it does not read its answers, and others need the memory")
 
     def throttle(self, milliseconds: int) -> None:
         """Begins no request, and reads none, for so long from now (KIP-219); what was begun is answered."""

@@ -39,7 +39,7 @@ HUGE: Final = 10_000
 HUGE_AT_A_TIME: Final = 1
 HUGE_S: Final = 5.0
 """So long does one keep others from beginning: it may be a fetch that waits for minutes."""
-ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Beside records, which are read into an answer within the request's own limit."""
 
 ANSWERED_IN_KIND: Final = frozenset(

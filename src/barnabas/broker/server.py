@@ -39,6 +39,7 @@ from barnabas.broker.start_error import BrokerStartError
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.broker.topics import Topics
 from barnabas.broker.transactions import Transactions
+from barnabas.broker.unsent_answers import UnsentAnswers
 from barnabas.client.connection import Connection
 from barnabas.controller.controller import KafkaController
 from barnabas.controller.token_expiry import token_secret
@@ -101,6 +102,7 @@ class Broker:
         self.router = Router()
         self.long_requests = LongRequests()
         self.request_memory = request_memory(config)
+        self.unsent_answers = UnsentAnswers(runtime.clock)
         self.requests = RequestMetrics(lambda: self.broker_id, runtime.clock)
         self.metadata = MetadataCache()
         self.topics = Topics(self)

@@ -79,6 +79,7 @@ class Segment:
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
+        "cuts",
         "directory",
         "indexes_full",
         "max_timestamp",
@@ -108,6 +109,8 @@ class Segment:
         self.base_offset = base_offset
         self.path = segment_path(directory, base_offset, LOG_SUFFIX) + suffix
         self._file: File | None = None
+        self.cuts = 0
+        """How often what its file holds was cut off, all of it where the file is deleted."""
         self.created_ms = now_ms
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
@@ -368,6 +371,7 @@ class Segment:
         The recovery point is not above the cut, so no later flush would look at this segment again: were the old length
         to come back after a power loss, nobody would check what stands there.
         """
+        self.cuts += 1
         self.file.truncate(self.size)
         self.flush()
 
@@ -502,12 +506,14 @@ class Segment:
         self.path, self.offset_index.path, self.time_index.path, self.txn_index.path = paths
 
     def remove_files(self) -> None:
+        self.cuts += 1
         self.close_files()
         for path in (self.path, self.offset_index.path, self.time_index.path, self.txn_index.path):
             self._disk.remove(path)
 
     def mark_deleted(self) -> list[str]:
         """Renames the files out of the way; returns the names under which they are to be deleted later."""
+        self.cuts += 1
         self.close_files()
         marked = []
         for suffix in SUFFIXES:

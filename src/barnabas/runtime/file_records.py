@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import socket
+from collections import deque
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from barnabas.runtime.doors import Bytes, File
@@ -14,12 +16,18 @@ logger = logging.getLogger(__name__)
 
 FILE_RECORDS_BYTES: Final = 64 * 1024
 """Fewer bytes than this are read: what it costs to send them from the file would be more."""
+PIECE_BYTES: Final = 256 * 1024
+"""So much of what the socket does not take is read and left to the transport, which tells when it is gone: more than
+what a transport takes without a word (64 KiB)."""
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Linux keeps the head for the packet of what comes next; elsewhere it may leave alone."""
 
 
 class InFile(Protocol):
     """A segment, which opens its file again when it was closed meanwhile."""
+
+    cuts: int
+    """How often what it holds was cut off: what lies there then is something else."""
 
     @property
     def file(self) -> File: ...
@@ -31,10 +39,11 @@ class FileRecords:
     A truncation may take it away once the loop does something else, which `read` then tells.
     """
 
-    __slots__ = ("_length", "_segment", "position")
+    __slots__ = ("_cuts", "_length", "_segment", "position")
 
     def __init__(self, segment: InFile, position: int, length: int) -> None:
         self._segment = segment
+        self._cuts = segment.cuts
         self.position = position
         self._length = length
 
@@ -43,25 +52,38 @@ class FileRecords:
 
     @property
     def file(self) -> File:
+        """Raises ``OSError``, ``EOFError`` where its segment was cut meanwhile."""
+        if self._segment.cuts != self._cuts:
+            raise EOFError(f"{self._segment.file.path} was cut while it was sent")
         return self._segment.file
 
-    def read(self, start: int = 0) -> bytes:
-        """All from `start` on. Raises ``OSError``, ``EOFError`` where the file has no longer so much."""
-        data = self.file.pread(self._length - start, self.position + start)
-        if len(data) != self._length - start:
+    def read(self, start: int = 0, size: int | None = None) -> bytes:
+        """All from `start` on, or so much of it. Raises ``OSError``, ``EOFError`` where the file has no longer so
+        much."""
+        size = self._length - start if size is None else min(size, self._length - start)
+        data = self.file.pread(size, self.position + start)
+        if len(data) != size:
             raise EOFError(f"{self.file.path} was cut at {self.position + start + len(data)} while it was sent")
         return data
 
 
 class FileSender:
-    """Sends parts of files over one plain TCP connection, past its transport while that has nothing to send."""
+    """Sends parts of files over one plain TCP connection, past its transport while that has nothing to send.
 
-    __slots__ = ("_socket", "_transport")
+    What the socket does not take waits in its file: a client that asks for fifty megabytes and reads none of them costs
+    `PIECE_BYTES`. Whoever is told that the transport has room again (``resume_writing``) calls `go_on`, and writes
+    nothing past this while it `waits`.
+    """
+
+    __slots__ = ("_parts", "_sent", "_socket", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         # One of its own: what a transport shows of its socket refuses to send.
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        self._parts: deque[Bytes | FileRecords] = deque()
+        self._sent = 0
+        """Bytes of the first part, where that is in a file."""
 
     @staticmethod
     def can_send_over(transport: asyncio.BaseTransport) -> bool:
@@ -69,29 +91,68 @@ class FileSender:
         connected = transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
         return connected and hasattr(os, "sendfile")
 
-    def send(self, head: Bytes, records: FileRecords) -> None:
-        """Sends both; what the socket does not take at once is read, and left to the transport.
+    @property
+    def waits(self) -> bool:
+        """Whether something is left that neither the socket nor the transport has taken."""
+        return bool(self._parts)
 
-        The connection ends where the file fails or is shorter than it was: the size of the answer is already told.
+    def send(self, parts: Sequence[Bytes | FileRecords]) -> None:
+        """Sends them in their order.
+
+        The connection ends where a file fails or is shorter than it was: the size of the answer is already told.
         """
-        transport, sent = self._transport, 0
+        self._parts += parts
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Sends until all is sent, or the transport has a piece that it will tell of when it is gone."""
+        transport, parts = self._transport, self._parts
         try:
-            if not transport.get_write_buffer_size():
-                head = memoryview(head)[self._socket.send(head, _MORE) :]
-                if not head:
-                    sent = os.sendfile(self._socket.fileno(), records.file.fileno(), records.position, len(records))
-        except BlockingIOError:
-            pass  # the socket is full
-        except OSError as error:
-            logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
-        if head:
-            transport.write(head)
-        if sent < len(records):
+            while parts and transport.get_write_buffer_size() < PIECE_BYTES:
+                first = parts[0]
+                if isinstance(first, FileRecords):
+                    self._send_some(first)
+                    if self._sent < len(first):
+                        continue
+                    self._sent = 0
+                elif not self._send_head(first):
+                    transport.write(first)
+                parts.popleft()
+        except (OSError, EOFError) as error:
+            logger.warning("a connection is ended in the midst of an answer: %s", error)
+            parts.clear()
+            transport.abort()
+
+    def _send_head(self, head: Bytes) -> bool:
+        """Whether the socket took what comes before records in a file, to be sent in one packet with them."""
+        if self._transport.get_write_buffer_size() or len(self._parts) < 2:
+            return False
+        try:
+            sent = self._socket.send(head, _MORE)
+        except OSError:  # the socket is full, or the transport will meet it as well, and tell
+            return False
+        if sent < len(head):
+            self._transport.write(memoryview(head)[sent:])
+        return True
+
+    def _send_some(self, records: FileRecords) -> None:
+        file, left = records.file, len(records) - self._sent
+        if not self._transport.get_write_buffer_size():
             try:
-                transport.write(records.read(sent))
-            except (OSError, EOFError) as error:
-                logger.warning("a connection is ended in the midst of an answer: %s", error)
-                transport.abort()
+                sent = os.sendfile(self._socket.fileno(), file.fileno(), records.position + self._sent, left)
+            except BlockingIOError:
+                pass  # the socket is full
+            except OSError as error:
+                logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
+            else:
+                self._sent += sent
+                if sent and sent < left:
+                    return
+        piece = records.read(self._sent, PIECE_BYTES)
+        if piece:
+            self._transport.write(piece)
+            self._sent += len(piece)
 
     def close(self) -> None:
+        self._parts.clear()
         self._socket.close()

@@ -15,6 +15,7 @@ from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
+from barnabas.broker.unsent_answers import UnsentAnswers
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config, broker_config
 from barnabas.model.ids import TopicPartition, Uuid
@@ -74,6 +75,7 @@ class Broker:
         self.lead(0)
         self.router = Router()
         self.long_requests = LongRequests()
+        self.unsent_answers = UnsentAnswers(real_runtime().clock)
         self.requests = RequestMetrics(lambda: self.broker_id, real_runtime().clock)
         self.quotas = Quotas(real_runtime().clock, self.config)
         self.connect()

@@ -17,6 +17,7 @@ from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Route
+from barnabas.broker.unsent_answers import LEAST_BYTES, PATIENCE_MS, UNSENT_BYTES_MAX, UnsentAnswers
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.authorizer import AllowAll
@@ -44,6 +45,9 @@ class Transport(asyncio.Transport):
     def writelines(self, parts):
         for part in parts:
             self.written += part
+
+    def get_write_buffer_size(self):
+        return 0
 
     def close(self):
         self.closed = True
@@ -105,6 +109,7 @@ class Node:
     broker_id = 7
     connections = Open()
     long_requests = LongRequests()
+    unsent_answers = UnsentAnswers(ManualClock())
     requests = Unheard(lambda: 7, ManualClock())
     quotas = Quotas(ManualClock(), broker_config({}))
 
@@ -243,6 +248,33 @@ def test_the_next_request_waits_while_the_client_does_not_read_its_answers():
     assert answers(transport) == []
     connection.resume_writing()
     assert answers(transport) == [(1, 1)]
+
+
+class Unread:
+    def __init__(self, unsent_bytes):
+        self.unsent_bytes = unsent_bytes
+        self.ended = False
+
+    def end_unread(self):
+        self.ended = True
+
+
+def test_answers_that_nobody_reads_end_their_connections_once_they_come_to_too_much():
+    clock = ManualClock()
+    unsent = UnsentAnswers(clock)
+    still, moving, late = (Unread(UNSENT_BYTES_MAX // 2 + 1) for _ in range(3))
+    unsent.add(still)
+    unsent.add(moving)
+    assert unsent.room() == LEAST_BYTES
+    clock.ms += PATIENCE_MS
+    moving.unsent_bytes -= 1
+    unsent.add(late)
+    assert (still.ended, moving.ended, late.ended) == (True, False, False)
+    assert unsent.held == UNSENT_BYTES_MAX + 1
+    unsent.remove(moving)
+    unsent.remove(late)
+    assert unsent.held == 0
+    assert unsent.room() == UNSENT_BYTES_MAX
 
 
 def test_a_story_is_abandoned_when_its_connection_is_lost():

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 import uvloop
 
-from barnabas.runtime.file_records import FileRecords, FileSender
+from barnabas.runtime.file_records import PIECE_BYTES, FileRecords, FileSender
 from barnabas.runtime.real import RealDisk, RealFile
 
 HEAD = b"the size and all that comes before"
@@ -20,22 +20,36 @@ TAIL = b"what comes behind"
 
 
 class OneFile:
+    cuts = 0
+
     def __init__(self, path: Path, content: bytes) -> None:
         path.write_bytes(content)
         self.file: RealFile = RealDisk().open(str(path))
 
 
 class Sending(asyncio.Protocol):
-    """Calls `send` as soon as somebody connects."""
+    """Calls `send` as soon as somebody connects, and closes the connection when that is sent."""
 
-    def __init__(self, send: Callable[[asyncio.Transport], None]) -> None:
+    def __init__(self, send: Callable[[asyncio.Transport, FileSender], None]) -> None:
         self.send = send
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.send(cast(asyncio.Transport, transport))
+        self.transport = cast(asyncio.Transport, transport)
+        self.sender = FileSender(self.transport)
+        self.send(self.transport, self.sender)
+        self.close_when_sent()
+
+    def resume_writing(self) -> None:
+        self.sender.go_on()
+        self.close_when_sent()
+
+    def close_when_sent(self) -> None:
+        if not self.sender.waits:
+            self.sender.close()
+            self.transport.close()
 
 
-async def received(send: Callable[[asyncio.Transport], None]) -> bytes:
+async def received(send: Callable[[asyncio.Transport, FileSender], None]) -> bytes:
     """All that comes until the connection ends, in whatever way."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Sending(send), "127.0.0.1", 0)
@@ -75,14 +89,11 @@ def test_head_records_and_what_follows_arrive_in_order_however_much_the_socket_t
     segment = OneFile(tmp_path / "00000000000000000000.log", content)
     records = FileRecords(segment, 700, size)
 
-    def send(transport: asyncio.Transport) -> None:
-        sender = FileSender(transport)
-        sender.send(HEAD, records)
-        sender.send(TAIL, FileRecords(segment, 0, 10))
-        sender.close()
-        transport.close()
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        sender.send([HEAD, records])
+        sender.send([TAIL, FileRecords(segment, 0, 10), TAIL])
 
-    assert run(received(send)) == HEAD + content[700 : 700 + size] + TAIL + content[:10]
+    assert run(received(send)) == HEAD + content[700 : 700 + size] + TAIL + content[:10] + TAIL
 
 
 def test_what_is_left_to_the_transport_before_leaves_before(
@@ -90,12 +101,9 @@ def test_what_is_left_to_the_transport_before_leaves_before(
 ) -> None:
     segment = OneFile(tmp_path / "00000000000000000000.log", b"x" * 70_000)
 
-    def send(transport: asyncio.Transport) -> None:
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
         transport.write(b"first" * 1_000_000)
-        sender = FileSender(transport)
-        sender.send(HEAD, FileRecords(segment, 0, 70_000))
-        sender.close()
-        transport.close()
+        sender.send([HEAD, FileRecords(segment, 0, 70_000)])
 
     assert run(received(send)) == b"first" * 1_000_000 + HEAD + b"x" * 70_000
 
@@ -108,12 +116,25 @@ def test_the_connection_ends_where_the_file_was_cut_meanwhile(
     records = FileRecords(segment, 0, 70_000)
     segment.file.truncate(1000)
 
-    def send(transport: asyncio.Transport) -> None:
-        sender = FileSender(transport)
-        sender.send(HEAD, records)
-        sender.close()
-        transport.write(b"the next answer")
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        sender.send([HEAD, records, b"the next answer"])
 
     assert b"the next answer" not in run(received(send))
     with pytest.raises(EOFError, match=r"was cut at 1000 while it was sent"):
         records.read()
+
+
+def test_what_nobody_reads_stays_in_its_file_and_is_not_sent_once_that_was_cut(
+    tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes]
+) -> None:
+    segment = OneFile(tmp_path / "00000000000000000000.log", b"x" * 50_000_000)
+    unsent: list[int] = []
+
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        sender.send([HEAD, FileRecords(segment, 0, 50_000_000)])
+        assert sender.waits
+        unsent.append(transport.get_write_buffer_size())
+        segment.cuts += 1  # what is there now is something else
+
+    assert len(run(received(send))) < 20_000_000
+    assert 0 < unsent[0] <= 2 * PIECE_BYTES

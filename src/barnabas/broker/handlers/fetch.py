@@ -36,6 +36,9 @@ _FIRST_VERSION_FROM_FOLLOWERS: Final = 11
 _FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 
+CONVERTED_BYTES_MAX: Final = 1024 * 1024
+"""Of an answer that is converted record by record: what clients of that age ask for by default."""
+
 _TOLD_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NOT_READ: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -76,6 +79,11 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
     if context.cost is not None:
         max_bytes = min(max_bytes, broker.quotas.fetch_max_bytes(context))
+    in_place = version >= _FIRST_VERSION_OF_BATCHES and context.connection.sends_files
+    if not in_place:
+        max_bytes = min(max_bytes, broker.unsent_answers.room())
+    if version < _FIRST_VERSION_OF_BATCHES:
+        max_bytes = min(max_bytes, CONVERTED_BYTES_MAX)
     params = FetchParams(
         replica_id,
         replica_epoch,
@@ -87,7 +95,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         from_follower or version < _FIRST_VERSION_FROM_FOLLOWERS,
         request.rack_id,
         context.listener,
-        version >= _FIRST_VERSION_OF_ZSTD and context.connection.sends_files,
+        in_place,
     )
     reading = await replicas.fetching.fetch(params, interesting, session.follower_session, turn=context.turn)
     if version < _FIRST_VERSION_OF_ZSTD and not from_follower:

@@ -1,0 +1,73 @@
+"""How many bytes of answers may wait in memory for clients that do not read them.
+
+A connection whose client does not read begins no further request, but the answer that it has been given may be long.
+Records go from their file by and by (`barnabas.runtime.file_records`) wherever they can; over TLS, and for clients that
+need them converted, they are in memory, and so is what describes ten thousand topics. While such answers come to
+`UNSENT_BYTES_MAX`, fetches are answered with less, and connections that have taken nothing of theirs for `PATIENCE_MS`
+are ended, those first that have stood still for longest.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from barnabas.runtime import Clock
+
+UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+LEAST_BYTES: Final = 256 * 1024
+"""A fetch may be answered with so much, whatever waits."""
+PATIENCE_MS: Final = 1_000
+
+
+class Slow(Protocol):
+    """A connection whose client reads slowly, or not at all."""
+
+    @property
+    def unsent_bytes(self) -> int: ...
+
+    def end_unread(self) -> None:
+        """Ends the connection with what is not sent."""
+        ...
+
+
+class UnsentAnswers:
+    """One for all connections of a broker."""
+
+    __slots__ = ("_clock", "_slow", "held")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._slow: dict[Slow, tuple[int, int]] = {}
+        """How much was unsent of each when it had last moved, and when that was; the one that stopped first first."""
+        self.held = 0
+
+    def room(self) -> int:
+        """With how many bytes of records a fetch may be answered now."""
+        return max(UNSENT_BYTES_MAX - self.held, LEAST_BYTES)
+
+    def add(self, connection: Slow) -> None:
+        """Its client does not take more for now."""
+        self.remove(connection)
+        size = connection.unsent_bytes
+        self._slow[connection] = (size, self._clock.monotonic_ms())
+        self.held += size
+        if self.held > UNSENT_BYTES_MAX:
+            self._make_room()
+
+    def remove(self, connection: Slow) -> None:
+        """Its client has taken nearly all, or it is closed."""
+        size, _ = self._slow.pop(connection, (0, 0))
+        self.held -= size
+
+    def _make_room(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for connection, (size, since_ms) in list(self._slow.items()):
+            if self.held <= UNSENT_BYTES_MAX:
+                return
+            left = connection.unsent_bytes
+            if left < size:
+                self.held -= size - left
+                self._slow[connection] = (left, now_ms)
+            elif now_ms - since_ms >= PATIENCE_MS:
+                connection.end_unread()
+                self.remove(connection)
