@@ -19,7 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.answering_connection import AnsweringConnection
-from barnabas.broker.request_memory import RequestMemory
+from barnabas.broker.request_memory import ORDINARY_BYTES, RequestMemory
 from barnabas.broker.router import Router
 
 if TYPE_CHECKING:
@@ -27,15 +27,22 @@ if TYPE_CHECKING:
 
 SHARED_BYTES: Final = 32 * 1024
 """Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
+READ_BYTES: Final = ORDINARY_BYTES
+"""Of a larger frame in one read: a loop reads a few dozen times before it looks at anybody else."""
 MAX_WAITING_BYTES: Final = 1024 * 1024
 """How many bytes of further requests may wait until they can begin before reading pauses."""
 MAX_UNANSWERED: Final = 64
 """How many requests may be begun and not answered: the last one to be begun waits until the first is answered."""
 
+AT_ONCE: Final = 16
+"""How many requests of one connection are begun in one go: whatever is small to ask and dear to answer is a
+millisecond or two, and a read has room for a thousand of them. The others wait for their turn (`Turns`)."""
+
 TLS_RECORDS: Final = range(0x160300, 0x160305)
 """How a size begins that is none, but the first record of a TLS handshake."""
 _WRITING_PAUSED: Final = 1
 _THROTTLED: Final = 2
+_GIVES_WAY: Final = 4
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
 _shared_view: Final = memoryview(_shared)
@@ -105,7 +112,7 @@ class FramedConnection(AnsweringConnection):
         if frame is not None:
             if self._filled == len(frame):
                 self._grow_frame(frame)
-            return self._frame_view[self._filled :]
+            return self._frame_view[self._filled : self._filled + READ_BYTES]
         if self._head:
             held = len(self._head)
             _shared[:held] = self._head
@@ -165,11 +172,13 @@ class FramedConnection(AnsweringConnection):
             self._head = bytes(_shared_view[position:end])
         if len(frames) > 1:
             self._corked = []
-        for frame in frames:
+        for number, frame in enumerate(frames, 1):
             if self._unanswered or self._waiting or self._stalled or self._closed or self._ending is not None:
                 self._arrived(frame, held=False)
             else:
                 self._run(frame)
+                if number == AT_ONCE < len(frames):
+                    self._give_way()
         self._uncork()
         if refusal is not None:
             self._end_when_answered(refusal)
@@ -234,11 +243,15 @@ class FramedConnection(AnsweringConnection):
         waiting = self._waiting
         if waiting and self._corked is None:
             self._corked = []
+            begun = 0
             while waiting and self._may_begin(waiting[0]):
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
                 self._run(frame, self._waiting_since.popleft())
                 self._memory.release(len(frame))
+                begun += 1
+                if begun == AT_ONCE and waiting:
+                    self._give_way()
             self._uncork()
         if self._closed:
             return
@@ -246,6 +259,16 @@ class FramedConnection(AnsweringConnection):
             self._end_when_answered(self._ending)
         else:
             self._pause_or_resume()
+
+    def _give_way(self) -> None:
+        """Begins no further request before others had their turn."""
+        self._stalled |= _GIVES_WAY
+        self._broker.long_requests.turns.next().add_done_callback(self._has_turn)
+
+    def _has_turn(self, turn: object) -> None:
+        self._stalled &= ~_GIVES_WAY
+        if not self._closed:
+            self._begin_waiting()
 
     def settled(self) -> None:
         """A request has done all it does: what waits may begin, but not in the midst of its story."""

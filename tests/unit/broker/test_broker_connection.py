@@ -10,7 +10,7 @@ from clocks import ManualClock
 from barnabas.broker import framed_connection, long_requests
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.context import Disconnect
-from barnabas.broker.framed_connection import SHARED_BYTES, ConnectionLimits
+from barnabas.broker.framed_connection import AT_ONCE, SHARED_BYTES, ConnectionLimits
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.repeated_fetch import RepeatedFetches
@@ -275,6 +275,40 @@ def test_answers_that_nobody_reads_end_their_connections_once_they_come_to_too_m
     unsent.remove(late)
     assert unsent.held == 0
     assert unsent.room() == UNSENT_BYTES_MAX
+
+
+@pytest.mark.parametrize("behind", ["one read", "a request that waits"])
+def test_of_many_requests_in_one_breath_some_are_begun_and_the_others_wait_for_their_turn(behind):
+    async def main():
+        begun = []
+        gate = asyncio.get_running_loop().create_future()
+
+        async def handle(broker, request, context):
+            if request.member_id == "99":
+                await gate
+                return HeartbeatResponse(error_code=99)
+            begun.append(int(request.member_id))
+            return HeartbeatResponse(error_code=int(request.member_id))
+
+        connection, transport = begin(handle)
+        if behind == "a request that waits":
+            feed(connection, heartbeat(99))
+        other, others = begin(echo)
+        wanted = 3 * AT_ONCE + 1
+        feed(connection, b"".join(heartbeat(number) for number in range(wanted)))
+        gate.set_result(None)
+        while len(begun) < AT_ONCE:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert begun == list(range(AT_ONCE))
+        feed(other, heartbeat(5))
+        assert answers(others) == [(5, 5)]
+        while len(begun) < wanted:
+            count = len(begun)
+            await asyncio.sleep(0)
+            assert len(begun) <= count + AT_ONCE
+        assert [code for _, code in answers(transport)][-wanted:] == list(range(wanted))
+
+    asyncio.run(main())
 
 
 def test_a_story_is_abandoned_when_its_connection_is_lost():
