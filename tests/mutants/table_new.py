@@ -23,9 +23,9 @@ _LOG: Final = (
         "log",
         "a lookup by the very largest timestamp of a segment passes over it and names a later record",
         replace(
-            "log.log_segments:LogSegments.record_not_before",
-            "segment.largest_timestamp < timestamp",
-            "segment.largest_timestamp <= timestamp",
+            "log.log_segments:LogSegments._batch_not_before",
+            "largest(segment) >= timestamp",
+            "largest(segment) > timestamp",
         ),
     ),
     _new(

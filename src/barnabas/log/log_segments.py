@@ -12,7 +12,7 @@ roll syncs the directory here: the log does, once for all that one step of its o
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import cast, overload
 
 from barnabas.log.batches import HEADER_BYTES, CorruptBatch, StoredBatch
@@ -23,7 +23,8 @@ from barnabas.log.settings import LogSettings
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.runtime import Bytes, Disk
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
-from barnabas.wire import records as wire_records
+from barnabas.wire.message_sets import records_in_turns
+from barnabas.wire.records import parse_header
 
 
 class LogSegments(Sequence[Segment]):
@@ -136,32 +137,53 @@ class LogSegments(Sequence[Segment]):
                 break
         return found
 
-    def record_not_before(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-        """The first record from `log_start_offset` on whose timestamp is not smaller.
+    def searching_record(self, timestamp: int, log_start_offset: int) -> Generator[None, None, TimestampOffset | None]:
+        """The first record from `log_start_offset` on whose timestamp is not smaller; yields now and then, for a batch
+        of a megabyte may unpack to millions of records. What is read is read at once: segments may go meanwhile.
 
         It may lie behind segments that are deleted up to their end and still there. (Apache looks into the first one
         alone, and finds nothing until retention has taken that away.)
         """
-        for segment in self._segments:
-            if segment.largest_timestamp < timestamp:
-                continue
-            for batch in segment.batches_not_before(timestamp, log_start_offset):
-                for record in _records(segment, batch):
-                    if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                        return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
-        return None
+        return (yield from self._searching(lambda segment: segment.largest_timestamp, timestamp, log_start_offset))
 
-    def record_with_max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp (KIP-734)."""
-        largest = max(self._segments, key=lambda segment: segment.max_timestamp_and_offset()[0])
-        timestamp, offset = largest.max_timestamp_and_offset()
+    def searching_record_with_max_timestamp(self) -> Generator[None, None, TimestampOffset | None]:
+        """The first record with the largest timestamp (KIP-734); as `searching_record`."""
+        timestamp, offset = max(
+            (segment.max_timestamp_and_offset() for segment in self._segments), key=lambda found: found[0]
+        )
         if timestamp < 0:
             return None
-        for batch in largest.batches_not_before(timestamp, offset):
-            if batch.max_timestamp == timestamp:
-                for record in _records(largest, batch):
-                    if record.timestamp == timestamp:
-                        return TimestampOffset(timestamp, record.offset, batch.leader_epoch)
+
+        def largest(segment: Segment) -> int:
+            return segment.max_timestamp_and_offset()[0]
+
+        return (yield from self._searching(largest, timestamp, offset, exact=True))
+
+    def _searching(
+        self, largest: Callable[[Segment], int], timestamp: int, from_offset: int, *, exact: bool = False
+    ) -> Generator[None, None, TimestampOffset | None]:
+        """`exact`: of the batch that ends at `from_offset` or behind it, the first record that is as old."""
+        next_offset = from_offset
+        while (found := self._batch_not_before(largest, timestamp, next_offset)) is not None:
+            batch, stored = found
+            try:
+                for record in records_in_turns(parse_header(stored), memoryview(stored)):
+                    if record is None:
+                        yield
+                    elif record.timestamp >= timestamp and (exact or record.offset >= from_offset):
+                        return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
+            except ValueError as error:
+                raise CorruptBatch(f"the batch at offset {batch.base_offset} cannot be read: {error}") from None
+            next_offset = batch.next_offset
+        return None
+
+    def _batch_not_before(
+        self, largest: Callable[[Segment], int], timestamp: int, offset: int
+    ) -> tuple[StoredBatch, bytes] | None:
+        for segment in self._segments:
+            if largest(segment) >= timestamp:
+                for batch in segment.batches_not_before(timestamp, offset):
+                    return batch, segment.read_batch(batch)
         return None
 
     # Reading
@@ -376,10 +398,3 @@ class LogSegments(Sequence[Segment]):
         ]
         for segment in self._segments:
             segment.moved(directory)
-
-
-def _records(segment: Segment, batch: StoredBatch) -> list[wire_records.Record]:
-    try:
-        return wire_records.records_of(memoryview(segment.read_batch(batch)), 0, batch.size)
-    except ValueError as error:
-        raise CorruptBatch(f"the batch at offset {batch.base_offset} cannot be read: {error}") from None

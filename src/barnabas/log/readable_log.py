@@ -5,7 +5,7 @@ log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 from barnabas.log.batches import CorruptBatch
@@ -244,10 +244,20 @@ class ReadableLog:
             return TimestampOffset(NO_TIMESTAMP, self.log_end_offset, self.latest_epoch)
         if timestamp == LATEST_TIERED_TIMESTAMP:
             return TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+        searching = self.searching(timestamp)
+        while True:
+            try:
+                next(searching)
+            except StopIteration as end:
+                found: TimestampOffset | None = end.value
+                return found
+
+    def searching(self, timestamp: int) -> Generator[None, None, TimestampOffset | None]:
+        """As `fetch_offset_by_timestamp`, of a time or of the largest timestamp; yields where others may go on."""
         with self._reading("searching the log"):
             if timestamp == MAX_TIMESTAMP:
-                return self.segments.record_with_max_timestamp()
-            return self.segments.record_not_before(timestamp, self.log_start_offset)
+                return (yield from self.segments.searching_record_with_max_timestamp())
+            return (yield from self.segments.searching_record(timestamp, self.log_start_offset))
 
     # High watermark and last stable offset
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.log.log import Log
+from barnabas.log.results import TimestampOffset
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
@@ -314,10 +315,24 @@ class ReadablePartition:
         """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where the log does not know."""
         return self.log_with_epoch(current_leader_epoch, only_leader=only_leader).end_offset_for_epoch(leader_epoch)
 
+    def searching(
+        self, timestamp: int, current_leader_epoch: int, *, only_leader: bool
+    ) -> Generator[None, None, TimestampOffset | None]:
+        """What `offset_for_timestamp` searches its log for; yields where others may go on."""
+        log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
+        return (yield from log.searching(timestamp))
+
     def offset_for_timestamp(
-        self, timestamp: int, isolation: FetchIsolation, current_leader_epoch: int, *, only_leader: bool
+        self,
+        timestamp: int,
+        isolation: FetchIsolation,
+        current_leader_epoch: int,
+        *,
+        only_leader: bool,
+        searched: tuple[TimestampOffset | None] | None = None,
     ) -> tuple[int, int, int]:
-        """ListOffsets: (timestamp, offset, leader epoch), the offset -1 where there is no such record.
+        """ListOffsets: (timestamp, offset, leader epoch), the offset -1 where there is no such record. `searched` holds
+        what `searching` has found, where the caller has let others go on meanwhile.
 
         A new leader does not answer consumers before its high watermark has reached the start of its epoch: it might
         name a smaller offset than the leader before did (KIP-207).
@@ -330,7 +345,7 @@ class ReadablePartition:
             if lagging:
                 raise self._offset_not_available()
             return -1, last_fetchable, self.leader_epoch
-        found = log.fetch_offset_by_timestamp(timestamp)
+        found = log.fetch_offset_by_timestamp(timestamp) if searched is None else searched[0]
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return (-1, -1, -1) if found is None else (found[0], found[1], found[2])
         if found is not None and found[1] < last_fetchable:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
-from barnabas.wire.compression import TooLargeError, decompressed_pieces
+from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, TooLargeError, decompressed_pieces
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, records_of
@@ -75,7 +75,7 @@ def down_converting(
             size += end - start
         elif not header.is_control:
             append_time = bool(header.attributes & LOG_APPEND_TIME)
-            for record in _records(header, memoryview(buffer)[start:end], max(limit, RECORD_BYTES_MAX)):
+            for record in records_in_turns(header, memoryview(buffer)[start:end], max(limit, RECORD_BYTES_MAX)):
                 if record is None:
                     yield
                 # An uncompressed message before the offset that was asked for would be handed to the application.
@@ -90,7 +90,9 @@ def down_converting(
     return b"".join(converted) if whole else bytes(buffer)
 
 
-def _records(header: BatchHeader, batch: memoryview, limit: int) -> Iterator[Record | None]:
+def records_in_turns(
+    header: BatchHeader, batch: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Record | None]:
     """The records of one batch, none of them longer than `limit`; None now and then, for who waits."""
     if header.magic < 2:
         yield from records_of(batch, 0, len(batch), limit=limit)

@@ -522,6 +522,26 @@ def test_a_record_is_found_behind_segments_that_are_deleted_and_still_there(tmp_
     assert log.fetch_offset_by_timestamp(NOW) == (NOW + 7, 7, 0)
 
 
+def test_whoever_looks_for_a_record_in_a_batch_of_many_lets_others_go_on_and_the_segment_may_go_meanwhile(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    count = 20_000
+    append(log, *map(str, range(count)), timestamp=NOW, compression="gzip")
+    for timestamp, wanted in ((NOW + count - 1, count - 1), (-3, count - 1), (NOW + 500, 500)):
+        searching = log.searching(timestamp)
+        steps = 0
+        while True:
+            try:
+                next(searching)
+            except StopIteration as end:
+                assert end.value[1] == wanted
+                break
+            steps += 1
+            log.segments.active.close_files()
+        assert steps >= wanted // 128
+
+
 def test_the_end_of_an_epoch_is_where_the_next_began(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, "a", epoch=2)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.log.results import TimestampOffset
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -17,6 +18,7 @@ from barnabas.model.sentinels import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
+from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 
+_COST_OF_A_STEP: Final = 16
+"""Of a search: a hundred records."""
 _CONSUMER: Final = -1
 _DEBUGGING_CONSUMER: Final = -2
 _READ_COMMITTED: Final = 1
@@ -54,7 +58,7 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
             elif each.timestamp < 0 and context.version < _FIRST_VERSION.get(each.timestamp, 1 << 15):
                 response = PartitionResponse(each.partition_index, ErrorCode.UNSUPPORTED_VERSION)
             else:
-                response = _answered(broker, request, topic.name, each, context)
+                response = await _answered(broker, request, topic.name, each, context)
             partitions.append(response)
             if context.due():
                 await context.turn()
@@ -73,7 +77,7 @@ def failed(request: ListOffsetsRequest, error: KafkaError, context: RequestConte
     )
 
 
-def _answered(
+async def _answered(
     broker: Broker,
     request: ListOffsetsRequest,
     topic: str,
@@ -91,11 +95,12 @@ def _answered(
         return response  # nothing is tiered
     try:
         partition = broker.replicas.partition_or_raise(TopicPartition(topic, asked.partition_index))
+        only_leader = request.replica_id != _DEBUGGING_CONSUMER
+        searched = None
+        if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
+            searched = (await _searched(partition, asked, context, only_leader=only_leader),)
         timestamp, offset, leader_epoch = partition.offset_for_timestamp(
-            asked.timestamp,
-            isolation,
-            asked.current_leader_epoch,
-            only_leader=request.replica_id != _DEBUGGING_CONSUMER,
+            asked.timestamp, isolation, asked.current_leader_epoch, only_leader=only_leader, searched=searched
         )
     except KafkaError as error:
         code = error.code
@@ -111,3 +116,18 @@ def _answered(
         if context.version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
             response.leader_epoch = leader_epoch
     return response
+
+
+async def _searched(
+    partition: Partition, asked: ListOffsetsRequest.ListOffsetsPartition, context: RequestContext, *, only_leader: bool
+) -> TimestampOffset | None:
+    """A record may lie in a batch that unpacks to millions of them."""
+    searching = partition.searching(asked.timestamp, asked.current_leader_epoch, only_leader=only_leader)
+    while True:
+        try:
+            next(searching)
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
+        if context.due(_COST_OF_A_STEP):
+            await context.turn()
