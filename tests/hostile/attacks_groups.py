@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -25,6 +26,13 @@ def until_no_error(ask, code):
             assert error is ErrorCode.NONE, error.name
             return answer
         time.sleep(0.1)
+
+
+def coordinator_of(target: Target, name: str, key_type: int = 0) -> int:
+    """The broker that coordinates a group, or a transactional id (`key_type` 1)."""
+    find = FindCoordinatorRequest(key=name, key_type=key_type)
+    with contextlib.closing(target.caller()) as caller:
+        return int(until_no_error(lambda: caller.ask(find, 2), lambda answer: answer.error_code).node_id)
 
 
 @attack("five hundred groups with 100 KB of metadata each")

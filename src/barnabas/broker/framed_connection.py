@@ -34,7 +34,7 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 MAX_UNANSWERED: Final = 64
 """How many requests may be begun and not answered: the last one to be begun waits until the first is answered."""
 
-AT_ONCE: Final = 16
+AT_ONCE: Final = 8
 """How many requests of one connection are begun in one go: whatever is small to ask and dear to answer is a
 millisecond or two, and a read has room for a thousand of them. The others wait for their turn (`Turns`)."""
 

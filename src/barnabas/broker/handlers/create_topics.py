@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Result = CreateTopicsResponse.CreatableTopicResult
 
 
+_FIRST_VERSION_WITH_CONFIGS: Final = 5
 _FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 6
 
 
@@ -52,6 +53,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         mutations=broker.quotas.mutations(context, strict_since=_FIRST_VERSION_WITH_THROTTLING_ERROR),
     )
     created = []
+    described: dict[frozenset[tuple[str, str]], list[CreateTopicsResponse.CreatableTopicConfigs]] = {}
     for topic, outcome in zip(creatable, made, strict=True):
         result = results[topic.name]
         if isinstance(outcome, KafkaError):
@@ -61,20 +63,18 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         if topic.name in describable:
             result.num_partitions = len(outcome.assignment)
             result.replication_factor = len(outcome.assignment[0])
-            result.configs = [
-                CreateTopicsResponse.CreatableTopicConfigs(
-                    name=entry.definition.name,
-                    value=entry.value,
-                    read_only=entry.read_only,
-                    config_source=entry.source,
-                    is_sensitive=entry.sensitive,
-                )
-                for entry in broker.config_layers.describe_topic(outcome.configs)
-            ]
+            if context.version >= _FIRST_VERSION_WITH_CONFIGS:
+                # As often as they are the same: of each topic there are some thirty.
+                key = frozenset(outcome.configs.items())
+                if key not in described:
+                    described[key] = _described(broker, outcome.configs)
+                result.configs = described[key]
             if not request.validate_only:
                 result.topic_id = outcome.topic_id
         if not request.validate_only:
             created.append((topic.name, len(outcome.assignment)))
+        if context.due(len(result.configs or ())):
+            await context.turn()
     late = await broker.topics.until_created(created, request.timeout_ms)
     for name in late:
         results[name] = Result(name=name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
@@ -85,6 +85,19 @@ def failed(request: CreateTopicsRequest, error: KafkaError, context: RequestCont
     return CreateTopicsResponse(
         topics=[Result(name=topic.name, error_code=error.code, error_message=error.message) for topic in request.topics]
     )
+
+
+def _described(broker: Broker, configs: dict[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+    return [
+        CreateTopicsResponse.CreatableTopicConfigs(
+            name=entry.definition.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in broker.config_layers.describe_topic(configs)
+    ]
 
 
 def _refuse(result: Result, code: ErrorCode, message: str | None) -> None:
