@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
 from barnabas.replica.delayed_fetch import FetchedPartition
-from barnabas.replica.fetch_session import FetchSessionHandler, FetchSessions, refused
+from barnabas.replica.fetch_session import EVICTION_MS, FetchSessionHandler, FetchSessions, refused
 from barnabas.replica.readable_partition import ReadResult, RestingFetch
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -185,3 +185,18 @@ class Sessions(RuleBasedStateMachine):
 
 TestSessions = Sessions.TestCase
 TestSessions.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_a_consumers_session_that_is_idle_ends_and_what_it_remembers_is_forgotten() -> None:
+    clock = ManualClock()
+    sessions = FetchSessions(clock, Entropy(), slots_max=10)
+    topic = FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=[FetchRequest.FetchPartition(0)])
+    for replica_id in (7, -1, -1):
+        sessions.context(FetchRequest(session_epoch=0, topics=[topic]), 17, TOPICS, replica_id=replica_id)
+    kept = sessions.context(FetchRequest(session_epoch=0, topics=[topic]), 17, TOPICS).session_id
+    clock.ms += EVICTION_MS
+    sessions.context(FetchRequest(session_id=kept, session_epoch=1), 17, TOPICS)
+    clock.ms += 1
+    sessions.end_idle()
+    assert (len(sessions), sessions.partitions) == (2, 2)  # a follower's, and the one that was used
+    assert sessions.context(FetchRequest(session_id=kept, session_epoch=2), 17, TOPICS).error == ErrorCode.NONE

@@ -3,7 +3,7 @@
 Leader: `FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A
 request with epoch 0 begins a session, each further one counts its epoch up by one, -1 ends it. When there is no room, a
 session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
-again.
+again. So does a consumer's that has been idle as long, room or not: in Kafka it stays, and what it remembers.
 
 Follower: `FetchSessionHandler` holds the wanted state of all partitions, turns what changed of it into the next
 request, and goes back to a full one after any doubt.
@@ -43,8 +43,8 @@ EVICTION_MS: Final = 120_000
 
 CACHED_MAX: Final = 10_000
 """Partitions of one consumer's session; who fetches more has none, and asks for all each time."""
-CACHED_BY_CONSUMERS_MAX: Final = 200_000
-"""And of all their sessions together."""
+CACHED_BY_CONSUMERS_MAX: Final = 50_000
+"""And of all their sessions together, half a kilobyte each."""
 
 _RESPONSE_BYTES: Final = 24
 _PARTITION_BYTES: Final = 60
@@ -390,6 +390,15 @@ class FetchSessions:
             self._sessions.pop(context.session_id, None)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.session_id)
+
+    def end_idle(self) -> None:
+        """Ends consumers' sessions that nobody has used for the time after which they would make way."""
+        now_ms = self._clock.monotonic_ms()
+        for session in list(self._sessions.values()):
+            if now_ms - session.last_used_ms <= self._eviction_ms:
+                return  # the one used longest ago comes first
+            if not session.privileged:
+                del self._sessions[session.session_id]
 
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int

@@ -485,6 +485,7 @@ class Replicas:
             for partition in self.partitions:
                 partition.maybe_shrink_isr(now_ms)
             self._look_at_high_watermarks()
+            self.fetch_sessions.end_idle()
 
     async def _checkpoint(self) -> None:
         interval_ms = self._config.number("replica.high.watermark.checkpoint.interval.ms")
