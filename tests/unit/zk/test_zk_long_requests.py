@@ -7,12 +7,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.protocol.frames import ConnectRequest, WatchEvent, decode_reply_header, encode_request, framed
 from barnabas.zk.protocol.ops import Create, Exists, Multi, Operation
 from barnabas.zk.protocol.session_ops import SetWatches
-from barnabas.zk.server.connection import ServerConnection
-from barnabas.zk.server.server import WATCHES_AT_ONCE, CoordinatorServer
+from barnabas.zk.server import server as server_module
+from barnabas.zk.server.connection import REQUESTS_AT_ONCE, ServerConnection
+from barnabas.zk.server.server import CoordinatorServer
+from barnabas.zk.server.watches import WATCHES_AT_ONCE
 
 REPLY_HEADER = 16
 
@@ -170,5 +174,50 @@ def test_the_longest_transaction_is_answered(tmp_path: Path) -> None:
         client.ask(longest)
         await turns_until(lambda: len(client.answered()) == 1)
         assert client.answered() == [(1, 0)]
+
+    play(tmp_path, story)
+
+
+def test_of_many_requests_in_one_breath_some_are_answered_and_the_others_wait_for_their_turn(tmp_path: Path) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        client, other = Client(server), Client(server)
+        count = 10 * REQUESTS_AT_ONCE
+        client.connection.data_received(b"".join(encode_request(xid, Exists("/zookeeper")) for xid in range(count)))
+        other.ask(Exists("/zookeeper"))
+        await turns_until(lambda: len(other.answered()) == 1)
+        assert len(client.answered()) <= 2 * REQUESTS_AT_ONCE
+        await turns_until(lambda: len(client.answered()) == count)
+        assert [xid for xid, _ in client.answered()] == list(range(count))
+
+    play(tmp_path, story)
+
+
+def test_the_watches_of_who_goes_away_are_taken_away_in_slices(tmp_path: Path) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        gone, other = Client(server), Client(server)
+        gone.ask(SetWatches(0, [], [f"/none-{number}" for number in range(10 * WATCHES_AT_ONCE)], []))
+        await turns_until(lambda: len(gone.answered()) == 1)
+        gone.connection.connection_lost(None)
+        assert len(server.tree.watches) == 9 * WATCHES_AT_ONCE
+        other.ask(Create("/none-10000"))  # whoever watched it is gone
+        assert await turns_until(lambda: not len(server.tree.watches)) > 5
+        assert server.tree.watches.noted == 0
+        assert len(gone.frames()) == 1
+
+    play(tmp_path, story)
+
+
+def test_the_client_with_most_watches_is_ended_when_all_have_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "WATCHES_MAX", 3 * WATCHES_AT_ONCE)
+
+    async def story(server: CoordinatorServer) -> None:
+        greedy, other = Client(server), Client(server)
+        greedy.ask(SetWatches(0, [], [f"/none-{number}" for number in range(3 * WATCHES_AT_ONCE)], []))
+        await turns_until(lambda: len(greedy.answered()) == 1)
+        assert not greedy.connection.closing
+        other.ask(Exists("/one-more", watch=True))
+        assert (greedy.connection.closing, other.connection.closing) == (True, False)
 
     play(tmp_path, story)

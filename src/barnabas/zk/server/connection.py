@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
+REQUESTS_AT_ONCE: Final = 32
+"""Of one connection; the rest of them wait for their turn: a read of 256 KiB has room for ten thousand."""
 LONG_BYTES: Final = 16 * 1024
 """Of a request that waits for its turn: a transaction of some eight hundred operations at least, 10 ms."""
 STRANGER_BYTES: Final = 16 * 1024
@@ -200,6 +202,7 @@ class ServerConnection(asyncio.Protocol):
         size = len(data)
         server = self._server
         now_ms = server.monotonic_ms()
+        begun = 0
         self._wanted = 4
         while size - position >= 4 and not self.closing:
             if self._out_bytes > OUT_BYTES_MAX:
@@ -222,10 +225,11 @@ class ServerConnection(asyncio.Protocol):
             if start + length > size:
                 self._wanted = start + length - position
                 break
-            if length > LONG_BYTES and not self._has_turn:
+            if (length > LONG_BYTES and not self._has_turn) or begun == REQUESTS_AT_ONCE:
                 self._wait_for_turn()
                 break
             self._has_turn = False
+            begun += 1
             position = start + length
             frame = data[start:position]
             self.received += 1

@@ -138,9 +138,8 @@ def _wchp(server: CoordinatorServer) -> str:
 
 def _wchs(server: CoordinatorServer) -> str:
     watches = server.tree.watches
-    watching = [connection for connection in watches.watchers() if watches.paths_of(connection)]
-    paths = {path: None for connection in watching for path in watches.paths_of(connection)}
-    return f"{len(watching)} connections watching {len(paths)} paths\nTotal watches:{len(watches)}\n"
+    connections, paths = watches.counts()
+    return f"{connections} connections watching {paths} paths\nTotal watches:{len(watches)}\n"
 
 
 def _dump(server: CoordinatorServer) -> str:

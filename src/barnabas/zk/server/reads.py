@@ -9,7 +9,7 @@ from barnabas.zk.protocol.data import (
     AddWatchMode,
     WatcherType,
 )
-from barnabas.zk.protocol.errors import MarshallingError, NoWatcher, ZooKeeperError
+from barnabas.zk.protocol.errors import BadArguments, MarshallingError, NoWatcher, ZooKeeperError
 from barnabas.zk.protocol.ops import (
     Exists,
     GetACL,
@@ -29,6 +29,9 @@ from barnabas.zk.protocol.session_ops import (
 )
 from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.tree import DataTree
+
+MULTI_READ_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Clients take ``jute.maxbuffer``, a megabyte by default."""
 
 
 def _exists(tree: DataTree[ServerConnection], connection: ServerConnection, request: Exists) -> Any:
@@ -59,16 +62,22 @@ def _get_ephemerals(
 
 
 def _multi_read(tree: DataTree[ServerConnection], connection: ServerConnection, request: MultiRead) -> list[Any]:
-    """As in ZooKeeper, a read among several sets no watch, whatever its flag says."""
+    """As in ZooKeeper, a read among several sets no watch, whatever its flag says. Of an answer that is much longer
+    than any client takes there is only the error."""
     results: list[Any] = []
+    size = 0
     for operation in request.operations:
         try:
             if type(operation) is GetData:
                 results.append(tree.get_data(operation.path, connection.identities))
+                size += len(results[-1][0] or b"")
             else:
                 results.append(tree.get_children(operation.path, connection.identities)[0])
+                size += sum(map(len, results[-1]))
         except ZooKeeperError as error:
             results.append(error.with_traceback(None))
+        if size > MULTI_READ_BYTES_MAX:
+            raise BadArguments
     return results
 
 

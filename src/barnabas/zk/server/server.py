@@ -17,6 +17,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -65,12 +66,13 @@ from barnabas.zk.server.sessions import Session, Sessions
 from barnabas.zk.server.snapshot import encode_snapshot
 from barnabas.zk.server.tree import DataTree
 from barnabas.zk.server.wal import WriteAheadLog
-from barnabas.zk.server.watches import Fired
+from barnabas.zk.server.watches import WATCHES_AT_ONCE, Fired
 
 logger = logging.getLogger(__name__)
 
 EXPIRY_CHECK_MIN_MS: Final = 50
-WATCHES_AT_ONCE: Final = 1024
+WATCHES_MAX: Final = 100_000
+"""Of all connections together, half a kilobyte each; the one with most of them is ended. (ZooKeeper has no bound.)"""
 
 _HEADER: Final = Struct(">ii")
 _WRITES: Final = frozenset(
@@ -353,7 +355,7 @@ class CoordinatorServer:
         self.packets_received += connection.received
         self.packets_sent += connection.sent
         connection.is_introduced()
-        self.tree.watches.forget(connection)
+        self._forget_watches(self.tree.watches.forgetting(connection))
         session = connection.session
         if session is not None and session.connection is connection:
             session.connection = None
@@ -384,7 +386,7 @@ class CoordinatorServer:
         if before is not None:
             # The client has a new connection, so the old one is dead, whether or not this side knows it.
             before.drop(f"session {session.id:#x} goes on over {connection.peer}")
-            self.tree.watches.forget(before)
+            self._forget_watches(self.tree.watches.forgetting(before))
             before.session = None
         session.connection = connection
         connection.session = session
@@ -415,9 +417,15 @@ class CoordinatorServer:
         _, fired = self.tree.write(CloseSession(), session.id, (), zxid, wall_clock_ms)
         self._log(zxid, wall_clock_ms, session.id, OpCode.CLOSE_SESSION, b"")
         if session.connection is not None:
-            self.tree.watches.forget(session.connection)
+            self._forget_watches(self.tree.watches.forgetting(session.connection))
         self._tell(fired, zxid)
         return zxid
+
+    def _forget_watches(self, work: Iterator[None], turn: object = None) -> None:
+        """In slices: who is told of nothing any more may have a hundred thousand."""
+        for _ in work:
+            self.turns.next().add_done_callback(partial(self._forget_watches, work))
+            return
 
     def _watch_the_clock(self) -> None:
         """Sets the timer for the next session that would expire."""
@@ -508,6 +516,11 @@ class CoordinatorServer:
                 connection.send(encode_reply(xid, self.tree.last_zxid, 0, operation.encode_result(result)))
         except ZooKeeperError as error:
             connection.send(encode_reply(xid, self.tree.last_zxid, error.code))
+        if self.tree.watches.noted > WATCHES_MAX:
+            self._end_most_watchful()
+
+    def _end_most_watchful(self) -> None:
+        self.tree.watches.most_watchful().drop(f"all clients together watch more than {WATCHES_MAX} znodes")
 
     def _write(
         self, connection: ServerConnection, xid: int, op_code: int, operation: Operation[Any], frame: bytes
@@ -533,6 +546,8 @@ class CoordinatorServer:
             if number % WATCHES_AT_ONCE == 0:
                 self._tell(missed, -1)
                 missed.clear()
+                if self.tree.watches.noted > WATCHES_MAX:
+                    self._end_most_watchful()
                 yield
         self._tell(missed, -1)
         connection.send(encode_reply(xid, self.tree.last_zxid, 0))
@@ -540,6 +555,12 @@ class CoordinatorServer:
     # -- Four-letter words ---------------------------------------------------------------------------------------------
 
     def four_letter_word(self, connection: ServerConnection, word: str) -> None:
+        """Answered in its turn: some tell of all that there is."""
+        self.turns.next().add_done_callback(partial(self._say, connection, word))
+
+    def _say(self, connection: ServerConnection, word: str, turn: object) -> None:
+        if connection.closing:
+            return
         if word.encode() in self.allowed_words:
             text = answer(self, word)
         else:

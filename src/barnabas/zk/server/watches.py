@@ -6,12 +6,15 @@ stays and is about both; a recursive one is about the data of a whole tree and n
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from barnabas.zk.protocol.data import ACLs, EventType, KeeperState, WatcherType
 from barnabas.zk.protocol.frames import WatchEvent
 from barnabas.zk.protocol.paths import ancestors, parent_of
+
+WATCHES_AT_ONCE: Final = 1024
+"""So many are set or taken away in one go where others are to have their turn."""
 
 W = TypeVar("W", bound=Hashable)
 _Table: TypeAlias = "dict[str, dict[W, None]]"
@@ -53,6 +56,8 @@ class Watches(Generic[W]):
         self.recursive: _Table[W] = {}
         self._paths: dict[W, dict[str, None]] = {}
         """Where a watcher may have watches: a path stays until the watcher goes, its one-shot watch may have fired."""
+        self.noted = 0
+        """How many paths those are, of all watchers together."""
 
     def __len__(self) -> int:
         return sum(
@@ -64,9 +69,14 @@ class Watches(Generic[W]):
     def _note(self, path: str, watcher: W) -> None:
         paths = self._paths.get(watcher)
         if paths is None:
-            self._paths[watcher] = {path: None}
-        else:
+            paths = self._paths[watcher] = {}
+        if path not in paths:
             paths[path] = None
+            self.noted += 1
+
+    def most_watchful(self) -> W:
+        """The watcher with most paths."""
+        return max(self._paths, key=lambda watcher: len(self._paths[watcher]))
 
     def watch_data(self, path: str, watcher: W) -> None:
         _add(self.data, path, watcher)
@@ -96,9 +106,24 @@ class Watches(Generic[W]):
 
     def forget(self, watcher: W) -> None:
         """The connection is gone, and its watches with it."""
-        for path in self._paths.pop(watcher, ()):
+        for _ in self.forgetting(watcher):
+            pass
+
+    def forgetting(self, watcher: W) -> Iterator[None]:
+        """As `forget`, in slices."""
+        paths = self._paths.pop(watcher, {})
+        self.noted -= len(paths)
+        for number, path in enumerate(paths, 1):
             for table in (self.data, self.children, self.persistent, self.recursive):
                 _remove(table, path, watcher)
+            if number % WATCHES_AT_ONCE == 0:
+                yield
+
+    def counts(self) -> tuple[int, int]:
+        """How many watchers there are, and on how many paths."""
+        tables = (self.data, self.children, self.persistent, self.recursive)
+        watching = {watcher: None for table in tables for watchers in table.values() for watcher in watchers}
+        return len(watching), len({path: None for table in tables for path in table})
 
     def _tables(self, kind: int) -> tuple[_Table[W], ...]:
         match kind:

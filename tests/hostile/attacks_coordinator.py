@@ -1,0 +1,110 @@
+"""The coordinator's door: sessions that ask for too much of its tree and of its watches."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from hostile_frame import Broken, Caller, Target, attack
+
+from barnabas.zk.protocol.frames import ConnectRequest, encode_request, framed
+from barnabas.zk.protocol.ops import (
+    Create,
+    Delete,
+    Exists,
+    GetAllChildrenNumber,
+    GetChildren,
+    GetChildrenWithoutStat,
+    Multi,
+    MultiRead,
+    Operation,
+)
+from barnabas.zk.protocol.session_ops import SetWatches
+
+MIB = 1 << 20
+SESSIONS = 20
+PATHS_OF_A_REQUEST = 80_000
+"""About a megabyte of them."""
+
+
+def session(target: Target, timeout_ms: int = 6000) -> Caller:
+    caller = target.coordinator()
+    caller.send(framed(ConnectRequest(timeout_ms).encode()))
+    caller.answer()
+    return caller
+
+
+def ask(caller: Caller, operation: Operation[Any]) -> bytes:
+    caller.send(encode_request(1, operation))
+    return caller.answer()
+
+
+@attack("the coordinator is asked in one breath, by twenty sessions")
+def coordinator_in_one_breath(target: Target) -> None:
+    for operation in (Exists("/x"), GetAllChildrenNumber("/"), GetChildren("/brokers/topics")):
+        request = encode_request(1, operation)
+        callers = [session(target) for _ in range(SESSIONS)]
+        for each in callers:
+            each.socket.setblocking(False)
+            with contextlib.suppress(Broken):  # it takes no more for now
+                each.send(request * ((MIB if target.thorough else MIB // 8) // len(request)))
+        for each in callers:
+            each.socket.settimeout(60)
+            each.answer_bytes()
+            each.close()
+
+
+@attack("twenty-five thousand reads in one request to the coordinator")
+def many_reads(target: Target) -> None:
+    parts = [GetChildrenWithoutStat("/brokers/topics")] * (25_000 if target.thorough else 2_500)
+    for _ in range(4):
+        ask(session(target), MultiRead(parts))
+
+
+@attack("transactions of thousands of creations, and of their deletion")
+def large_transactions(target: Target) -> None:
+    caller = session(target)
+    children = [f"/hostile/{each}" for each in range(5_000 if target.thorough else 1_500)]
+    for _ in range(3):
+        ask(caller, Multi([Create("/hostile"), *map(Create, children)]))
+        ask(caller, Multi([*map(Delete, children), Delete("/hostile")]))
+
+
+@attack("watches on half a million paths, and their end")
+def watches_without_end(target: Target) -> None:
+    for _ in range(2):
+        caller = session(target)
+        with contextlib.suppress(Broken):
+            for start in range(0, 500_000 if target.thorough else 100_000, PATHS_OF_A_REQUEST):
+                paths = [f"/{each}" for each in range(start, start + PATHS_OF_A_REQUEST)]
+                ask(caller, SetWatches(0, [], paths, []))
+        caller.close()
+
+
+@attack("hundreds of sessions, each with its ephemeral")
+def sessions_without_end(target: Target) -> None:
+    for number in range(400 if target.thorough else 100):
+        caller = session(target, 2000)
+        ask(caller, Create(f"/ephemeral-{number}", ephemeral=True))
+        caller.close()
+
+
+@attack("a path of a megabyte, and half a million steps")
+def deep_paths(target: Target) -> None:
+    caller = session(target)
+    path = "/a" * 500_000
+    for operation in (Exists(path, watch=True), GetChildren(path, watch=True), GetAllChildrenNumber(path)):
+        for _ in range(5):
+            ask(caller, operation)
+
+
+@attack("four-letter words about eighty thousand watches")
+def words(target: Target) -> None:
+    holder = session(target)
+    with contextlib.suppress(Broken):  # all have too many
+        ask(holder, SetWatches(0, [], [], [f"/w{each}" for each in range(PATHS_OF_A_REQUEST)]))
+    for word in (b"wchp", b"wchc", b"wchs", b"dump", b"mntr", b"cons", b"stat", b"srvr", b"conf", b"envi", b"dirs"):
+        for _ in range(10):
+            caller = target.coordinator()
+            caller.send(word)
+        caller.until_closed()
