@@ -158,7 +158,15 @@ def drawn_from(seed: int, profile: str = "all") -> Plan:
         for name, weight in {**_LIGHT, **_DISKS}.items():
             if name not in weights and chance.happens(0.5):
                 weights[name] = weight * 0.3
-        for name in ("create-topic", "recreate-topic", "add-partitions", "config", "reassign", "rolling-restart"):
+        for name in (
+            "create-topic",
+            "recreate-topic",
+            "add-partitions",
+            "config",
+            "reassign",
+            "rolling-restart",
+            "depose",
+        ):
             if name not in operations and chance.happens(0.4):
                 operations[name] = 0.5
     brokers = drawn.brokers
