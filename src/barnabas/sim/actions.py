@@ -1,4 +1,4 @@
-"""The names an action of a plan may have, and what each means: faults of 38 kinds, clients, and administrators.
+"""The names an action of a plan may have, and what each means: faults of 39 kinds, clients, and administrators.
 
 Where an argument is a `node`, it is a node's name (``broker-1``, ``zookeeper``) or a role that is looked up when the
 action begins: ``controller``, ``leader:topic-0``, ``follower:topic-0`` (the first of the ISR that does not lead).
