@@ -72,6 +72,8 @@ CLIENTS: Final[dict[str, str]] = {
     "it has read",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
+    "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",
+    "look-on": "client. Follows those by watches",
     "work": "client, topic, transaction_timeout_ms, delivery_timeout_ms. Writes a result of each record exactly once",
 }
 
@@ -96,6 +98,7 @@ ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
 
 INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18",
+    "C19",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
     "R19", "R20", "R22", "R23", "R24", "R25", "T1", "T2", "T3", "T5", "T6", "G1", "G2", "G3", "G4", "G5", "G6", "L1",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
+from barnabas.sim.keeper import lookers_know
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
 from barnabas.sim.readers import readers_get_to_the_end
@@ -219,6 +220,7 @@ class Checkers:
         await self._everything_works(world)
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
+        await lookers_know(world, workload)
         await readers_get_to_the_end(world, workload.reading)
         workload.stopping = True
         for each in workload.consumers:

@@ -76,7 +76,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
-        _blackouts, _flushes, _long,
+        _keepers, _blackouts, _flushes, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -268,6 +268,21 @@ def _askers(plan: Plan, chance: Chance) -> Plan:
         return plan
     said = {"client": "asker", "group": "readers", "topic": plan.topics[0].name}
     return _and(plan, [(chance.whole(0, plan.length_ns // 3), "ask", said, plan.length_ns)])
+
+
+def _keepers(plan: Plan, chance: Chance) -> Plan:
+    """An application beside the cluster, whose connections to ZooKeeper are lost now and then."""
+    if not chance.happens(0.15):
+        return plan
+    more: list[tuple[int, str, dict[str, Any], int]] = [
+        (0, "keep", {"client": "keeper"}, plan.length_ns),
+        (0, "look-on", {"client": "looker"}, plan.length_ns),
+    ]
+    for _ in range(chance.whole(1, 4)):
+        at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - SECOND), chance.whole(200, 9_000) * MS
+        said = {"node": chance.one_of(["looker", "looker", "keeper"]), "others": ["zookeeper"]}
+        more.append((at_ns, "partition", said, min(lasts_ns, plan.length_ns - at_ns)))
+    return _and(plan, more)
 
 
 def _blackouts(plan: Plan, chance: Chance) -> Plan:

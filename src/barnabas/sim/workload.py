@@ -21,6 +21,7 @@ from barnabas.runtime.doors import Runtime
 from barnabas.sim.asker import Asker
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
+from barnabas.sim.keeper import Keeper, Looker, Seen
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader
 from barnabas.sim.silent_member import SilentMember
@@ -50,6 +51,8 @@ class Workload:
         self.consumers: list[asyncio.Future[Any]] = []
         self.administrators: list[asyncio.Future[Any]] = []
         self.operations: dict[str, int] = {}
+        self.seen: dict[str, Seen] = {}
+        """By client: what those know who look on at an application's znodes."""
         self.reading: dict[str, Reader] = {}
         """By client: consumers that read on until the end of the run."""
         self.on_read: Callable[[str, Record], None] = lambda partition, record: None
@@ -70,6 +73,8 @@ class Workload:
             "wander": self._wander,
             "work": self._work,
             "ask": self._ask,
+            "keep": self._keep,
+            "look-on": self._look_on,
         }
 
     def knows(self, name: str) -> bool:
@@ -248,6 +253,14 @@ class Workload:
     def _wander(self, action: Action) -> None:
         wanderer = Wanderer(self, action)
         self.consumers.append(self.world.client(wanderer.work, wanderer.client))
+
+    def _keep(self, action: Action) -> None:
+        keeper = Keeper(self, action)
+        self.consumers.append(self.world.client(keeper.work, keeper.client))
+
+    def _look_on(self, action: Action) -> None:
+        looker = Looker(self, action)
+        self.consumers.append(self.world.client(looker.work, looker.client))
 
     def _ask(self, action: Action) -> None:
         asker = Asker(self, action)

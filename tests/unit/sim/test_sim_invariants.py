@@ -34,6 +34,7 @@ from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import groups_are_listed
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
+from barnabas.sim.keeper import Seen, lookers_know
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader, readers_get_to_the_end
@@ -323,6 +324,14 @@ def c18(cluster: Cluster) -> None:
     kept, log.settings = log.settings, replace(log.settings, retention_ms=1)
     cluster.run(cluster.checkers._caches_agree(cluster.world))
     log.settings = kept
+
+
+def c19(cluster: Cluster) -> None:
+    """Who looks on has not heard that there is a counter no more."""
+    seen = cluster.workload.seen["looker"] = Seen()
+    seen.counter = b"7"
+    cluster.run(lookers_know(cluster.world, cluster.workload))
+    cluster.workload.seen.clear()
 
 
 def r1(cluster: Cluster) -> None:
@@ -727,7 +736,7 @@ def l1(cluster: Cluster) -> None:
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c19, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
     r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
     r23_of_what_an_operator_asks, r24, r25, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
