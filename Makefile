@@ -159,9 +159,10 @@ rehearsals: setup
 roll: setup
 	ROLLED=0,1,2 $(PYTEST) -s --timeout 0 tests/process/test_roll.py
 
-# Three brokers of ours to Apache Kafka's KRaft, back, and to the end, by the commands of docs/migration.md.
+# Three brokers of ours to Apache Kafka's KRaft, back, and to the end, by the commands of docs/migration.md; and to three
+# controllers whose active one dies in the middle and another one falls silent, and to one behind TLS.
 migration: setup
-	MIGRATED=1 $(PYTEST) -s --timeout 0 tests/process/test_migration.py
+	MIGRATED=1 $(PYTEST) -s --timeout 0 tests/process/test_migration.py tests/process/test_migration_quorum.py
 
 # A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both kinds.
 transactions: setup
