@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ LIGHT = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "f
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    config = {**LIGHT, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     try:
-        started = session("round trip", master="local[2]", config=LIGHT)
+        started = session("round trip", master="local[2]", config=config)
     except SparkUnavailable as error:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error))
@@ -76,8 +78,11 @@ def test_an_old_spark_is_told_so_by_the_session() -> None:
 
 
 @pytest.mark.skipif(spark_version() >= OLDEST, reason="this Spark is new enough")
-def test_an_old_spark_is_told_so_by_its_first_read() -> None:
+def test_an_old_spark_is_told_so_by_its_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
+
+    # Spark looks for sources with PATH's python3 otherwise, which may be another one than this.
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
 
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     with pytest.raises(Exception, match=r"Barnabas needs Spark 4\.1 or newer") as refused:
@@ -94,6 +99,10 @@ def test_a_topic_is_read_and_written_in_batches(spark: Any, events: Any) -> None
     row = frame.where("value = '7'").first()
     assert (bytes(row.key), row.topic, row.partition, row.offset) == (b"k7", "events", 1, 3)
     assert [(each.key, bytes(each.value)) for each in row.headers] == [("n", b"7")]
+    spark.sql("DROP TABLE IF EXISTS events")
+    spark.sql(f"CREATE TABLE events USING barnabas OPTIONS (kafka.bootstrap.servers '{bootstrap}', subscribe 'events')")
+    assert spark.sql("SELECT count(*) AS n FROM events WHERE partition = 1").first().n == 5
+    spark.sql("DROP TABLE events")
     events.create_topic("copy", partitions=2)
     plain = frame.select("key", "value")
     plain.write.format("barnabas").option("kafka.bootstrap.servers", bootstrap).option("topic", "copy").save()

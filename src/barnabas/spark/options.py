@@ -106,7 +106,7 @@ class SourceOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Option names are case-insensitive, as everywhere in Spark. Raises ``ValueError`` saying what is wrong."""
-        given = {name.lower(): str(value) for name, value in options.items()}
+        given = passed_over.given_by_user(options)
         _check_names(given)
         access = ClusterAccess.parse(given)
         chosen = [name for name in ("subscribe", "subscribepattern", "assign") if name in given]

@@ -7,7 +7,7 @@ promised, or what is read is never among them: it is obeyed or refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _LOG: Final = logging.getLogger(__name__)
@@ -92,7 +92,21 @@ OF_SOURCE: Final = _CONNECTOR | _CONSUMER | _PRODUCER | _SINKS_OWN
 OF_SINK: Final = _PRODUCER | _CONSUMER | _SOURCES_OWN
 """Lower-case names."""
 
+_OF_TABLES: Final = frozenset(
+    {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"}
+)
+"""What Spark says beside the options of a table in its catalog (``CREATE TABLE .. USING barnabas``)."""
+_AGAIN: Final = "option."
+"""Before the name of each of those options, which Spark hands over a second time."""
+
 _warned: set[str] = set()
+
+
+def given_by_user(options: Mapping[str, str]) -> dict[str, str]:
+    """`options` by lower-case names, as they are in Spark, without what Spark adds to those of a table."""
+    given = {name.lower(): str(value) for name, value in options.items()}
+    twice = {f"{_AGAIN}{name}" for name in given}
+    return {name: value for name, value in given.items() if name not in _OF_TABLES and name not in twice}
 
 
 def warn_of(names: Iterable[str]) -> None:

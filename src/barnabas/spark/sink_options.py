@@ -87,7 +87,7 @@ class SinkOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str], schema: StructType, *, streaming: bool) -> Self:
         """Option names are case-insensitive, as everywhere in Spark. Raises ``ValueError`` saying what is wrong."""
-        given = {name.lower(): str(value) for name, value in options.items()}
+        given = passed_over.given_by_user(options)
         _check_names(given)
         columns = _columns(schema)
         topic = given.get("topic")

@@ -204,3 +204,12 @@ def test_options_that_only_the_other_side_obeys_are_no_errors() -> None:
     SourceOptions.parse({**BASE, "kafka.linger.ms": "5", "kafka.max.poll.records": "5"})
     with pytest.raises(ValueError, match=r"no option kafka\.sasl\.login\.class"):
         SourceOptions.parse({**BASE, "kafka.sasl.login.class": "x"})
+
+
+def test_what_spark_says_of_a_table_of_its_catalog_is_no_option() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "startingOffsets": "earliest"}
+    of_table = {**options, **{f"option.{name}": value for name, value in options.items()}}
+    told = {"provider": "barnabas", "owner": "ann", "comment": "orders", "external": "true", "location": "file:/t"}
+    assert SourceOptions.parse({**of_table, **told}) == SourceOptions.parse(options)
+    with pytest.raises(ValueError, match=r"has no option option\.subscrieb"):
+        SourceOptions.parse({**of_table, "option.subscrieb": "t"})
