@@ -375,6 +375,27 @@ def test_b13_what_changes_while_a_session_is_over_is_seen_by_the_next(seed: int)
     played(seed, play)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_whoever_is_served_is_told_the_features_that_count(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    startup = Broker.startup
+
+    async def noted(broker: Broker) -> None:
+        await startup(broker)
+        told.append(broker.features_epoch)  # nothing ran since it began to serve
+
+    async def play(world: World) -> None:
+        await feature_changes(world)
+        await features_are_known(world)
+        assert world.kill("broker-1")
+        monkeypatch.setattr(Broker, "startup", noted)
+        world.start_broker("broker-1")
+        await world.until(lambda: "broker-1" in world.brokers, "it is back")
+
+    played(seed, play)
+    assert told == [1]
+
+
 async def features_are_known(world: World) -> None:
     version = coordinator(world).committed.node("/feature").version
     await world.until(

@@ -16,31 +16,47 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def follow_features(broker: Broker) -> None:
-    """Keeps the epoch of ``/feature``, which ApiVersions tells; does not end."""
-    woken = Condition()
-    stale = True
+class FeatureChanges:
+    """Keeps the epoch of ``/feature``, which ApiVersions tells."""
 
-    def wake() -> None:
-        nonlocal stale
-        stale = True
-        woken.notify()
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._woken = Condition()
+        self._stale = True
 
-    zk = broker.zk
-    zk.register_znode_change_handler(ZNodeChangeHandler(FeatureZNode.path, wake, wake, wake))
-    # A new session has none of the old one's watches.
-    zk.register_state_change_handler(StateChangeHandler("features", after_initializing_session=wake))
-    while True:
-        while not stale:
-            await woken
-        stale = False
+    async def startup(self) -> None:
+        """Ends when ``/feature`` has been read: whoever is served is told what counts, and not what was before."""
+        zk = self._broker.zk
+        zk.register_znode_change_handler(ZNodeChangeHandler(FeatureZNode.path, self._wake, self._wake, self._wake))
+        # A new session has none of the old one's watches.
+        zk.register_state_change_handler(StateChangeHandler("features", after_initializing_session=self._wake))
+        while not await self._read():
+            await self._broker.pause_for_zookeeper()
+        self._broker.tasks.begin(self._follow(), "features")
+
+    def _wake(self) -> None:
+        self._stale = True
+        self._woken.notify()
+
+    async def _read(self) -> bool:
+        """Whether ZooKeeper answered."""
+        broker = self._broker
+        self._stale = False
         try:
-            known = await zk.get_features()
+            known = await broker.zk.get_features()
             broker.features_epoch = -1 if known is None else known[1]
-            if known is None and await zk.path_exists(FeatureZNode.path):
-                stale = True  # made a moment ago, or unreadable
-                await broker.pause_for_zookeeper()
+            if known is None:
+                self._stale = await broker.zk.path_exists(FeatureZNode.path)  # made a moment ago, or unreadable
         except ZooKeeperError as error:
             logger.debug("[broker %d] features are not read: %s", broker.broker_id, error)
-            await broker.pause_for_zookeeper()
-            stale = True
+            self._stale = True
+            return False
+        return True
+
+    async def _follow(self) -> None:
+        """Does not end."""
+        while True:
+            while not self._stale:
+                await self._woken
+            if not await self._read() or self._stale:
+                await self._broker.pause_for_zookeeper()

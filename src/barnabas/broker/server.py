@@ -21,7 +21,7 @@ from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.delegation_tokens import DelegationTokens
 from barnabas.broker.dynamic_listeners import DynamicListeners
-from barnabas.broker.feature_changes import follow_features
+from barnabas.broker.feature_changes import FeatureChanges
 from barnabas.broker.inter_broker import InterBrokerAccess
 from barnabas.broker.listeners import Listeners
 from barnabas.broker.long_requests import LongRequests
@@ -84,7 +84,7 @@ class Broker:
         self.metadata_version = metadata_version_of(config)
         self.broker_id = config.number("broker.id")
         self.cluster_id = ""
-        self.features_epoch = 0
+        self.features_epoch = -1
         self.dynamic_listeners = DynamicListeners(self, host_name)
         self.listeners: Listeners = self.dynamic_listeners.wanted
         settings = migration_settings(config)
@@ -313,9 +313,7 @@ class Broker:
             self.migration.startup()
         await self.config_changes.startup()
         if self.metadata_version.is_feature_versioning_supported:
-            self.tasks.begin(follow_features(self), "features")
-        else:
-            self.features_epoch = -1
+            await FeatureChanges(self).startup()
         self.tasks.begin(self.connections.close_idle(), "idle-connections")
         self.connections.serve()
         logger.info(
