@@ -110,7 +110,10 @@ class LocalCluster:
     def save(self, state: ClusterState) -> None:
         temporary = self.state_file.with_suffix(".tmp")
         with _writing(self.state_file):
-            temporary.write_text(json.dumps(asdict(state), indent=1) + "\n")
+            temporary.unlink(missing_ok=True)
+            # What `--config` said stands in it, passwords too; the directory may be one that others look into.
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(json.dumps(asdict(state), indent=1) + "\n")
             temporary.replace(self.state_file)
 
     @contextlib.contextmanager

@@ -48,6 +48,16 @@ def test_the_users_configuration_wins_and_odd_characters_survive() -> None:
     assert written["sasl.jaas.config"] == r" a\b=c:d"
 
 
+def test_what_the_configuration_holds_is_for_the_owner_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    cluster = LocalCluster(str(tmp_path))
+    (tmp_path / "cluster.tmp").write_text("left over, and open to all")
+    for _ in range(2):
+        cluster.save(state(1, **{"delegation.token.secret.key": "sesame"}))
+        assert cluster.state_file.stat().st_mode & 0o777 == 0o600
+    assert cluster.loaded().config == {"delegation.token.secret.key": "sesame"}
+
+
 def test_a_secured_brokers_lines_are_known_too_and_ask_for_what_there_is() -> None:
     cluster = ClusterState(
         "127.0.0.1:2181", CoordinatorState(), [BrokerState(id=each, log_dir="/d/0") for each in range(3)], 9000
