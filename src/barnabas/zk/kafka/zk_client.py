@@ -15,6 +15,7 @@ from typing import Final
 
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime.story import within
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.kafka.config_znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
@@ -55,7 +56,8 @@ __all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWai
 
 logger = logging.getLogger(__name__)
 
-REGISTRATION_POLL_MS: Final = 100
+REGISTRATION_TOLD_MS: Final = 1_000
+"""How often a broker that waits for an earlier registration's end tells of it, and looks whether it missed that."""
 
 
 class BrokerIdInUse(Exception):
@@ -186,7 +188,7 @@ class KafkaZkClient(KafkaZkTopics):
         """
         path = BrokerIdZNode.path(broker.broker_id)
         began_ms = self._runtime.clock.monotonic_ms()
-        told_ms = began_ms - 1_000
+        told_ms = began_ms - REGISTRATION_TOLD_MS
         while True:
             data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms(), jmx_port=jmx_port)
             # Created empty and then set within one multi, because only a set answers with a stat, and so the czxid.
@@ -218,13 +220,28 @@ class KafkaZkClient(KafkaZkTopics):
                             f"Broker id {broker.broker_id} is registered at {path} by {wait.owner}, which is still "
                             f"alive after {waited_ms} ms. Stop the broker that has this broker.id, or choose another."
                         )
-                    if on_waiting is not None and now_ms - told_ms >= 1_000:
+                    if on_waiting is not None and now_ms - told_ms >= REGISTRATION_TOLD_MS:
                         told_ms = now_ms
                         on_waiting(wait)
-                    await asyncio.sleep(REGISTRATION_POLL_MS / 1000)
+                    await self._deleted_within(path, min(wait.remaining_ms, REGISTRATION_TOLD_MS))
                     continue
             logger.info("registered broker %d at %s, broker epoch %d", broker.broker_id, path, stat.czxid)
             return stat.czxid
+
+    async def _deleted_within(self, path: str, timeout_ms: int) -> None:
+        """Waits until the znode is deleted, at most `timeout_ms`."""
+        deleted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell() -> None:
+            if not deleted.done():
+                deleted.set_result(None)
+
+        self.client.register_node_change_handler(ZNodeChangeHandler(path, handle_deletion=tell))
+        try:
+            if await self.path_exists(path):  # which sets the watch
+                await within(deleted, timeout_ms)
+        finally:
+            self.client.unregister_node_change_handler(path)
 
     async def update_broker_info(self, broker: BrokerInfo, *, jmx_port: int = -1) -> None:
         """Rewrites the registration, for instance after listeners changed. The broker epoch stays."""
