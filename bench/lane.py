@@ -34,6 +34,7 @@ from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.router import Router
+from barnabas.broker.unsent_answers import UnsentAnswers
 from barnabas.client.connection import Connection
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.acl import CLUSTER_NAME, Operation, Permission, ResourceType
@@ -187,6 +188,7 @@ class Broker:
         self.requests = RequestMetrics(lambda: broker_id, runtime.clock)
         self.long_requests = LongRequests()
         self.quotas = Quotas(runtime.clock, self.config)
+        self.unsent_answers = UnsentAnswers(runtime.clock)
         brokers[broker_id] = self
 
     def serve(self, back: asyncio.Transport) -> BrokerConnection:
