@@ -165,9 +165,7 @@ class SimTransport(asyncio.Transport):
             self.protocol.resume_writing()
 
     def arrive(self, data: bytes | None) -> None:
-        if self.closing or self.lost:
-            return
-        if data is not None and self.severed:
+        if self.closing or self.lost or (self.severed and data is not None):
             return
         if data is None or self._inbox or not self.reading or self.protocol is None or self.network.slow_readers:
             self._inbox.append(data)
