@@ -118,7 +118,7 @@ MUTANTS: Final = (
         "B10", "KAFKA-9539, KAFKA-13972", "StopReplica with the present leader epoch is refused as stale",
         "REAS DLY", "C12 C13",
         replace(
-            "replica.replicas:Replicas._stop_replica",
+            "replica.replicas:Replicas.stop_replica",
             "leader_epoch >= partition.leader_epoch",
             "leader_epoch > partition.leader_epoch",
         ),

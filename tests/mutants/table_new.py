@@ -290,7 +290,7 @@ _REPLICA: Final = (
         "replica",
         "replicas are not stopped or deleted where the controller knows the same epoch as the broker",
         replace(
-            "replica.replicas:Replicas._stop_replica",
+            "replica.replicas:Replicas.stop_replica",
             "leader_epoch >= partition.leader_epoch",
             "leader_epoch > partition.leader_epoch",
         ),
@@ -711,7 +711,7 @@ _CLIENT: Final = (
         "N74",
         "client",
         "a consumer that the group had removed reads on from its old place what another has done since",
-        replace("client.group:GroupMember._join", "not self.is_lost", "True"),
+        replace("client.group:GroupMember.ask_to_join", "not self.is_lost", "True"),
     ),
     _new(
         "N75",

@@ -87,6 +87,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._closed
 
     @property
+    def transport(self) -> asyncio.Transport | None:
+        """None before it is connected."""
+        return self._transport
+
+    @property
     def ready(self) -> bool:
         """Whether it is connected, and `negotiate` has ended."""
         return self._negotiated and self.connected
@@ -206,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
             future.exception()
             return future
         chosen = self._exchange.best_version(message) if version is None else version
-        self._post(*self._exchange.request(message, chosen), future, timeout_ms, None)
+        self.send_request_frame(*self._exchange.request(message, chosen), future, timeout_ms, None)
         return future
 
     async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
@@ -216,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
         future: asyncio.Future[Bytes] = asyncio.get_running_loop().create_future()
-        self._post(*self._exchange.request_frame(first), future, timeout_ms, (then, timeout_ms))
+        self.send_request_frame(*self._exchange.request_frame(first), future, timeout_ms, (then, timeout_ms))
         return await future
 
     def _go_on(self, future: asyncio.Future[Any], conversation: _Conversation, answer: Bytes) -> None:
@@ -229,9 +234,9 @@ class Connection(asyncio.BufferedProtocol):
         if following is None:
             future.set_result(answer)
         elif not self._closed:  # else whoever waits is told so
-            self._post(*self._exchange.request_frame(following), future, timeout_ms, conversation)
+            self.send_request_frame(*self._exchange.request_frame(following), future, timeout_ms, conversation)
 
-    def _post(
+    def send_request_frame(
         self,
         correlation_id: int,
         parts: list[Bytes],
@@ -239,6 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int | None,
         conversation: _Conversation | None,
     ) -> None:
+        """Sends a request, in `parts` of its frame, and expects its answer: all that are answered go this way."""
         self._expect(correlation_id, future, timeout_ms, conversation)
         self._transmit(parts)
 

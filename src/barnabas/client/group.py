@@ -216,7 +216,7 @@ class GroupMember:
         async def attempt() -> Joined:
             while True:
                 try:
-                    return await self._join()
+                    return await self.ask_to_join()
                 except KafkaError as error:
                     if error.code not in _REJOIN:
                         raise
@@ -241,7 +241,8 @@ class GroupMember:
             for assignor in self.assignors
         ]
 
-    async def _join(self) -> Joined:
+    async def ask_to_join(self) -> Joined:
+        """Asks once, and waits until the group has its next generation. Raises `KafkaError`."""
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self._session_timeout_ms,

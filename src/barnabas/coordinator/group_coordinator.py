@@ -98,6 +98,11 @@ class GroupCoordinator:
         """The partitions whose groups this broker coordinates, and has read."""
         return [partition for partition in self._partitions.values() if not partition.loading]
 
+    @property
+    def hosted(self) -> list[OffsetsPartition]:
+        """The partitions whose groups this broker coordinates, also where it still reads them."""
+        return list(self._partitions.values())
+
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.partition_count)
 

@@ -58,6 +58,11 @@ class GroupMembership:
         self._sync_deadline_ms: int | None = None
         self._outcome = Outcome()
 
+    @property
+    def awaits_sync(self) -> bool:
+        """Whether members of this generation have not asked for their share yet."""
+        return bool(self._pending_sync)
+
     # --- what the log says ------------------------------------------------------------------------------------
 
     def restore(self, stored: StoredGroup, now: Now) -> None:

@@ -302,7 +302,7 @@ class Partition(ReadablePartition):
         )
         if pending is None:
             return False
-        self._propose(pending, pending.isr | pending.new_in_sync)
+        self.propose_isr(pending, pending.isr | pending.new_in_sync)
         return True
 
     def maybe_shrink_isr(self, now_ms: int) -> bool:
@@ -322,10 +322,11 @@ class Partition(ReadablePartition):
             end_offset,
             log.high_watermark,
         )
-        self._propose(pending, pending.isr - pending.out_of_sync)
+        self.propose_isr(pending, pending.isr - pending.out_of_sync)
         return True
 
-    def _propose(self, state: PendingExpandIsr | PendingShrinkIsr, isr: frozenset[int]) -> None:
+    def propose_isr(self, state: PendingExpandIsr | PendingShrinkIsr, isr: frozenset[int]) -> None:
+        """Goes into `state`, which waits for the controller's word on `isr`."""
         self.isr_state = state
         sent = LeaderAndIsr(
             self._surroundings.broker_id,

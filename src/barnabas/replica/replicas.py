@@ -377,7 +377,7 @@ class Replicas:
         self.controller_epoch = request.controller_epoch
         response = StopReplicaResponse()
         for topic_partition, leader_epoch, delete in _to_stop(request):
-            code = self._stop_replica(topic_partition, leader_epoch, delete)
+            code = self.stop_replica(topic_partition, leader_epoch, delete)
             response.partition_errors.append(
                 StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
             )
@@ -390,7 +390,8 @@ class Replicas:
         self.fetchers.shutdown_idle_fetchers()
         return response
 
-    def _stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
+    def stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
+        """Stops one replica; what the controller is told of it."""
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.online.get(topic_partition)

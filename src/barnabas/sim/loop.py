@@ -47,7 +47,7 @@ class Incarnation:
         """Now and then a callback takes up to so long, and all later ones wait for it."""
         self.stalls = 0
         self.chance: Chance | None = None
-        self._held: list[asyncio.Handle] = []
+        self._held: list[_Handle] = []
         self.context = contextvars.copy_context()
         self.context.run(current_incarnation.set, self)
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -86,7 +86,7 @@ class Incarnation:
         self.chance = chance
         self.hindered = True
 
-    def hold(self, handle: asyncio.Handle, loop: SimLoop) -> bool:
+    def hold(self, handle: _Handle, loop: SimLoop) -> bool:
         """Whether `handle` has to wait; then this has seen to it that it runs later, behind those before it."""
         if self.paused:
             self._held.append(handle)
@@ -109,9 +109,9 @@ class Incarnation:
 _STALLS: Final = 0.005
 
 
-def _run_unless_cancelled(handle: asyncio.Handle) -> None:
+def _run_unless_cancelled(handle: _Handle) -> None:
     if not handle.cancelled():
-        handle._run()
+        handle.run()
 
 
 current_incarnation: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("incarnation", default=None)
@@ -140,6 +140,9 @@ class _Handle(asyncio.TimerHandle):
         self._repr = None
         self._source_traceback = None
         self.owner = context.get(current_incarnation)
+
+    def run(self) -> None:
+        self._context.run(self._callback, *self._args)
 
     def cancel(self) -> None:
         """A cancelled timer stays in the heap until its time comes; nothing runs then."""

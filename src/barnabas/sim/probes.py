@@ -1,6 +1,8 @@
 """Looks over the product's shoulder: a method is wrapped for one run, and whoever watches is told what it did.
 
-The product knows nothing of it, and a copy of the product with a bug put back is watched just the same.
+The product knows nothing of it, and a copy of the product with a bug put back is watched just the same. What is wrapped
+and looked at are the product's public methods and properties alone, so that whoever changes what a class keeps to
+itself need not think of the simulator (`tests/unit/sim/test_sim_door.py`).
 """
 
 from __future__ import annotations

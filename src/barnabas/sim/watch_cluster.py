@@ -45,14 +45,14 @@ class ClusterWatch:
         self.generations_may_begin_anew: Callable[[str], bool] = lambda group: False
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
-        probes.around(Replicas, "_stop_replica", self._around_stop_replica)
+        probes.around(Replicas, "stop_replica", self._around_stop_replica)
         probes.around(Broker, "update_metadata", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
         probes.around(produce, "response", self._around_produce_response)
         probes.around(LogDirs, "checkpoint_high_watermarks", self._around_checkpoint)
-        probes.around(Connection, "_post", self._around_post)
-        probes.around(GroupMember, "_join", self._around_join)
+        probes.around(Connection, "send_request_frame", self._around_send)
+        probes.around(GroupMember, "ask_to_join", self._around_join)
         probes.around(Group, "maybe_die", self._around_maybe_die)
         probes.around(GroupCoordinator, "commit_offsets", self._around_commit)
 
@@ -186,10 +186,10 @@ class ClusterWatch:
 
     # What is sent
 
-    def _around_post(self, original: Any) -> Any:
+    def _around_send(self, original: Any) -> Any:
         names: dict[int, str] = {}
 
-        def post(connection: Any, correlation_id: int, parts: list[Any], *arguments: Any) -> None:
+        def send_request_frame(connection: Any, correlation_id: int, parts: list[Any], *arguments: Any) -> None:
             original(connection, correlation_id, parts, *arguments)
             network, events = self.world.network, self.world.events
             if network.replies_to_lose or events.awaited(RPC):
@@ -197,19 +197,19 @@ class ClusterWatch:
                 name = names.get(key)
                 if name is None:
                     name = names[key] = request_class(ApiKey(key)).__name__.removesuffix("Request")
-                network.asked(connection._transport, name)
-                peer = connection._transport.peer
+                network.asked(connection.transport, name)
+                peer = connection.transport.peer
                 events.happened(RPC, name, node(), "" if peer is None else peer.owner.name)
 
-        return post
+        return send_request_frame
 
     def look_at_groups(self) -> None:
         """L1: a generation begins without the members that do not sync within its rebalance timeout (KAFKA-12890)."""
         world, waiting = self.world, {}
         for name, broker in world.brokers.items():
-            for partition in broker.groups._partitions.values():
+            for partition in broker.groups.hosted:
                 for group_id, group in partition.groups.items():
-                    if not group._pending_sync or world.disturbed(name):
+                    if not group.awaits_sync or world.disturbed(name):
                         continue
                     key = name, group_id, group.generation_id
                     since_ns = waiting[key] = self._awaiting_sync.get(key, world.loop.now_ns)

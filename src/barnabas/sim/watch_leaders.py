@@ -37,7 +37,7 @@ class LeaderWatch:
         probes.around(Partition, "maybe_increment_high_watermark", self._around_maybe_increment_high_watermark)
         probes.after(Partition, "read", self._read)
         probes.after(Partition, "offset_for_timestamp", self._listed)
-        probes.after(Partition, "_propose", self._proposed)
+        probes.after(Partition, "propose_isr", self._proposed)
         probes.after(Partition, "isr_altered", self._altered)
         probes.after(Partition, "maybe_shrink_isr", self._shrunk)
 

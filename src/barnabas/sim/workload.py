@@ -231,14 +231,13 @@ class Workload:
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping and loop.now_ns < ends_ns:
+                # A join is waited for as long as a poll, also at a coordinator that lost power and cannot say so.
                 consumer = Consumer(
                     cluster, group=group, max_wait_ms=300, session_timeout_ms=session_ms,
+                    max_poll_interval_ms=_number(action, "rebalance_timeout_ms", 20_000),
                     heartbeat_interval_ms=min(3_000, session_ms // 3), assignors=assignors,
                     group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
                 )  # fmt: skip
-                assert consumer.member is not None
-                # A join is waited for that long, also at a coordinator that lost power and cannot say so.
-                consumer.member._rebalance_timeout_ms = _number(action, "rebalance_timeout_ms", 20_000)
                 try:
                     await consumer.subscribe(topics)
                     if stays:
