@@ -158,15 +158,7 @@ def drawn_from(seed: int, profile: str = "all") -> Plan:
         for name, weight in {**_LIGHT, **_DISKS}.items():
             if name not in weights and chance.happens(0.5):
                 weights[name] = weight * 0.3
-        for name in (
-            "create-topic",
-            "recreate-topic",
-            "add-partitions",
-            "config",
-            "reassign",
-            "rolling-restart",
-            "depose",
-        ):
+        for name in ("create-topic", "recreate-topic", "add-partitions", "config", "reassign", "rolling-restart"):
             if name not in operations and chance.happens(0.4):
                 operations[name] = 0.5
     brokers = drawn.brokers
@@ -254,8 +246,6 @@ class _Maker:
             lasts = length - begins
             if name == "group" and number > 5 and chance.happens(0.5):
                 lasts = chance.whole(length // 5, length - begins)
-            elif name == "group":
-                arguments["stays"] = True
             actions.append(Action(number, begins, name, arguments, lasts))
         return actions
 

@@ -76,7 +76,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
-        _keepers, _blackouts, _flushes, _long,
+        _deposed, _keepers, _blackouts, _flushes, _long,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -230,7 +230,15 @@ def _members(plan: Plan, chance: Chance) -> Plan:
             said["also"] = second
         return said
 
-    return _with_arguments(plan, "group", of_member)
+    plan = _with_arguments(plan, "group", of_member)
+    # Who is there in the end stays until all has healed and is read.
+    actions = (
+        replace(each, arguments={**each.arguments, "stays": True})
+        if each.name == "group" and each.until_ns >= plan.length_ns
+        else each
+        for each in plan.actions
+    )
+    return replace(plan, actions=tuple(actions))
 
 
 def _wanderers(plan: Plan, chance: Chance) -> Plan:
@@ -268,6 +276,14 @@ def _askers(plan: Plan, chance: Chance) -> Plan:
         return plan
     said = {"client": "asker", "group": "readers", "topic": plan.topics[0].name}
     return _and(plan, [(chance.whole(0, plan.length_ns // 3), "ask", said, plan.length_ns)])
+
+
+def _deposed(plan: Plan, chance: Chance) -> Plan:
+    """Somebody deletes the controller's znode, as tools do that want another one."""
+    if not chance.happens(0.15):
+        return plan
+    times = range(chance.whole(1, 3))
+    return _and(plan, [(chance.whole(2 * SECOND, plan.length_ns - SECOND), "depose", {}, 0) for _ in times])
 
 
 def _keepers(plan: Plan, chance: Chance) -> Plan:
