@@ -135,7 +135,7 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
 
 
 def _records(plan: Plan, chance: Chance) -> Plan:
-    """What records are made of: compression, headers, timestamps that are not in the order of offsets."""
+    """What records are made of: compression, headers, timestamps in disorder, or the broker's."""
 
     def of_producer() -> dict[str, Argument]:
         said: dict[str, Argument] = {}
@@ -147,7 +147,13 @@ def _records(plan: Plan, chance: Chance) -> Plan:
             said["headers"] = True
         return said
 
-    return _with_arguments(plan, "produce", of_producer)
+    plan = _with_arguments(plan, "produce", of_producer)
+    if not chance.happens(0.12):
+        return plan
+    stamped = chance.one_of(plan.topics)
+    by_broker = {**stamped.configs, "message.timestamp.type": "LogAppendTime"}
+    topics = (replace(each, configs=by_broker) if each is stamped else each for each in plan.topics)
+    return replace(plan, topics=tuple(topics))
 
 
 def _lookups(plan: Plan, chance: Chance) -> Plan:
