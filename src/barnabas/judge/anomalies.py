@@ -15,8 +15,8 @@ class Anomaly(NamedTuple):
 ANOMALIES: Final[dict[str, Anomaly]] = {
     "lost-write": Anomaly(
         "Jepsen",
-        "A record was acknowledged, alone or with its committed transaction, and a scan that began after that does "
-        "not have it, though nobody deleted it and compaction did not overwrite it.",
+        "A record was acknowledged, alone or with its committed transaction, or a consumer had it, and a scan that "
+        "began after that does not have it, though nobody deleted it and compaction did not overwrite it.",
         """
 client s scan=yes
 p send r/0@0 v=1
@@ -34,7 +34,8 @@ c read r/0@1 v=1
     ),
     "nonmonotonic-send": Anomaly(
         "Jepsen",
-        "Two acknowledged records of one idempotent producer stand in a partition in another order than it sent them.",
+        "Two acknowledged records of one idempotent producer stand in a partition in another order than it sent them, "
+        "or anybody's stands before one that had been acknowledged when it was sent.",
         """
 client s scan=yes
 p send r/0@1 v=1
@@ -178,7 +179,8 @@ q commit t=2
     ),
     "nonmonotonic-poll": Anomaly(
         "Jepsen",
-        "Within one assignment, a consumer was given an offset that is not above the one before it.",
+        "Within one assignment, a consumer was given an offset that is not above the one before it, or below where it "
+        "began.",
         """
 p send r/0@0 v=1
 p send r/0@1 v=2
@@ -202,8 +204,8 @@ c read r/0@1 v=2
     ),
     "nonmonotonic-offset": Anomaly(
         "ours (KIP-207)",
-        "A partition's high watermark, last stable offset or log start offset was told to be below what had been told "
-        "before it was asked for.",
+        "A partition's high watermark, last stable offset or log start offset was told to be below what had been told, "
+        "or read, before it was asked for.",
         """
 a high-watermark r/0@5
 b high-watermark r/0@4
@@ -211,8 +213,8 @@ b high-watermark r/0@4
     ),
     "stale-committed-offset": Anomaly(
         "ours",
-        "A group was told an offset though another commit had followed it and was acknowledged before the question, "
-        "or one that nobody had committed.",
+        "A group was told an offset though another commit had followed it, and was acknowledged or told to somebody "
+        "before the question, or one that nobody had committed.",
         """
 c commit-offset r/0@5 g=g
 c commit-offset r/0@9 g=g

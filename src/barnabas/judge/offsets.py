@@ -10,7 +10,8 @@ from barnabas.judge.seen import Outcome, Seen
 
 
 def nonmonotonic_offsets(seen: Seen) -> Judged:
-    """A high watermark, last stable offset or log start offset below one that was told before it was asked for."""
+    """A high watermark, last stable offset or log start offset below one that was told before it was asked for, or
+    below a record that had been read by then."""
     history = seen.history
     found: list[tuple[int, int]] = []
     evaluated = 0
@@ -18,16 +19,20 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
         rows = history.rows(op)
         rows = rows[history.status[rows] == Status.OK]
         evaluated += len(rows)
-        for group in _grouped(rows, history.place[rows]):
-            by_end = group[np.argsort(history.completed[group], kind="stable")]
-            highest = np.maximum.accumulate(history.offset[by_end])
+        read = {Op.HIGH_WATERMARK: seen.reads, Op.LAST_STABLE: seen.reads[seen.read_rc]}.get(op, seen.reads[:0])
+        reached = np.concatenate([rows, read[np.isin(history.place[read], history.place[rows])]])
+        for every in _grouped(reached, history.place[reached]):
+            group = every[history.op[every] == op]
+            by_end = every[np.argsort(history.completed[every], kind="stable")]
+            least = history.offset[by_end] + (history.op[by_end] == Op.READ)
+            highest = np.maximum.accumulate(least)
             before = np.searchsorted(history.completed[by_end], history.invoked[group]) - 1
             back = (before >= 0) & (highest[np.maximum(before, 0)] > history.offset[group])
             for row, until in zip(group[back], before[back], strict=True):
-                found.append((int(by_end[np.argmax(history.offset[by_end[: until + 1]])]), int(row)))
+                found.append((int(by_end[np.argmax(least[: until + 1])]), int(row)))
     rows_found = np.array(found, np.int64).reshape(-1, 2)
     limits = {"unclean-leader-election": seen.unclean[history.place[rows_found[:, 0]]]} if found else None
-    said = "{0.at} was at {0.offset}, and later at {1.offset}"
+    said = "{0.at} had come to {0.offset}, and later was told to be at {1.offset}"
     return judged(history, "nonmonotonic-offset", evaluated, rows_found, said, limits)
 
 
@@ -35,6 +40,22 @@ def _grouped(rows: Column, keys: Column) -> list[Column]:
     order = np.argsort(keys, kind="stable")
     cuts = np.flatnonzero(np.diff(keys[order])) + 1
     return [] if not len(rows) else np.split(rows[order], cuts)
+
+
+def _told_of(seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column) -> Column:
+    """When each commit had its effect at the latest: also one of unknown outcome, where it is the only one of its
+    offset, and somebody was told that."""
+    history = seen.history
+    distinct, which, count = np.unique(history.offset[commits], return_inverse=True, return_counts=True)
+    if not len(distinct):
+        return completed
+    at = np.minimum(np.searchsorted(distinct, history.offset[fetches]), len(distinct) - 1)
+    known = distinct[at] == history.offset[fetches]
+    first = np.full(len(distinct), NEVER, np.int64)
+    np.minimum.at(first, at[known], history.completed[fetches[known]])
+    seen_by = (count[which] == 1) & (first[which] >= invoked)
+    told: Column = np.where(seen_by, np.minimum(completed, first[which]), completed)
+    return told
 
 
 def stale_committed_offsets(seen: Seen) -> Judged:
@@ -65,6 +86,7 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     completed = np.where(within, np.where(outcome == Outcome.COMMITTED, history.completed[end], NEVER), completed)
     possible = (history.status[commits] != Status.FAILED) & (outcome != Outcome.ABORTED)
     commits, invoked, completed = commits[possible], invoked[possible], completed[possible]
+    completed = _told_of(seen, fetches, commits, invoked, completed)
 
     by_end = np.argsort(completed, kind="stable")
     latest = np.maximum.accumulate(invoked[by_end]) if len(commits) else invoked

@@ -18,12 +18,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from barnabas.judge import cycles, records
 from barnabas.judge.check import of_partitions, of_transactions
 from barnabas.judge.findings import Judged
-from barnabas.judge.history import SCHEMA, Column, Context, History, Op, of_table
+from barnabas.judge.history import SCHEMA, Column, Context, History, of_table
 from barnabas.judge.seen import Seen
 
 ROW: Final = "row"
@@ -58,12 +57,7 @@ def by_place(table: Any, context: Context, common: Any) -> Any:
     """What is found in a piece by partition, as `FOUND`. `table` and `common` have `SCHEMA`'s columns and `ROW`."""
     whole, numbers = _history(table, context, common)
     seen = Seen(whole)
-    alone = pc.fill_null(
-        pc.or_(pc.not_equal(table["op"].cast(pa.string()), Op.SEND.word), pc.is_null(table["txn"])), True
-    )
-    others, other_numbers = _history(table.filter(alone), context, common)
-    found = list(_judged([records.lost_writes(Seen(others))], other_numbers))
-    found += _judged(of_partitions(seen), numbers)
+    found = list(_judged([records.lost_writes(seen, in_transactions=False), *of_partitions(seen)], numbers))
     for kind, edges in ((WRITES, cycles.write_edges(seen)), (READS, cycles.read_edges(seen))):
         found += _edges(seen, kind, edges, numbers)
     return pa.Table.from_pylist(found, FOUND)

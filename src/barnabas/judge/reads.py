@@ -6,7 +6,7 @@ import numpy as np
 
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Op, Status
-from barnabas.judge.records import DELAYED_END_TXN
+from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
 from barnabas.judge.seen import Outcome, Seen, composite
 
 
@@ -54,9 +54,10 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
     pair = (reader[:-1] == reader[1:]) & (history.op[two] == Op.READ)
     one, two = one[pair], two[pair]
     after_read = history.op[one] == Op.READ
-    back = after_read & (history.offset[two] <= history.offset[one])
-    said = "{0.client} read {0.at}@{0.offset}, and then {1.at}@{1.offset}"
-    behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said)
+    back = history.offset[two] < history.offset[one] + after_read
+    said = "{0.client} was at {0.at}@{0.offset}, and then was given {1.at}@{1.offset}"
+    limits = {UNCLEAN: seen.unclean[history.place[two[back]]]} if back.any() else None
+    behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said, limits)
 
     start = np.where(after_read, history.offset[one] + 1, history.offset[one])
     start = np.maximum(start, seen.deleted[history.place[two]])

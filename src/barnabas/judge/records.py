@@ -91,30 +91,32 @@ def _overwritten(seen: Seen, rows: Column) -> Column:
     may = seen.compacted[history.place[rows]]
     if not may.any():
         return may
-    scan = seen.reads[seen.read_scan & seen.compacted[history.place[seen.reads]]]
+    txn = np.append(seen.outcome, Outcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
+    counts = txn != Outcome.ABORTED  # what was aborted overwrites nothing
+    scan = seen.reads[seen.read_scan & seen.compacted[history.place[seen.reads]] & counts]
     keys = composite(history.place[scan], history.key[scan])
     order = np.lexsort((history.offset[scan], keys))
     keys, offsets = keys[order], history.offset[scan][order]
     wanted = composite(history.place[rows], history.key[rows])
     last = np.searchsorted(keys, wanted, "right") - 1
     there = (last >= 0) & (keys[np.maximum(last, 0)] == wanted) if len(keys) else np.zeros(len(rows), bool)
-    later = there & (offsets[np.maximum(last, 0)] > history.offset[rows]) if len(keys) else there
-    excused: Column = may & (later | (history.offset[rows] < 0))
+    later = there & (offsets[np.maximum(last, 0)] > seen.stands_at[rows]) if len(keys) else there
+    excused: Column = may & (later | (seen.stands_at[rows] < 0))
     return excused
 
 
 def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
-    """Of acknowledged sends: whether they are to be there and are, and whether they are to be there and are not.
+    """Of sends that are settled: whether they are to be there and are, and whether they are to be there and are not.
 
     A transaction's record counts by the committed scan, as far as that came; what lies above its end waits for the last
     stable offset, and has to be in the scan of all records.
     """
     history = seen.history
-    place, offset = history.place[rows], history.offset[rows]
+    place, offset, settled = history.place[rows], seen.stands_at[rows], seen.settled[rows]
     end_all = seen.end_of(seen.scanned_all)[place]
     end_committed = seen.end_of(seen.scanned_committed)[place]
-    in_time_all = history.completed[rows] < seen.begun_of(seen.scanned_all)[place]
-    in_time_committed = history.completed[rows] < seen.begun_of(seen.scanned_committed)[place]
+    in_time_all = settled < seen.begun_of(seen.scanned_all)[place]
+    in_time_committed = settled < seen.begun_of(seen.scanned_committed)[place]
     in_all, in_committed = seen.offset_all[rows] >= 0, seen.offset_committed[rows] >= 0
     transactional = history.txn[rows] >= 0
     judges_committed = transactional & (end_committed >= 0) & (offset >= 0) & (offset < end_committed)
@@ -132,10 +134,16 @@ def _acknowledged(seen: Seen) -> Column:
     return acknowledged
 
 
-def lost_writes(seen: Seen) -> Judged:
-    """Records of their own, and committed transactions of which nothing is left; of the others `torn` tells."""
+def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
+    """Records of their own, and committed transactions of which nothing is left; of the others `torn` tells.
+
+    `in_transactions` judges only those of one kind.
+    """
     history = seen.history
-    acked = _acknowledged(seen)
+    unknown = seen.consumed[seen.sends] & (history.status[seen.sends] == Status.UNKNOWN)
+    acked = seen.sends[(history.status[seen.sends] == Status.OK) | unknown]
+    if in_transactions is not None:
+        acked = acked[(history.txn[acked] >= 0) == in_transactions]
     there, missing = presence(seen, acked)
     txn = seen.txn_of(acked)
     alone = txn == NONE
@@ -146,11 +154,11 @@ def lost_writes(seen: Seen) -> Judged:
     rows = acked[lost]
     delayed = np.append(seen.delayed_end, False)[txn[lost]]
     limits = {
-        ACKS: ~seen.acks_all[history.process[rows]],
+        ACKS: ~seen.acks_all[history.process[rows]] & ~seen.consumed[rows],
         UNCLEAN: seen.unclean[history.place[rows]],
         DELAYED_END_TXN: delayed,
     }
-    said = "value {0.value} was acknowledged to {0.client} at {0.at}@{0.offset}, and is not there"
+    said = "value {0.value} of {0.client}, in {0.at}, was acknowledged or consumed, and is not there"
     return judged(history, "lost-write", int((there | missing).sum()), rows[:, None], said, limits)
 
 
@@ -183,8 +191,8 @@ def torn_transactions(seen: Seen) -> Judged:
 
 
 def nonmonotonic_sends(seen: Seen) -> Judged:
-    """What one producer sent to a partition stands there in another order. Of acknowledged records only: one whose fate
-    nobody knows may come late."""
+    """What one producer sent to a partition stands there in another order, or what anybody sent stands before what had
+    been acknowledged by then. Of acknowledged records only: one whose fate nobody knows may come late."""
     history = seen.history
     acked = _acknowledged(seen)
     offset = np.where(seen.offset_all[acked] >= 0, seen.offset_all[acked], seen.offset_committed[acked])
@@ -194,9 +202,30 @@ def nonmonotonic_sends(seen: Seen) -> Judged:
     one, two = order[:-1], order[1:]
     back = (producer[one] == producer[two]) & (offset[two] < offset[one])
     rows = np.stack([acked[one[back]], acked[two[back]]], 1)
-    limits = {NOT_IDEMPOTENT: ~seen.idempotent[history.process[rows[:, 0]]]}
-    said = "{0.client} sent value {0.value} to {0.at} before value {1.value}, which stands before it"
+    rows = np.concatenate([rows, _behind(seen, acked, offset)])
+    _, once = np.unique(rows[:, 1], return_index=True)
+    rows = rows[once]
+    both = ~(seen.idempotent[history.process[rows[:, 0]]] & seen.idempotent[history.process[rows[:, 1]]])
+    said = "value {0.value} of {0.client} was sent to {0.at} before value {1.value}, which stands before it"
+    limits = {NOT_IDEMPOTENT: both}
     return judged(history, "nonmonotonic-send", len(acked), rows, said, limits)
+
+
+def _behind(seen: Seen, acked: Column, offset: Column) -> Column:
+    """Pairs of sends of which the second was begun when the first was acknowledged, and stands before it. One for each
+    second."""
+    history = seen.history
+    place = history.place[acked]
+    found = [np.empty((0, 2), np.int64)]
+    order = np.argsort(place, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+        by_end = group[np.argsort(history.completed[acked[group]], kind="stable")]
+        highest = np.maximum.accumulate(offset[by_end])
+        before = np.searchsorted(history.completed[acked[by_end]], history.invoked[acked[group]]) - 1
+        back = np.flatnonzero((before >= 0) & (highest[np.maximum(before, 0)] > offset[group]))
+        which = np.searchsorted(highest, highest[before[back]])
+        found.append(np.stack([acked[by_end[which]], acked[group[back]]], 1))
+    return np.concatenate(found)
 
 
 def internal_gaps(seen: Seen) -> Judged:

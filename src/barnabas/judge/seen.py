@@ -126,6 +126,42 @@ class Seen:
         found[sends[backward]] = history.offset[self.reads[backward]]
         return found
 
+    # what consumers had
+
+    @cached_property
+    def _consumed(self) -> tuple[Column, Column]:
+        """Reads by others than scans of records of their own, in the partition they were sent to; and their sends."""
+        history = self.history
+        known = np.flatnonzero((self.send_of_read >= 0) & ~self.read_scan)
+        reads, sends = self.reads[known], self.send_of_read[known]
+        right = (history.place[reads] == history.place[sends]) & (history.txn[sends] == NONE)
+        return reads[right], sends[right]
+
+    @cached_property
+    def consumed(self) -> Column:
+        """By row of a send: whether a consumer had it. Then it was below the high watermark, whatever its producer was
+        told, and no clean election takes it away."""
+        consumed = np.zeros(len(self.history), bool)
+        consumed[self._consumed[1]] = True
+        return consumed
+
+    @cached_property
+    def settled(self) -> Column:
+        """By row of a send: when it was acknowledged, or a consumer had it; `NEVER` where neither was."""
+        reads, sends = self._consumed
+        settled = self.history.completed.copy()
+        np.minimum.at(settled, sends, self.history.completed[reads])
+        return settled
+
+    @cached_property
+    def stands_at(self) -> Column:
+        """By row of a send: where its producer, or else a consumer, was told that it is, or -1."""
+        reads, sends = self._consumed
+        told = self.history.offset.copy()
+        nowhere = told[sends] < 0
+        told[sends[nowhere]] = self.history.offset[reads[nowhere]]
+        return told
+
     # transactions
 
     @cached_property

@@ -158,7 +158,11 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
     compacted = [topic for topic, each in context.topics.items() if "compact" in each.get("cleanup.policy", "")]
     if compacted:
         # What compaction left of a key excuses the records before it, whoever sent it.
-        left = scanned.where(F.col("topic").isin(compacted)).where("key is not null")
+        kept = own.where(_is(Op.COMMIT) & (F.col("status") != Status.FAILED.word)).select("txn").distinct()
+        aborted = sends.select("value", "txn").join(kept, "txn", "left_anti").select("value")
+        left = (
+            scanned.where(F.col("topic").isin(compacted)).where("key is not null").join(aborted, "value", "left_anti")
+        )
         keys = sends.select("place", "key", F.col("txn").alias("sent_in")).distinct()
         newest = left.groupBy("place", "key").agg(F.max_by(ROW, "offset").alias("newest")).join(keys, ["place", "key"])
         whole = whole.unionByName(
