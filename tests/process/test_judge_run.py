@@ -17,7 +17,7 @@ from barnabas.client import NewTopic, TopicPartition, connect
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
 from barnabas.judge.clusters import ClusterError, LocalBrokers, ScriptBrokers
-from barnabas.judge.history import Op, read, write
+from barnabas.judge.history import BEFORE_KIP_890, Op, read, write
 from barnabas.judge.made import made
 from barnabas.judge.peers import sender
 from barnabas.judge.proxy import Proxy
@@ -131,6 +131,7 @@ def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(
     held = [name.removeprefix("delay-end-txn:") for name in names if name.startswith("delay-end-txn:")]
     assert len(held) == outcome.met[faults.DELAY_END_TXN] > 0
     assert set(held) <= {each.transactional_id for each in outcome.history.context.clients}
+    assert set(held) <= set(outcome.history.context.facts[BEFORE_KIP_890].split(","))  # our clients are from before it
     assert check(outcome.history).good
 
 

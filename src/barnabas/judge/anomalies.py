@@ -268,7 +268,8 @@ LIMITS: Final[dict[str, str]] = {
         "A poll, and so a transaction that reads, may end between two records of one transaction."
     ),
     "KAFKA-17754": (
-        "Under transactions of version 1 (before Kafka 4.0's, KIP-890) an EndTxn that comes late ends whatever "
-        "transaction of that id is open by then: it can be torn, lost, or committed though it is aborted."
+        "Under transactions of version 1 (before Kafka 4.0's, KIP-890, or with a client from before it) an EndTxn that "
+        "comes late ends whatever transaction of that id is open by then: it can be torn, lost, or committed though it "
+        "is aborted."
     ),
 }

@@ -30,6 +30,8 @@ NONE: Final = -1
 NEVER: Final = np.iinfo(np.int64).max
 """When an operation of unknown outcome completes."""
 FORMAT: Final = "1"
+BEFORE_KIP_890: Final = "before-kip-890"
+"""The fact that names, with commas between them, the transactional ids whose clients end transactions as before it."""
 _METADATA: Final = b"barnabas.judge"
 
 

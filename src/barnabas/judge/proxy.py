@@ -47,6 +47,8 @@ _HEADER: Final = struct.Struct(">hhi")
 _ERROR: Final = struct.Struct(">ih")
 """Correlation id and error code: where every answer to ApiVersions begins."""
 _FRAME_MAX: Final = 64 << 20
+_KIP_890: Final = 5
+"""The version of EndTxn from which on each transaction has an epoch of its own: a late one from before has another."""
 _HELD_SHARE: Final = 0.5
 _HELD_S: Final = (0.0, 0.3)
 _BEGUN_S: Final = 8.0
@@ -73,6 +75,8 @@ class Proxy:
         self.ports: dict[int, int] = {}
         self.struck: dict[str, int] = dict.fromkeys(NETWORK_FAULTS, 0)
         self.held: list[Held] = []
+        self.before_kip_890: set[str] = set()
+        """The transactional ids of which an EndTxn came in a version from before it."""
         self._links: set[Link] = set()
         self._awaited: dict[str, asyncio.Event] = {}
         self._running: set[asyncio.Future[None]] = set()
@@ -216,10 +220,13 @@ class Link:
                 if fault == CUT_REQUESTS:
                     self.proxy.struck[fault] += 1
                     continue
-                if fault == DELAY_END_TXN and api_key == ApiKey.END_TXN:
+                if api_key == ApiKey.END_TXN:
                     request = _request(frame)
-                    if self.proxy.is_to_wait(str(request.transactional_id), commits=request.committed):
-                        await self._late(frame, str(request.transactional_id), behind)
+                    transactional_id = str(request.transactional_id)
+                    if version < _KIP_890:
+                        self.proxy.before_kip_890.add(transactional_id)
+                    if fault == DELAY_END_TXN and self.proxy.is_to_wait(transactional_id, commits=request.committed):
+                        await self._late(frame, transactional_id, behind)
                         return
                 await self.perhaps_wait(fault)
                 if fault == CUT_AFTER_REQUEST and api_key in _CHANGES and self.proxy.chance.random() < 0.2:

@@ -17,7 +17,7 @@ from barnabas.judge.clusters import Brokers
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
-from barnabas.judge.history import Client, History
+from barnabas.judge.history import BEFORE_KIP_890, Client, History
 from barnabas.judge.journal import Notes
 from barnabas.judge.nemesis import Nemesis
 from barnabas.judge.peers import PREFIX
@@ -97,6 +97,7 @@ def run(plan: Plan) -> Outcome:
         if proxy is not None:
             proxy.close()
             nemesis.note_held()
+            notes.facts[BEFORE_KIP_890] = ",".join(sorted(proxy.before_kip_890))
     plan.told("the clients have ended: waiting for open transactions, then reading everything")
     work.bootstrap = plan.bootstrap
     settled = asyncio.run(wait_until_settled(work))

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from barnabas.judge.history import NEVER, NONE, Column, History, HistoryError, Op, Status
+from barnabas.judge.history import BEFORE_KIP_890, NEVER, NONE, Column, History, HistoryError, Op, Status
 
 READ_COMMITTED = "read_committed"
 
@@ -206,10 +206,14 @@ class Seen:
     def delayed_end(self) -> Column:
         """By transaction: whether an end of an earlier one may have been under way still, so that under transactions of
         version 1 it may have ended this one (KAFKA-17754): an answer of the same transactional id did not come, or the
-        nemesis held an EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``).
+        nemesis held an EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``). Under version 2 that
+        holds for the ids whose client is from before it (`BEFORE_KIP_890`).
         """
         history = self.history
-        if history.context.facts.get("transaction.version", "2") not in ("0", "1"):
+        facts = history.context.facts
+        everybody = facts.get("transaction.version", "2") in ("0", "1")
+        older = set(facts.get(BEFORE_KIP_890, "").split(","))
+        if not everybody and older == {""}:
             return np.zeros(len(self.txns), bool)
         ids: dict[str, int] = {}
         owner = np.array(
@@ -232,7 +236,9 @@ class Seen:
         last = np.full(len(self.txns), NONE, np.int64)
         last[self.txn_of(sends)] = sends
         at = np.where(self.end_row >= 0, self.end_row, last)  # a producer that failed may have asked for no end
-        return np.where(at >= 0, since[owner[history.process[at]]] < history.invoked[at], False)
+        may = np.array([everybody or each in older for each in ids] or [False])
+        owners = owner[history.process[at]]
+        return np.where(at >= 0, may[owners] & (since[owners] < history.invoked[at]), False)
 
 
 def composite(places: Column, offsets: Column) -> Column:

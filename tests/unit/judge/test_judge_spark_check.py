@@ -14,7 +14,7 @@ from test_judge_check import BAD, GOOD, made
 
 from barnabas.cli.app import run
 from barnabas.judge.check import Verdict, check
-from barnabas.judge.history import NEVER, Client, Context, History, HistoryError, write
+from barnabas.judge.history import BEFORE_KIP_890, NEVER, Client, Context, History, HistoryError, write
 from barnabas.judge.lines import parse
 from barnabas.judge.proxy import DELAY_END_TXN
 
@@ -51,9 +51,16 @@ def together(histories: Sequence[History]) -> History:
         places += [(f"{number}.{topic}", partition) for topic, partition in one.places]
         names += [_renamed(name, number) for name in one.names]
     whole = {field: np.concatenate(parts) for field, parts in columns.items()}
-    return History(
-        Context(tuple(clients), topics, histories[0].context.facts), tuple(places), tuple(names), (), **whole
-    )
+    return History(Context(tuple(clients), topics, _facts(histories)), tuple(places), tuple(names), (), **whole)
+
+
+def _facts(histories: Sequence[History]) -> dict[str, str]:
+    older = [
+        f"{number}.{each}"
+        for number, one in enumerate(histories)
+        for each in filter(None, one.context.facts.get(BEFORE_KIP_890, "").split(","))
+    ]
+    return {**histories[0].context.facts, BEFORE_KIP_890: ",".join(older)}
 
 
 def _renamed(name: str, number: int) -> str:
