@@ -19,6 +19,7 @@ from barnabas.judge.check import check
 from barnabas.judge.clusters import ClusterError, LocalBrokers, ScriptBrokers
 from barnabas.judge.history import BEFORE_KIP_890, Op, read, write
 from barnabas.judge.made import made
+from barnabas.judge.nemesis import ELECT
 from barnabas.judge.peers import sender
 from barnabas.judge.proxy import Proxy
 from barnabas.judge.run import Plan, run
@@ -123,6 +124,19 @@ def test_a_run_under_network_faults_is_judged_and_finds_nothing(kafka_cluster: K
     assert sum(outcome.struck.values()) >= 1
     # On a machine that stands still for seconds there may be no transaction; records there are.
     assert {"lost-write", "duplicate", "internal-gap"}.isdisjoint(verdict.unjudged), verdict.unjudged
+
+
+def test_preferred_leaders_are_elected_again(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t", partitions=1, replication_factor=3)
+    partition = kafka_cluster.partition("t", 0)
+    first = partition.replicas[0]
+    first.kill()
+    partition.wait(not_leader=first)
+    first.start()
+    partition.wait(isr=partition.replicas, not_leader=first)
+    outcome = run(Plan(kafka_cluster.bootstrap, 0.2, [ELECT], clients=1, partitions=2))
+    assert outcome.struck[ELECT] > 0
+    assert partition.leader == first
 
 
 def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(kafka_cluster: KafkaCluster) -> None:

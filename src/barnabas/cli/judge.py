@@ -40,7 +40,8 @@ Nemesis = Annotated[
         metavar="FAULT,..",
         help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
         "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
-        "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), or some of them.",
+        "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), or some of them; and "
+        "elect, of preferred leaders, after each other one.",
     ),
 ]
 Make = Annotated[
@@ -159,8 +160,8 @@ def run_command(
 
     try:
         with contextlib.ExitStack() as running:
-            programs = started(drivers, running, told=told if driver == "all" else None)
             bootstrap, brokers, peers = running.enter_context(_cluster(at, make, script, faults))
+            programs = started(drivers, running, told=told if driver == "all" else None)
             plan = Plan(
                 bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, drivers, programs,
                 seed=seed, told=told,
@@ -191,11 +192,11 @@ def _drivers(words: str) -> tuple[str, ...]:
 
 def _faults(words: str, *, made: bool) -> tuple[str, ...]:
     """`made`: of a cluster that is made for the run, whose brokers reach each other as we like."""
-    from barnabas.judge.nemesis import FAULTS, PROCESS_FAULTS
+    from barnabas.judge.nemesis import ELECT, FAULTS, PROCESS_FAULTS
     from barnabas.judge.peers import PEER_FAULTS
     from barnabas.judge.proxy import NETWORK_FAULTS
 
-    everything = FAULTS if made else (*PROCESS_FAULTS, *NETWORK_FAULTS)
+    everything = FAULTS if made else (*PROCESS_FAULTS, ELECT, *NETWORK_FAULTS)
     groups: dict[str, Sequence[str]] = {
         "all": everything, "none": (), "process": PROCESS_FAULTS, "network": NETWORK_FAULTS, "peers": PEER_FAULTS,
     }  # fmt: skip

@@ -6,15 +6,19 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from barnabas.client import KafkaError
 from barnabas.judge.clusters import Brokers
-from barnabas.judge.history import Op
+from barnabas.judge.history import Op, Status
 from barnabas.judge.journal import Journal, now
 from barnabas.judge.peers import PEER_FAULTS, PREFIX
 from barnabas.judge.proxy import DELAY_END_TXN, NETWORK_FAULTS, Proxy
 
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
-FAULTS: Final = (*PROCESS_FAULTS, *NETWORK_FAULTS, *PEER_FAULTS)
+ELECT: Final = "elect"
+"""Preferred leaders come back after every other fault, as ``auto.leader.rebalance.enable`` has them within minutes: so
+brokers that stayed up lose partitions and coordinators' roles to others, and get them again."""
+FAULTS: Final = (*PROCESS_FAULTS, ELECT, *NETWORK_FAULTS, *PEER_FAULTS)
 HELD_S: Final = (3.0, 15.0)
 """How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
 END_TXNS: Final = 20
@@ -35,10 +39,13 @@ class Nemesis:
         seed: int,
         peers: Proxy | None = None,
         aim: Callable[[str], int] | None = None,
+        elect: Callable[[], None] | None = None,
     ) -> None:
-        """`aim` names the broker that a fault of processes strikes; without it chance does."""
+        """`aim` names the broker that a fault of processes strikes; without it chance does. `elect` asks for preferred
+        leaders, and raises `KafkaError` or ``OSError`` where nobody hears it."""
         self._peers = peers
-        self._faults = list(faults)
+        self._faults = [fault for fault in faults if fault != ELECT]
+        self._elect = elect if ELECT in faults else None
         self._brokers = brokers
         self._proxy = proxy
         self._journal = journal
@@ -57,8 +64,21 @@ class Nemesis:
         while goes_on:
             if not due:
                 due = self._chance.sample(self._faults, len(self._faults))
-            self._strike(due.pop(), wait)
+            if due:
+                self._strike(due.pop(), wait)
             goes_on = wait(self._chance.uniform(*REST_S))
+            if self._elect is not None:
+                self._bring_leaders_back(self._elect)
+
+    def _bring_leaders_back(self, elect: Callable[[], None]) -> None:
+        invoked = now()
+        try:
+            elect()
+        except (KafkaError, OSError) as error:
+            self._journal.add(Op.NEMESIS, invoked, status=Status.UNKNOWN, name=ELECT, error=error)
+        else:
+            self._journal.add(Op.NEMESIS, invoked, name=ELECT)
+            self.struck[ELECT] += 1
 
     def note_held(self) -> None:
         """Writes down every EndTxn that the proxy gave to its broker late; to be called when the proxy has ended."""

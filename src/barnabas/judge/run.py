@@ -89,7 +89,7 @@ def run(plan: Plan) -> Outcome:
         notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
     )  # fmt: skip
     journal = notes.journal(Client("nemesis"))
-    nemesis = Nemesis(plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim)
+    nemesis = Nemesis(plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, partial(_elect, plan))
     plan.told(f"{plan.minutes:g} minutes, topics {' and '.join(topics)}, {facts}")
     try:
         _strive(plan, work, name, nemesis, stop)
@@ -225,6 +225,14 @@ def started(names: Sequence[str], running: ExitStack, *, told: Callable[[str], N
         running.callback(driver.close)
         found.append(driver)
     return found
+
+
+def _elect(plan: Plan) -> None:
+    async def preferred() -> None:
+        async with connect(plan.bootstrap) as cluster:
+            await cluster.admin.elect_leaders(None)
+
+    asyncio.run(preferred())
 
 
 async def _prepare(plan: Plan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:
