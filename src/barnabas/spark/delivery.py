@@ -160,7 +160,7 @@ def explained(options: SinkOptions, what: str) -> Iterator[None]:
         text = _REASONS.get(error.code)
         if error.code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE):
             raise SinkError(_fenced(options, what, error)) from error
-        raise SinkError(f"{what} failed: {error}. {text or ''}".rstrip()) from error
+        raise SinkError(f"{what} failed: {str(error).rstrip('.')}. {text or ''}".rstrip()) from error
 
 
 def _fenced(options: SinkOptions, what: str, error: KafkaError) -> str:

@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.client.offsets import CommittedOffset
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.spark.delivery import explained
 from barnabas.spark.sink_marker import Marker, SinkError, TaskTransaction, is_in, successor
 from barnabas.spark.sink_options import Delivery, SinkOptions
 
@@ -91,3 +93,10 @@ def test_a_batch_is_in_when_its_query_marked_it() -> None:
     for query, batch in (("q", 6), ("other", 0)):
         with pytest.raises(SinkError, match="takeOver"):
             is_in(marker, query, batch, sink_id="s", take_over=False)
+
+
+@pytest.mark.parametrize("said", ["Topic 't' is not there: create it.", "t-0: MESSAGE_TOO_LARGE"])
+def test_a_refusal_ends_with_one_full_stop_and_what_to_do(said: str) -> None:
+    with pytest.raises(SinkError) as refused, explained(parse(), "Task 0"):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, said)
+    assert str(refused.value) == f"Task 0 failed: {said.rstrip('.')}."
