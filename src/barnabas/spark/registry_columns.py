@@ -13,7 +13,9 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy
 import pyarrow
+import pyarrow.compute
 
 from barnabas.spark.dead_letter_topic import dead_letter
 from barnabas.spark.decoded import Decoded, Format, Payloads
@@ -27,6 +29,7 @@ __all__ = ["from_registry", "to_registry"]
 
 MODES: Final = ("FAILFAST", "PERMISSIVE", "REPORT", "DEADLETTER")
 PREFIX: Final = 5
+_BYTES_MAX: Final = (1 << 31) - 1
 _FORMATS: Final = {
     "AVRO": ("barnabas.spark.avro_columns", "AvroColumns"),
     "JSON": ("barnabas.spark.json_columns", "JsonColumns"),
@@ -233,34 +236,33 @@ def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Dec
 
     What it raises for other reasons, an ``OSError`` of a registry that is down, is no fault of a value and is raised.
     """
-    rows: list[bytes | None] = values.to_pylist()
-    parts: dict[bytes, list[int]] = {}
-    for row, value in enumerate(rows):
-        if value is not None:
-            parts.setdefault(value[:PREFIX], []).append(row)
+    prefixes = pyarrow.compute.binary_slice(values, 0, PREFIX).dictionary_encode()
+    of_row = prefixes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     arrays: list[Any] = []
-    places: list[int | None] = [None] * len(rows)
+    places = numpy.full(len(values), -1)
     faults: dict[int, str] = {}
     base = 0
-    for prefix, members in parts.items():
+    for number, prefix in enumerate(prefixes.dictionary.to_pylist()):
+        members = numpy.flatnonzero(of_row == number)
         try:
             if len(prefix) < PREFIX or prefix[0] != 0:
                 raise ValueError("it does not begin with the Confluent prefix (a zero byte and a schema id of four)")
             one = payloads(int.from_bytes(prefix[1:], "big"))
         except ValueError as error:
-            faults |= dict.fromkeys(members, str(error))
+            faults |= dict.fromkeys(members.tolist(), str(error))
             continue
-        found = one.decode([rows[row][PREFIX:] for row in members])  # type: ignore[index]
-        faults |= {members[row]: told for row, told in found.faults.items()}
-        if len(members) == len(rows):
+        every = len(members) == len(values)
+        part = values if every else values.take(pyarrow.array(members))
+        found = one.decode(pyarrow.compute.binary_slice(part, PREFIX, _BYTES_MAX).to_pylist())
+        faults |= {int(members[row]): told for row, told in found.faults.items()}
+        if every:
             return Decoded(found.array, faults)
         arrays.append(found.array)
-        for index, row in enumerate(members):
-            places[row] = base + index
+        places[members] = numpy.arange(base, base + len(members))
         base += len(members)
     if not arrays:
-        return Decoded(pyarrow.nulls(len(rows), target), faults)
-    return Decoded(pyarrow.concat_arrays(arrays).take(pyarrow.array(places, pyarrow.int64())), faults)
+        return Decoded(pyarrow.nulls(len(values), target), faults)
+    return Decoded(pyarrow.concat_arrays(arrays).take(pyarrow.array(places, mask=places < 0)), faults)
 
 
 def _reported(found: Decoded) -> Any:
