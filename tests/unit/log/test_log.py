@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from struct import pack, pack_into
 from zlib import crc32
@@ -12,6 +13,7 @@ from log_worlds import DISK, NOW, append, batch, idempotent, marker, open_log, v
 
 from barnabas.log.log import AppendOrigin, Log, UnexpectedAppendOffset
 from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.results import TimestampOffset
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import Uuid
 from barnabas.wire.records import ControlType, parse_header
@@ -529,16 +531,16 @@ def test_whoever_looks_for_a_record_in_a_batch_of_many_lets_others_go_on_and_the
     count = 20_000
     append(log, *map(str, range(count)), timestamp=NOW, compression="gzip")
     for timestamp, wanted in ((NOW + count - 1, count - 1), (-3, count - 1), (NOW + 500, 500)):
-        searching = log.searching(timestamp)
+        found: list[TimestampOffset | None] = []
+
+        def searched(timestamp: int = timestamp, found: list[TimestampOffset | None] = found) -> Iterator[None]:
+            found.append((yield from log.searching(timestamp)))
+
         steps = 0
-        while True:
-            try:
-                next(searching)
-            except StopIteration as end:
-                assert end.value[1] == wanted
-                break
+        for _ in searched():
             steps += 1
             log.segments.active.close_files()
+        assert [each and each.offset for each in found] == [wanted]
         assert steps >= wanted // 128
 
 
