@@ -59,9 +59,10 @@ class Cluster:
     def kill(self, broker_id: int) -> None:
         os.kill(self.broker(broker_id)["pid"], signal.SIGKILL)
 
-    def up(self) -> None:
+    def up(self, timeout: float = 90) -> None:
         """Starts what is down."""
-        done = barnabas("up", "-n", str(len(self.state["brokers"])), "--dir", str(self.directory), "--format", "json")
+        count = str(len(self.state["brokers"]))
+        done = barnabas("up", "-n", count, "--dir", str(self.directory), "--format", "json", timeout=timeout)
         assert done.returncode == 0, done.stderr
         self.state = json.loads(done.stdout)
 

@@ -38,6 +38,9 @@ GROWTH = 1.2
 QUIET_S = 45.0
 BROKERS = 3
 BACK_S = 120.0
+START_S = 300.0
+"""A broker's start among all attacks at once: `up` waits until every broker answers one more client, which may take
+ten seconds each time on a machine that is busy with other things."""
 ORDINARY_MIB = 64
 ORDINARY_CLIENTS = 8
 MIB = 1 << 20
@@ -123,7 +126,7 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
     def start_anew() -> None:
         for broker in range(BROKERS):
             world.cluster.kill(broker)
-            world.cluster.up()
+            world.cluster.up(START_S)
             back = time.monotonic()
             until(
                 lambda back=back: world.answered_up_to(back), f"the neighbour is served by broker {broker} again", 120
@@ -148,7 +151,7 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
             print(f"{now}  kill -9 broker {broker}; resident {peaks}; {world.progress()}", flush=True)
             world.cluster.kill(broker)
             time.sleep(chance.uniform(0, 5))
-            world.cluster.up()
+            world.cluster.up(START_S)
     over.set()
     for thread in threads:
         thread.join(120)
