@@ -29,14 +29,16 @@ from barnabas.security.sasl.login import Login, SaslLogin
 from barnabas.security.sasl.scram_credential import MECHANISMS
 from barnabas.security.tls.authority import issue, make_authority
 
-LISTENERS: Final = {"TLS": "SSL", "MTLS": "SSL", "SCRAM": "SASL_SSL"}
+LISTENERS: Final = {"TLS": "SSL", "MTLS": "SSL", "SCRAM": "SASL_SSL", "PLAIN": "SASL_SSL"}
 USER: Final = "bench"
 PASSWORD: Final = "a password of the bench"
-MECHANISM: Final = "SCRAM-SHA-512"
-RECORDS: Final = 400_000
+SCRAM: Final = "SCRAM-SHA-512"
+MECHANISM_OF: Final = {"SCRAM": SCRAM, "PLAIN": "PLAIN"}
+"""By listener."""
 SIZE: Final = 1000
 AT_ONCE: Final = 16
-_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_PLAIN_LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 
 
 @dataclass
@@ -56,8 +58,8 @@ class Secured(Running):
         if listener == "MTLS":
             store = str(self.stores / "client.pem")
             values |= {"ssl.certificate.location": store, "ssl.key.location": store}
-        if listener == "SCRAM":
-            values |= {"sasl.mechanism": MECHANISM, "sasl.username": USER, "sasl.password": PASSWORD}
+        if listener in MECHANISM_OF:
+            values |= {"sasl.mechanism": MECHANISM_OF[listener], "sasl.username": USER, "sasl.password": PASSWORD}
         return values
 
 
@@ -83,8 +85,10 @@ def properties(ports: Mapping[str, int], stores: Path) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(stores / "authority.pem"),
         "listener.name.mtls.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": MECHANISM,
-        f"listener.name.scram.{MECHANISM.lower()}.sasl.jaas.config": _SCRAM,
+        "listener.name.scram.sasl.enabled.mechanisms": SCRAM,
+        f"listener.name.scram.{SCRAM.lower()}.sasl.jaas.config": _SCRAM_LOGIN,
+        "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.plain.plain.sasl.jaas.config": _PLAIN_LOGIN,
     }
 
 
@@ -156,7 +160,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
 async def _make_user(subject: Secured) -> None:
     cluster = ClusterClient(real_runtime(), [("127.0.0.1", subject.port)])
     try:
-        await Admin(cluster).set_scram_password(USER, PASSWORD, MECHANISMS[MECHANISM])
+        await Admin(cluster).set_scram_password(USER, PASSWORD, MECHANISMS[SCRAM])
     finally:
         await cluster.close()
 
@@ -166,7 +170,7 @@ async def _make_user(subject: Secured) -> None:
 
 def arrive(subject: Secured, listener: str, arrivals: int) -> float:
     """Seconds for so many connections, some at a time, each of which is let in and hangs up."""
-    login = SaslLogin(MECHANISM, USER, PASSWORD) if listener == "SCRAM" else None
+    login = SaslLogin(MECHANISM_OF[listener], USER, PASSWORD) if listener in MECHANISM_OF else None
     context = ssl.create_default_context(cafile=str(subject.stores / "authority.pem"))
     if listener == "MTLS":
         context.load_cert_chain(subject.stores / "client.pem")
@@ -194,31 +198,24 @@ async def _one_after_the_other(
 # The figures
 
 
-def measure(directory: Path, rounds: int, arrivals: int) -> list[Figure]:
-    """Raises `ConfigError` without ``cryptography``."""
+def measure(directory: Path, rounds: int, arrivals: int, records: int) -> list[Figure]:
+    """With no `records` arrivals alone. Raises `ConfigError` without ``cryptography``."""
     with running(directory) as subjects:
-        figures: dict[str, Figure] = {}
-        for listener in LISTENERS:
-            for what in ("produce", "consume"):
-                name = f"{what} over {_told(listener)}, {SIZE} B, broker CPU per GB"
-                figures[f"{listener}/{what}"] = Figure(name, "s", "<= 1")
-            arrival = "login" if listener == "SCRAM" else "handshake"
-            name = f"one {arrival} by {_told(listener)}, broker CPU"
-            figures[f"{listener}/cpu"] = Figure(name, "ms", "<= 1")
-            figures[f"{listener}/rate"] = Figure(f"{arrival}s by {_told(listener)} a second", "1/s", ">= 1")
+        figures = _figures(with_records=records > 0)
 
         def run(subject: Running, topic: str) -> dict[str, float]:
             assert isinstance(subject, Secured)
             values: dict[str, float] = {}
             for listener in LISTENERS:
-                settings = subject.settings(listener)
-                before = subject.cpu_s()
-                produce(subject, topic, RECORDS, SIZE, settings)
-                produced = subject.cpu_s()
-                consume(subject, topic, RECORDS, settings)
-                consumed = subject.cpu_s()
-                values[f"{listener}/produce"] = (produced - before) / (RECORDS * SIZE) * 1e9
-                values[f"{listener}/consume"] = (consumed - produced) / (RECORDS * SIZE) * 1e9
+                if records:
+                    settings = subject.settings(listener)
+                    before = subject.cpu_s()
+                    produce(subject, topic, records, SIZE, settings)
+                    produced = subject.cpu_s()
+                    consume(subject, topic, records, settings)
+                    consumed = subject.cpu_s()
+                    values[f"{listener}/produce"] = (produced - before) / (records * SIZE) * 1e9
+                    values[f"{listener}/consume"] = (consumed - produced) / (records * SIZE) * 1e9
                 before = subject.cpu_s()
                 took = arrive(subject, listener, arrivals)
                 values[f"{listener}/cpu"] = (subject.cpu_s() - before) / arrivals * 1000
@@ -230,5 +227,18 @@ def measure(directory: Path, rounds: int, arrivals: int) -> list[Figure]:
         return list(figures.values())
 
 
+def _figures(*, with_records: bool) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+    for listener in LISTENERS:
+        for what in ("produce", "consume") if with_records else ():
+            name = f"{what} over {_told(listener)}, {SIZE} B, broker CPU per GB"
+            figures[f"{listener}/{what}"] = Figure(name, "s", "<= 1")
+        arrival = "login" if listener in MECHANISM_OF else "handshake"
+        name = f"one {arrival} by {_told(listener)}, broker CPU"
+        figures[f"{listener}/cpu"] = Figure(name, "ms", "<= 1")
+        figures[f"{listener}/rate"] = Figure(f"{arrival}s by {_told(listener)} a second", "1/s", ">= 1")
+    return figures
+
+
 def _told(listener: str) -> str:
-    return {"TLS": "TLS", "MTLS": "mTLS", "SCRAM": "TLS and SCRAM"}[listener]
+    return {"TLS": "TLS", "MTLS": "mTLS", "SCRAM": "TLS and SCRAM", "PLAIN": "TLS and PLAIN"}[listener]

@@ -345,16 +345,17 @@ def security_command(
     arrivals: Annotated[
         int, Option("--arrivals", min=16, help="Connections that are let in and hang up, in a round.")
     ] = 1000,
+    records: Annotated[int, Option("--records", min=0, help="Of 1 KB, in a round; 0: arrivals alone.")] = 400_000,
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
-    """TLS, mTLS and SCRAM over TLS: broker CPU per GB of records, and of one handshake or login."""
+    """TLS, mTLS, SCRAM and PLAIN over TLS: broker CPU per GB of records, and of one handshake or login."""
     from barnabas.bench import security
     from barnabas.model.errors import ConfigError
 
     try:
         with _place(directory) as place:
-            figures = security.measure(place, rounds, arrivals)
+            figures = security.measure(place, rounds, arrivals, records)
     except ConfigError as error:
         raise CommandError(str(error)) from None
     report(figures, output)
