@@ -13,6 +13,9 @@ _TOKENS: Final = f"{_SECURITY}/test_oauthbearer.py"
 _TLS: Final = f"{_SECURITY}/test_tls_settings.py"
 _ACLS: Final = f"{_SECURITY}/test_acls.py"
 _BROKER: Final = "tests/unit/broker"
+_CLI: Final = "tests/unit/cli"
+_WEB: Final = "tests/unit/web"
+_ENDPOINT: Final = f"{_WEB}/test_endpoint_bounds.py"
 _GUARDED: Final = f"{_BROKER}/test_guarded_connection.py"
 _SASL: Final = f"{_BROKER}/test_sasl_authenticator.py"
 _COMING: Final = "tests/conformance/test_dynamic_listeners_beside_kafka.py"
@@ -422,6 +425,169 @@ PROTECTIONS: Final = (
             "False",
         ),
     ),
+    # What a token may not do
+    mutant(
+        "P42", "KIP-48", "who has a token makes others of it",
+        "", "",
+        remove("broker.delegation_tokens:requests_allowed", "connection.token_authenticated"),
+    ),
+    # What is told to whom
+    mutant(
+        "P43", "secrets", "passwords and keys of no known type are told by DescribeConfigs and the view",
+        "", "",
+        replace(
+            "broker.configs:is_sensitive",
+            'definition.sensitive or definition.type not in CONFIG_TYPES or definition.type == "password"',
+            "False",
+        ),
+    ),
+    mutant(
+        "P44", "secrets", "the view shows what users and tokens are checked against",
+        "", "",
+        replace(
+            "web.pages:znodes",
+            'any(path == each or path.startswith(f"{each}/") for each in SECRETS)',
+            "path in SECRETS",
+        ),
+    ),
+    mutant(
+        "P45", "ACLs", "the view shows records whoever may read them",
+        "", "",
+        remove("web.pages:messages", """
+            if broker.acls is not None:
+                ...
+            """),
+    ),
+    mutant(
+        "P46", "DNS rebinding", "a page of any name that leads here reads the admin endpoint",
+        "", "",
+        replace(
+            "web.endpoint:AdminEndpoint.serves", "not self._local or not name or is_loopback(name)", "True"
+        ),
+    ),
+    mutant(
+        "P47", "CSRF", "pages of other sites have the admin endpoint asked by whoever looks at them",
+        "", "",
+        replace(
+            "web.endpoint:HttpConnection._request",
+            'headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"',
+            "False",
+        ),
+    ),
+    mutant(
+        "P48", "slow headers", "half a request to the admin endpoint has no deadline",
+        "", "",
+        remove("web.endpoint:HttpConnection.connection_made", "self._set_deadline()"),
+    ),
+    mutant(
+        "P49", "slow readers", "an answer of the admin endpoint waits for who reads nothing as long as that likes",
+        "", "",
+        remove("web.endpoint:HttpConnection.pause_writing", "self._set_deadline()"),
+    ),
+    mutant(
+        "P50", "file descriptors", "connections to the admin endpoint are as many as somebody opens",
+        "", "",
+        remove("web.endpoint:AdminEndpoint.opened", """
+            if len(self._connections) >= MAX_CONNECTIONS:
+                ...
+            """),
+    ),
+    mutant(
+        "P51", "HTML", "a text in a history ends the script of the page that it is exported in",
+        "", "",
+        replace("web.assets:exported", 'piece.replace(b"<", b"\\\\u003c")', "piece"),
+    ),
+    mutant(
+        "P52", "log injection", "a stranger's name makes lines of a log",
+        "", "",
+        replace(
+            "cli.log_format:TextLines.formatMessage",
+            "printable(super().formatMessage(record))",
+            "super().formatMessage(record)",
+        ),
+    ),
+    mutant(
+        "P53", "terminals", "a stranger's name gives an operator's terminal orders",
+        "", "",
+        replace("cli.output:_shown", "printable(str(cell))", "str(cell)"),
+    ),
+    # Who is speaking
+    mutant(
+        "P54", "ACLs", "who is denied by an IPv4 address comes in by the same one, mapped into IPv6",
+        "", "",
+        remove("model.cluster:host_address", """
+            if address.ipv4_mapped is not None:
+                return str(address.ipv4_mapped)
+            """),
+    ),
+    mutant(
+        "P55", "RFC 4616", "who knows one password of PLAIN speaks for anybody",
+        "", "",
+        replace("security.sasl.plain:PlainServer.evaluate", "authorization_id and authorization_id != user", "False"),
+    ),
+    mutant(
+        "P56", "RFC 5802", "who knows one password of SCRAM speaks for anybody",
+        "", "",
+        replace(
+            "security.sasl.scram:ScramServer._begin", 'said["authzid"] and said["authzid"] != name', "False"
+        ),
+    ),
+    mutant(
+        "P57", "RFC 7677", "a credential of one iteration, which is soon guessed, is asked for",
+        "", "",
+        replace("security.sasl.scram:ScramServer._begin", "credential.iterations < ITERATIONS_MIN", "False"),
+    ),
+    mutant(
+        "P58", "memory", "a broker has its client compute as long as it likes",
+        "", "",
+        replace("security.sasl.scram:client_tokens", "iterations > ITERATIONS_TRUSTED", "False"),
+    ),
+    mutant(
+        "P59", "RFC 8996", "TLS 1.0 and 1.1 are spoken",
+        "", "",
+        replace(
+            "security.tls.settings:TlsSettings._restrict",
+            "context.minimum_version, context.maximum_version = min(versions), max(versions)",
+            "context.minimum_version = ssl.TLSVersion.TLSv1",
+        ),
+    ),
+    # ZooKeeper
+    mutant(
+        "P60", "CVE-2024-23944", "who watches a tree of the coordinator hears of znodes that it may not read",
+        "", "",
+        replace(
+            "zk.server.server:CoordinatorServer._tell",
+            "not connection.closing and permits(acl, Permission.READ, connection.identities)",
+            "not connection.closing",
+        ),
+    ),
+    mutant(
+        "P61", "zookeeper.set.acl", "what logs users in is readable for whoever reaches ZooKeeper",
+        "", "",
+        replace(
+            "zk.kafka.requests:default_acls",
+            "any(path.startswith(root) for root in SENSITIVE_ROOT_PATHS)",
+            "False",
+        ),
+    ),
+    mutant(
+        "P62", "jute.maxbuffer", "a request that ZooKeeper does not take ends the broker's connection again and again",
+        "", "",
+        replace("zk.client.connection:ClientConnection.send", "len(frame) > longest", "False"),
+    ),
+    mutant(
+        "P63", "secrets", "whoever has an account here reads the passwords that `barnabas up` was given",
+        "", "",
+        replace("cli.local:LocalCluster.save", "0o600", "0o644"),
+    ),
+    mutant(
+        "P64", "file descriptors", "an address opens as many connections as it likes",
+        "", "",
+        remove("broker.connections:Connections._refusal", """
+            if self._by_address[address] >= allowed:
+                ...
+            """),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -468,4 +634,27 @@ NOTICED_BY: Final = {
     "::test_a_revoked_certificate_is_refused_from_the_moment_that_the_list_is_read_again",
     "P40": f"{_COMING}::test_what_a_new_listener_needs_comes_with_it_and_a_restart_keeps_it",
     "P41": f"{_COMING}::test_what_a_new_listener_needs_comes_with_it_and_a_restart_keeps_it",
+    "P42": f"{_BROKER}/test_delegation_tokens.py::test_who_has_proved_itself_and_not_by_a_token_may_ask_for_tokens",
+    "P43": f"{_BROKER}/test_broker_configs.py::test_passwords_are_not_told",
+    "P44": f"{_WEB}/test_pages.py::test_what_logs_somebody_in_is_hidden",
+    "P45": f"{_WEB}/test_pages.py::test_records_are_not_shown_where_acls_say_who_may_read",
+    "P46": f"{_ENDPOINT}::test_a_name_that_leads_here_and_is_not_this_machines_is_not_answered",
+    "P47": f"{_ENDPOINT}::test_a_page_of_another_site_has_nothing_asked",
+    "P48": f"{_ENDPOINT}::test_who_does_not_end_a_request_is_ended",
+    "P49": f"{_ENDPOINT}::test_who_reads_nothing_of_a_long_answer_is_ended",
+    "P50": f"{_ENDPOINT}::test_whoever_waits_for_longest_makes_room",
+    "P51": f"{_WEB}/test_history.py::test_an_exported_page_fetches_nothing_and_no_text_ends_its_script",
+    "P52": f"{_CLI}/test_log_format.py::test_a_stranger_writes_no_line_and_gives_no_orders",
+    "P53": f"{_CLI}/test_output.py::test_a_name_that_is_a_strangers_gives_the_terminal_no_orders",
+    "P54": f"{_BROKER}/test_broker_connection.py::test_an_address_has_one_name_the_one_that_acls_and_kafka_have_for_it",
+    "P55": f"{_SECURITY}/test_plain.py::test_anything_else_is_refused_in_kafkas_words",
+    "P56": f"{_SCRAM}::test_nobody_acts_for_another",
+    "P57": f"{_SCRAM}::test_a_credential_of_few_iterations_is_not_used",
+    "P58": f"{_SCRAM}::test_a_client_trusts_no_broker_that_asks_for_less",
+    "P59": f"{_TLS}::test_old_protocols_are_not_spoken_by_default",
+    "P60": "tests/unit/zk/test_zk_watch_acls.py::test_a_watch_of_a_tree_tells_no_names_that_may_not_be_read",
+    "P61": "tests/unit/zk/test_zk_client_session.py::test_secure_znodes_are_readable_unless_they_hold_secrets",
+    "P62": "tests/unit/zk/test_zk_client_requests.py::test_a_request_that_is_too_long_fails_alone",
+    "P63": f"{_CLI}/test_cli_local.py::test_what_the_configuration_holds_is_for_the_owner_alone",
+    "P64": "tests/process/test_descriptors.py::test_connections_beyond_the_limits_of_an_address_and_of_all_are_closed",
 }

@@ -9,16 +9,18 @@ import hashlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from barnabas.broker.delegation_tokens import DelegationTokens, concerns
+from barnabas.broker.delegation_tokens import DelegationTokens, concerns, requests_allowed
 from barnabas.broker.passing import passing
 from barnabas.broker.server import Broker
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.real import real_runtime
-from barnabas.security.principal import Principal
+from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl.scram import Scram, client_tokens
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.zk.client.config import client_of
@@ -133,6 +135,25 @@ def test_a_token_that_zookeeper_would_not_take_costs_its_maker_an_error_and_nobo
         assert first.zk.client.disconnects == 0
 
     play(tmp_path, story, delegation_token_secret_key="secret")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "principal", "by_token", "allowed"),
+    [
+        ("SASL_SSL", ALICE, False, True),
+        ("SASL_PLAINTEXT", ALICE, True, False),  # a token makes and prolongs no tokens
+        ("SSL", ALICE, False, True),
+        ("SSL", ANONYMOUS, False, False),
+        ("PLAINTEXT", ANONYMOUS, False, False),
+    ],
+)
+def test_who_has_proved_itself_and_not_by_a_token_may_ask_for_tokens(
+    protocol: str, principal: Principal, by_token: bool, allowed: bool
+) -> None:
+    broker: Any = SimpleNamespace(listeners=SimpleNamespace(security_protocol=lambda listener: protocol))
+    connection = SimpleNamespace(token_authenticated=by_token)
+    context: Any = SimpleNamespace(connection=connection, principal=principal, listener="L")
+    assert requests_allowed(broker, context) is allowed
 
 
 def test_tokens_are_found_at_the_start(tmp_path: Path) -> None:

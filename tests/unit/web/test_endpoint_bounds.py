@@ -14,7 +14,7 @@ from barnabas.web import endpoint
 from barnabas.web.endpoint import AdminEndpoint, HttpConnection
 
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-LOCAL = b"host: 127.0.0.1\r\n"
+LOCAL = b"host: 127.0.0.1"
 IS_HERE = b"HTTP/1.1 200"
 
 
@@ -41,9 +41,9 @@ def played(story: Callable[[Connect], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-async def answer(connect: Connect, *headers: bytes, path: bytes = b"/") -> bytes:
+async def answer(connect: Connect, *headers: bytes, host: bytes = LOCAL) -> bytes:
     reader, writer = await connect()
-    writer.write(b"GET " + path + b" HTTP/1.1\r\n" + LOCAL + b"".join(each + b"\r\n" for each in headers) + b"\r\n")
+    writer.write(b"\r\n".join((b"GET / HTTP/1.1", host, *headers, b"", b"")))
     return await reader.readline()
 
 
@@ -52,7 +52,7 @@ async def ended(reader: asyncio.StreamReader) -> None:
         assert await reader.read() == b""
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\n" + LOCAL + b"x: "])
+@pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\n" + LOCAL + b"\r\nx: "])
 def test_who_does_not_end_a_request_is_ended(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "PATIENCE_S", 0.2)
 
@@ -82,7 +82,7 @@ def test_who_reads_nothing_of_a_long_answer_is_ended(monkeypatch: pytest.MonkeyP
 
         monkeypatch.setattr(AdminEndpoint, "pieces", pieces)
         _, writer = await connect()
-        writer.write(b"GET /metrics HTTP/1.1\r\n" + LOCAL + b"\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n")
         await gone.wait()
 
     played(story)
@@ -95,11 +95,31 @@ def test_whoever_waits_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -
     async def story(connect: Connect) -> None:
         first, _ = await connect()
         second, writer = await connect()
-        writer.write(b"GET / HTTP/1.1\r\n" + LOCAL + b"\r\n")
+        writer.write(b"GET / HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n")
         assert (await second.readline()).startswith(IS_HERE)
         for _ in range(2):
             assert (await answer(connect)).startswith(IS_HERE)
         await ended(first)
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (b"127.0.0.1:9404", b"200"),
+        (b"localhost", b"200"),
+        (b"[::1]:9404", b"200"),
+        (b"elsewhere.example", b"421"),
+        (b"localhost.elsewhere.example:9404", b"421"),
+        (b"127.0.0.1.elsewhere.example", b"421"),
+        (b"127.0.0.1@elsewhere.example", b"421"),
+        (b"[::1", b"421"),
+    ],
+)
+def test_a_name_that_leads_here_and_is_not_this_machines_is_not_answered(host: bytes, status: bytes) -> None:
+    async def story(connect: Connect) -> None:
+        assert (await answer(connect, host=b"host: " + host)).startswith(b"HTTP/1.1 " + status)
 
     played(story)
 
