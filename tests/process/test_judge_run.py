@@ -22,7 +22,7 @@ from barnabas.judge.made import made
 from barnabas.judge.nemesis import ELECT
 from barnabas.judge.peers import sender
 from barnabas.judge.proxy import Proxy
-from barnabas.judge.run import Plan, run
+from barnabas.judge.run import RunPlan, run
 from barnabas.model.errors import ErrorCode
 from barnabas.testing import KafkaCluster
 from barnabas.wire.api import ApiKey
@@ -116,7 +116,7 @@ def test_a_record_waits_behind_a_cut_until_it_is_healed(kafka_cluster: KafkaClus
 
 
 def test_a_run_under_network_faults_is_judged_and_finds_nothing(kafka_cluster: KafkaCluster, tmp_path: Path) -> None:
-    outcome = run(Plan(kafka_cluster.bootstrap, 0.1, [faults.CUT_AFTER_REQUEST], clients=1, partitions=2))
+    outcome = run(RunPlan(kafka_cluster.bootstrap, 0.1, [faults.CUT_AFTER_REQUEST], clients=1, partitions=2))
     write(outcome.history, tmp_path / "history.parquet")
     verdict = check(read(tmp_path / "history.parquet"))
     assert verdict.good, [each.examples for each in verdict.anomalies]
@@ -134,13 +134,13 @@ def test_preferred_leaders_are_elected_again(kafka_cluster: KafkaCluster) -> Non
     partition.wait(not_leader=first)
     first.start()
     partition.wait(isr=partition.replicas, not_leader=first)
-    outcome = run(Plan(kafka_cluster.bootstrap, 0.2, [ELECT], clients=1, partitions=2))
+    outcome = run(RunPlan(kafka_cluster.bootstrap, 0.2, [ELECT], clients=1, partitions=2))
     assert outcome.struck[ELECT] > 0
     assert partition.leader == first
 
 
 def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(kafka_cluster: KafkaCluster) -> None:
-    outcome = run(Plan(kafka_cluster.bootstrap, 0.3, [faults.DELAY_END_TXN], clients=2, partitions=2))
+    outcome = run(RunPlan(kafka_cluster.bootstrap, 0.3, [faults.DELAY_END_TXN], clients=2, partitions=2))
     names = [outcome.history.names[number] for number in outcome.history.name[outcome.history.rows(Op.NEMESIS)]]
     held = [name.removeprefix("delay-end-txn:") for name in names if name.startswith("delay-end-txn:")]
     assert len(held) == outcome.met[faults.DELAY_END_TXN] > 0

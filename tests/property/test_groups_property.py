@@ -16,9 +16,9 @@ from barnabas.coordinator.group_values import (
     EMPTY,
     PREPARING,
     STABLE,
+    GroupDecision,
     GroupLimits,
     Now,
-    Outcome,
     Write,
 )
 from barnabas.coordinator.groups import Group
@@ -70,7 +70,7 @@ class Groups(RuleBasedStateMachine):
         client.waiting = True
         return ticket
 
-    def carry_out(self, outcome: Outcome) -> None:
+    def carry_out(self, outcome: GroupDecision) -> None:
         self.writes += outcome.writes
         for ticket, result in outcome.answers:
             client = self.asked.pop(ticket)  # every ticket is answered once at most

@@ -151,7 +151,7 @@ def run_command(
     from barnabas.judge.check import check
     from barnabas.judge.clusters import ClusterError
     from barnabas.judge.history import HistoryError, write
-    from barnabas.judge.run import Plan, RunError, run, started
+    from barnabas.judge.run import RunError, RunPlan, run, started
 
     faults, drivers = _faults(nemesis, made=make is not None), _drivers(driver)
 
@@ -162,7 +162,7 @@ def run_command(
         with contextlib.ExitStack() as running:
             bootstrap, brokers, peers = running.enter_context(_cluster(at, make, script, faults))
             programs = started(drivers, running, told=told if driver == "all" else None)
-            plan = Plan(
+            plan = RunPlan(
                 bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, drivers, programs,
                 seed=seed, told=told,
             )  # fmt: skip

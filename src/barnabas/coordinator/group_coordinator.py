@@ -32,9 +32,9 @@ from barnabas.coordinator.group_values import (
     DEAD,
     EMPTY,
     STABLE,
+    GroupDecision,
     GroupLimits,
     Now,
-    Outcome,
     Write,
 )
 from barnabas.coordinator.groups import Group
@@ -196,7 +196,7 @@ class GroupCoordinator:
 
     # --- carrying out -----------------------------------------------------------------------------------------
 
-    def _carry_out(self, partition: OffsetsPartition, group: Group, outcome: Outcome) -> None:
+    def _carry_out(self, partition: OffsetsPartition, group: Group, outcome: GroupDecision) -> None:
         for ticket, result in outcome.answers:
             assert isinstance(ticket, asyncio.Future)
             if not ticket.done():

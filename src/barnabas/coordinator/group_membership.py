@@ -17,10 +17,10 @@ from barnabas.coordinator.group_values import (
     EMPTY,
     STABLE,
     VALID_PREVIOUS_STATES,
+    GroupDecision,
     GroupLimits,
     GroupState,
     Now,
-    Outcome,
     Purpose,
     Replaced,
     Write,
@@ -32,7 +32,7 @@ from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtoc
 
 
 class GroupMembership:
-    """A group's members, its state, and the `Outcome` that is being decided."""
+    """A group's members, its state, and the `GroupDecision` that is being made."""
 
     def __init__(self, group_id: str, limits: GroupLimits, now: Now) -> None:
         self.group_id = group_id
@@ -56,7 +56,7 @@ class GroupMembership:
         self._initial_delay_left_ms: int | None = None
         """How much longer the first rebalance may be put off; None in every later one."""
         self._sync_deadline_ms: int | None = None
-        self._outcome = Outcome()
+        self._outcome = GroupDecision()
 
     @property
     def awaits_sync(self) -> bool:
@@ -185,8 +185,8 @@ class GroupMembership:
             Write(group_record(self.group_id, stored), purpose, self.generation_id, assignment, replaced)
         )
 
-    def _take(self) -> Outcome:
-        outcome, self._outcome = self._outcome, Outcome()
+    def _take(self) -> GroupDecision:
+        outcome, self._outcome = self._outcome, GroupDecision()
         return outcome
 
 

@@ -87,7 +87,7 @@ class Write:
 
 
 @dataclass(slots=True)
-class Outcome:
+class GroupDecision:
     """What is to be done: tickets to answer, and records to write. The order is that in which it was decided."""
 
     answers: list[tuple[Ticket, JoinResult | SyncResult]] = field(default_factory=list)

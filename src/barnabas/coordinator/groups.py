@@ -5,9 +5,10 @@ rebalance timeout has passed, a *generation* begins: everybody's join is answere
 The leader works out who reads what and hands it in with its *sync*; once that is in the log everybody's sync is
 answered and the group is stable. Then *heartbeats* keep members in; one that leaves, fails or joins begins it anew.
 
-The machine is told what happens (a request, a written record, the passing of time) and returns an `Outcome`: answers to
-requests, each with the ticket it came with, and records to be written, whose fate is told to `stored`. A heartbeat has
-its answer at once. It never waits and never reads a clock. `next_deadline_ms` says when `tick` is due at the latest.
+The machine is told what happens (a request, a written record, the passing of time) and returns a `GroupDecision`:
+answers to requests, each with the ticket it came with, and records to be written, whose fate is told to `stored`. A
+heartbeat has its answer at once. It never waits and never reads a clock. `next_deadline_ms` says when `tick` is due at
+the latest.
 
                 join                      all joined, or timeout            leader's sync is in the log
     Empty ───────────────▶ PreparingRebalance ───────▶ CompletingRebalance ───────▶ Stable
@@ -38,8 +39,8 @@ from barnabas.coordinator.group_values import (
     EMPTY,
     PREPARING,
     STABLE,
+    GroupDecision,
     Now,
-    Outcome,
     Purpose,
     Replaced,
     Write,
@@ -57,7 +58,7 @@ class Group(RebalancingGroup):
 
     # --- loading ----------------------------------------------------------------------------------------------
 
-    def loaded(self, now: Now) -> Outcome:
+    def loaded(self, now: Now) -> GroupDecision:
         """The log was read to its end: members have their session timeout from now."""
         assert self.state in (STABLE, EMPTY)
         for member in self.members.values():
@@ -66,7 +67,7 @@ class Group(RebalancingGroup):
             self._prepare_rebalance(now)
         return self._take()
 
-    def unloaded(self, now: Now) -> Outcome:
+    def unloaded(self, now: Now) -> GroupDecision:
         """Another broker coordinates the group now: whoever waits here is told to look for it."""
         self._transition(DEAD, now)
         for member in self.members.values():
@@ -77,7 +78,7 @@ class Group(RebalancingGroup):
 
     # --- requests ---------------------------------------------------------------------------------------------
 
-    def join(self, join: Join, ticket: Ticket, now: Now) -> Outcome:
+    def join(self, join: Join, ticket: Ticket, now: Now) -> GroupDecision:
         """A member joins, for the first time or again. `ticket` is answered now or when the generation begins."""
         if not self._accepts(join.member_id):
             self._remove(join.member_id)
@@ -89,7 +90,7 @@ class Group(RebalancingGroup):
         self._maybe_complete_join(now)
         return self._take()
 
-    def sync(self, sync: Sync, ticket: Ticket, now: Now) -> Outcome:
+    def sync(self, sync: Sync, ticket: Ticket, now: Now) -> GroupDecision:
         """A member asks for its assignment; the leader brings everybody's."""
         error = self._sync_error(sync)
         if error is not ErrorCode.NONE:
@@ -127,7 +128,7 @@ class Group(RebalancingGroup):
         self._schedule(member, member.session_timeout_ms, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is PREPARING else ErrorCode.NONE
 
-    def leave(self, member_id: str, group_instance_id: str | None, now: Now) -> tuple[ErrorCode, Outcome]:
+    def leave(self, member_id: str, group_instance_id: str | None, now: Now) -> tuple[ErrorCode, GroupDecision]:
         """A member goes by itself, or an administrator removes a static one by its name."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, self._take()
@@ -149,7 +150,7 @@ class Group(RebalancingGroup):
 
     # --- what follows -----------------------------------------------------------------------------------------
 
-    def stored(self, write: Write, error: ErrorCode, now: Now) -> Outcome:
+    def stored(self, write: Write, error: ErrorCode, now: Now) -> GroupDecision:
         """A record reached the log, or did not. Whatever has changed since it was written comes first."""
         if write.purpose is Purpose.ASSIGNMENT:
             if self.state is COMPLETING and self.generation_id == write.generation_id:
@@ -176,7 +177,7 @@ class Group(RebalancingGroup):
             deadlines.append(self._sync_deadline_ms)
         return min(deadlines, default=None)
 
-    def tick(self, now: Now) -> Outcome:
+    def tick(self, now: Now) -> GroupDecision:
         """Time passed: whoever is late is removed, and a rebalance that has lasted long enough is completed."""
         if self.state is DEAD:
             return self._take()

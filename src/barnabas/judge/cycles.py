@@ -17,7 +17,7 @@ import numpy as np
 
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Column
-from barnabas.judge.seen import Outcome, Seen, composite
+from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
 NOT_ISOLATED = "writes-not-isolated"
 PARTIAL_POLL = "poll-within-transaction"
@@ -49,8 +49,8 @@ def read_edges(seen: Seen) -> Edges:
     reads = seen.reads[inside]
     writer, reader = seen.txn_of(seen.send_of_read[inside]), seen.txn_of(reads)
     counts = (writer >= 0) & (writer != reader)
-    counts[counts] = seen.outcome[reader[counts]] == Outcome.COMMITTED
-    counts[counts] = seen.outcome[writer[counts]] != Outcome.ABORTED
+    counts[counts] = seen.outcome[reader[counts]] == TransactionOutcome.COMMITTED
+    counts[counts] = seen.outcome[writer[counts]] != TransactionOutcome.ABORTED
     return writer[counts], reader[counts], reads[counts]
 
 

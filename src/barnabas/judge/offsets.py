@@ -6,7 +6,7 @@ import numpy as np
 
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NEVER, NONE, Column, Op, Status
-from barnabas.judge.seen import Outcome, Seen
+from barnabas.judge.seen import Seen, TransactionOutcome
 
 
 def nonmonotonic_offsets(seen: Seen) -> Judged:
@@ -83,8 +83,10 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     end = np.append(seen.end_row, NONE)[txn]
     within = txn >= 0
     invoked = np.where(within, np.append(seen.commit_invoked, NONE)[txn], invoked)
-    completed = np.where(within, np.where(outcome == Outcome.COMMITTED, history.completed[end], NEVER), completed)
-    possible = (history.status[commits] != Status.FAILED) & (outcome != Outcome.ABORTED)
+    completed = np.where(
+        within, np.where(outcome == TransactionOutcome.COMMITTED, history.completed[end], NEVER), completed
+    )
+    possible = (history.status[commits] != Status.FAILED) & (outcome != TransactionOutcome.ABORTED)
     commits, invoked, completed = commits[possible], invoked[possible], completed[possible]
     completed = _told_of(seen, fetches, commits, invoked, completed)
 

@@ -7,7 +7,7 @@ import numpy as np
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
-from barnabas.judge.seen import Outcome, Seen, composite
+from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
 
 def aborted_reads(seen: Seen) -> Judged:
@@ -18,7 +18,7 @@ def aborted_reads(seen: Seen) -> Judged:
     txn = seen.txn_of(sends)
     aborted = np.zeros(len(known), bool)
     within = txn >= 0
-    aborted[within] = (seen.outcome[txn[within]] == Outcome.ABORTED) & seen.read_rc[known[within]]
+    aborted[within] = (seen.outcome[txn[within]] == TransactionOutcome.ABORTED) & seen.read_rc[known[within]]
     failed = ~within & (history.status[sends] == Status.FAILED)
     wrong = np.flatnonzero(aborted | failed)
     end = np.append(seen.end_row, NONE)[txn[wrong]]
@@ -36,7 +36,7 @@ def precommitted_reads(seen: Seen) -> Judged:
     txn = seen.txn_of(seen.send_of_read[known])
     known, txn = known[txn >= 0], txn[txn >= 0]
     reads = seen.reads[known]
-    early = (history.completed[reads] < seen.commit_invoked[txn]) & (seen.outcome[txn] != Outcome.ABORTED)
+    early = (history.completed[reads] < seen.commit_invoked[txn]) & (seen.outcome[txn] != TransactionOutcome.ABORTED)
     rows = np.stack([seen.send_of_read[known[early]], reads[early], seen.end_row[txn[early]]], 1)
     said = "{1.client} read value {1.value} of transaction {0.txn} at {1.at}@{1.offset} before its commit was asked for"
     limits = {DELAYED_END_TXN: seen.delayed_end[txn[early]]}

@@ -6,7 +6,7 @@ import numpy as np
 
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Column, Op, Status
-from barnabas.judge.seen import Outcome, Seen, composite
+from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
 ACKS = "acks"
 UNCLEAN = "unclean-leader-election"
@@ -91,8 +91,8 @@ def _overwritten(seen: Seen, rows: Column) -> Column:
     may = seen.compacted[history.place[rows]]
     if not may.any():
         return may
-    txn = np.append(seen.outcome, Outcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
-    counts = txn != Outcome.ABORTED  # what was aborted overwrites nothing
+    txn = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
+    counts = txn != TransactionOutcome.ABORTED  # what was aborted overwrites nothing
     scan = seen.reads[seen.read_scan & seen.compacted[history.place[seen.reads]] & counts]
     keys = composite(history.place[scan], history.key[scan])
     order = np.lexsort((history.offset[scan], keys))
@@ -148,7 +148,7 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
     txn = seen.txn_of(acked)
     alone = txn == NONE
     whole = np.zeros(len(seen.txns) + 1, bool)
-    whole[: len(seen.txns)] = seen.outcome == Outcome.COMMITTED
+    whole[: len(seen.txns)] = seen.outcome == TransactionOutcome.COMMITTED
     whole[txn[there]] = False
     lost = np.flatnonzero(missing & (alone | whole[txn]))
     rows = acked[lost]
@@ -170,7 +170,7 @@ def torn_transactions(seen: Seen) -> Judged:
     txn = seen.txn_of(acked)
     there, missing = presence(seen, acked)
     # Of a transaction that may have been aborted, only what committed readers can see by now says anything.
-    unknown = seen.outcome[txn] == Outcome.UNKNOWN
+    unknown = seen.outcome[txn] == TransactionOutcome.UNKNOWN
     open_still = history.offset[acked] >= seen.end_of(seen.scanned_committed)[history.place[acked]]
     there &= ~(unknown & open_still)
     missing &= ~(unknown & open_still)
@@ -178,7 +178,7 @@ def torn_transactions(seen: Seen) -> Judged:
     present_row[txn[there][::-1]] = acked[there][::-1]
     missing_row = np.full(len(seen.txns), NONE, np.int64)
     missing_row[txn[missing][::-1]] = acked[missing][::-1]
-    torn = np.flatnonzero((present_row >= 0) & (missing_row >= 0) & (seen.outcome != Outcome.ABORTED))
+    torn = np.flatnonzero((present_row >= 0) & (missing_row >= 0) & (seen.outcome != TransactionOutcome.ABORTED))
     rows = np.stack([present_row[torn], missing_row[torn], seen.end_row[torn]], 1)
     said = "transaction {0.txn}: value {0.value} is in {0.at}, and value {1.value} is not in {1.at}"
     limits = {

@@ -34,7 +34,7 @@ class RunError(Exception):
 
 
 @dataclass
-class Plan:
+class RunPlan:
     """What a run does: so many clients of each kind and driver, for so long."""
 
     bootstrap: str
@@ -60,7 +60,7 @@ class Plan:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     history: History
     struck: dict[str, int]
     met: dict[str, int]
@@ -77,7 +77,7 @@ class Outcome:
             yield "some partitions had open transactions, or did not answer, for two minutes"
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: RunPlan) -> RunOutcome:
     """Raises `RunError`, `ClusterError`, and what a client raises where no broker answers."""
     name = f"judge-{time.time_ns() // 1_000_000:x}"
     topics, facts, addresses = asyncio.run(_prepare(plan, name))
@@ -109,10 +109,10 @@ def run(plan: Plan) -> Outcome:
         for fault, count in each.struck.items()
         if count
     }
-    return Outcome(notes.history(), nemesis.struck, met, settled)
+    return RunOutcome(notes.history(), nemesis.struck, met, settled)
 
 
-def _strive(plan: Plan, work: Work, name: str, nemesis: Nemesis, stop: threading.Event) -> None:
+def _strive(plan: RunPlan, work: Work, name: str, nemesis: Nemesis, stop: threading.Event) -> None:
     trouble: list[BaseException] = []
     threads = [_thread(task, trouble, stop) for task in _clients(plan, work, name)]
     try:
@@ -127,7 +127,7 @@ def _strive(plan: Plan, work: Work, name: str, nemesis: Nemesis, stop: threading
         raise RunError("a client did not end within two minutes")
 
 
-def _last(plan: Plan, nemesis: Nemesis, stop: threading.Event, ends: float) -> None:
+def _last(plan: RunPlan, nemesis: Nemesis, stop: threading.Event, ends: float) -> None:
     """The run's time. The last fault is healed before it is over, so that clients see the cluster well again."""
 
     calm = ends - min(15.0, 15.0 * plan.minutes)
@@ -154,7 +154,7 @@ def _thread(task: Callable[[], None], trouble: list[BaseException], stop: thread
     return thread
 
 
-def _clients(plan: Plan, work: Work, name: str) -> list[Callable[[], None]]:
+def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
     """One thread for all of ours, and one for each of the others; somebody asks for watermarks in any case."""
 
     async def ours() -> None:
@@ -184,7 +184,7 @@ def _clients(plan: Plan, work: Work, name: str) -> list[Callable[[], None]]:
 
 
 def _in_threads(
-    plan: Plan,
+    plan: RunPlan,
     work: Work,
     name: str,
     whose: str,
@@ -227,7 +227,7 @@ def started(names: Sequence[str], running: ExitStack, *, told: Callable[[str], N
     return found
 
 
-def _elect(plan: Plan) -> None:
+def _elect(plan: RunPlan) -> None:
     async def preferred() -> None:
         async with connect(plan.bootstrap) as cluster:
             await cluster.admin.elect_leaders(None)
@@ -235,7 +235,7 @@ def _elect(plan: Plan) -> None:
     asyncio.run(preferred())
 
 
-async def _prepare(plan: Plan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:
+async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:
     """The run's topics, the version of transactions that the cluster has, and where its brokers are."""
     async with connect(plan.bootstrap) as cluster:
         brokers = (await cluster.refresh([])).brokers

@@ -14,7 +14,7 @@ from barnabas.judge.history import BEFORE_KIP_890, NEVER, NONE, Column, History,
 READ_COMMITTED = "read_committed"
 
 
-class Outcome(IntEnum):
+class TransactionOutcome(IntEnum):
     COMMITTED = 0
     ABORTED = 1
     """The client never asked for a commit, or the commit certainly failed."""
@@ -180,8 +180,11 @@ class Seen:
     @cached_property
     def outcome(self) -> Column:
         history = self.history
-        outcome = np.full(len(self.txns), Outcome.ABORTED, np.int8)
-        for status, meaning in ((Status.UNKNOWN, Outcome.UNKNOWN), (Status.OK, Outcome.COMMITTED)):
+        outcome = np.full(len(self.txns), TransactionOutcome.ABORTED, np.int8)
+        for status, meaning in (
+            (Status.UNKNOWN, TransactionOutcome.UNKNOWN),
+            (Status.OK, TransactionOutcome.COMMITTED),
+        ):
             rows = history.rows(Op.COMMIT)
             outcome[self.txn_of(rows[history.status[rows] == status])] = meaning
         return outcome

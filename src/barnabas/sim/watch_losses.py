@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     appended_ns: int
 
 
-class Loss(NamedTuple):
+class LostBatches(NamedTuple):
     """A leader came to lead in `leader_epoch` without some of what was written.
 
     `epochs` are those of its log with the offsets where they begin, `end` its end. What it had lost of its own epoch
@@ -64,7 +64,7 @@ class LossWatch:
     def __init__(self, world: World) -> None:
         self.world = world
         self._written: dict[tuple[str, str], list[Batch]] = {}
-        self._losses: dict[tuple[str, str], list[Loss]] = {}
+        self._losses: dict[tuple[str, str], list[LostBatches]] = {}
         self._lost: dict[str, list[Batch]] = {}
         """By partition."""
 
@@ -76,16 +76,16 @@ class LossWatch:
         if any(loss.takes(batch) for loss in self._losses.get(key, ())):
             self._lost.setdefault(chain.partition, []).append(batch)
 
-    def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[Loss, list[Batch]]:
+    def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[LostBatches, list[Batch]]:
         """What would be lost if the log's owner leads in that epoch."""
         now_ns, end = self.world.loop.now_ns, log.log_end_offset
         epochs = tuple((each.epoch, each.start_offset) for each in log.leader_epochs.entries)
         written = self._written.get((chain.partition, chain.topic_id), [])
         own = [each.last + 1 for each in written if each.epoch == leader_epoch and each.base >= end]
-        loss = Loss(leader_epoch, now_ns, epochs, end, max(own, default=0))
+        loss = LostBatches(leader_epoch, now_ns, epochs, end, max(own, default=0))
         return loss, [each for each in written if loss.takes(each)]
 
-    def happened(self, chain: Chain, loss: Loss, taken: Sequence[Batch]) -> None:
+    def happened(self, chain: Chain, loss: LostBatches, taken: Sequence[Batch]) -> None:
         self._losses.setdefault((chain.partition, chain.topic_id), []).append(loss)
         known = self._lost.setdefault(chain.partition, [])
         known += [each for each in taken if each not in known]

@@ -13,9 +13,9 @@ from barnabas.coordinator.group_values import (
     EMPTY,
     PREPARING,
     STABLE,
+    GroupDecision,
     GroupLimits,
     Now,
-    Outcome,
     Purpose,
 )
 from barnabas.coordinator.groups import Group
@@ -52,11 +52,11 @@ def new_group(delay_ms: int = 0, **limits: int) -> Group:
     return Group("g", GroupLimits(initial_rebalance_delay_ms=delay_ms, **limits), at(0))
 
 
-def answers(outcome: Outcome) -> dict[Any, JoinResult | SyncResult]:
+def answers(outcome: GroupDecision) -> dict[Any, JoinResult | SyncResult]:
     return dict(outcome.answers)
 
 
-def errors(outcome: Outcome) -> dict[Any, ErrorCode]:
+def errors(outcome: GroupDecision) -> dict[Any, ErrorCode]:
     return {ticket: result.error for ticket, result in outcome.answers}
 
 
@@ -71,7 +71,7 @@ def stable(*names: str, ms: int = 0, **changes: Any) -> Group:
     return group
 
 
-def ticked(group: Group, ms: int = 0) -> Outcome:
+def ticked(group: Group, ms: int = 0) -> GroupDecision:
     """Lets the delay of the first rebalance pass, which grows while members come."""
     outcome = group.tick(at(ms + 1))
     return outcome if group.state is COMPLETING else group.tick(at(ms + 2))
