@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from apache import zookeeper
+from apache import quick_start, zookeeper
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import REPOSITORY, eventually, read
@@ -65,7 +65,14 @@ def kafka_server_start(directory):
         "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
         "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
     )
-    command = [java(), "-Xmx512m", f"-Dlog4j.configuration=file:{directory}/log4j.properties", "-cp", classpath()]
+    command = [
+        java(),
+        "-Xmx512m",
+        *quick_start(),
+        f"-Dlog4j.configuration=file:{directory}/log4j.properties",
+        "-cp",
+        classpath(),
+    ]
     (directory / "bin").mkdir()
     start = directory / "bin" / "kafka-server-start"
     start.write_text(f'#!/bin/bash\nexec {shlex.join(command)} kafka.Kafka "$@"\n')
