@@ -25,6 +25,7 @@ from barnabas.controller.controller import KafkaController
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition
+from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -102,7 +103,15 @@ class Cluster:
         if reigns:
             config = broker_config({"broker.id": str(broker), "auto.leader.rebalance.enable": "false"})
             made = KafkaController(
-                self.runtime, broker, epoch, info, config, zk, tasks=self.tasks, connect=lambda *_: Answering()
+                self.runtime,
+                broker,
+                epoch,
+                info,
+                config,
+                zk,
+                tasks=self.tasks,
+                connect=lambda *_: Answering(),
+                known=MetadataCache(),
             )
             self.controllers[broker] = made
             made.startup()
