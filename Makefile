@@ -144,7 +144,7 @@ disks: setup
 power-loss: setup
 	BARNABAS_POWER_LOSS_SEEDS=2000 $(PYTEST) tests/simulation/test_sim_coordinator.py
 
-# A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through; three minutes
+# A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through; two minutes
 # of faults at whoever holds a role, with each. `make mixed-chaos MINUTES=30`: longer; `mixed-roles`: every role on either
 # kind with every fault (a quarter of an hour).
 mixed: setup

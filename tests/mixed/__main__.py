@@ -5,8 +5,8 @@ judge`: idempotent producers with acks=all, transactional ones, groups that read
 so whoever holds a role is killed (``kill -9``), shut down under control, or stopped past its session's end; the roles
 come in turn, on either kind. When the run is over, the history is judged, Kafka's own replica verification is asked,
 the files of all replicas are compared, and so is what Kafka's brokers wrote with what they write among themselves
-(``--record``). Exit code 1 for an anomaly, a partition that is not whole again, replicas that differ, and a message
-that no cluster of Kafka's own has.
+(``--record``, with faults that follow each other sooner). Exit code 1 for an anomaly, a partition that is not whole
+again, replicas that differ, and a message that no cluster of Kafka's own has and nobody has explained.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
+from mixed_brokers import both_kinds
 from mixed_play import play
 
 MINUTES_OF_ALL_CELLS = 16.0
@@ -37,10 +38,8 @@ def main() -> int:
     print(f"seed {given.seed}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="mixed-"))
     try:
-        if given.record:
-            found = play(directory, minutes, given.seed, apaches=4, ours=0)
-        else:
-            found = play(directory, minutes, given.seed, every=given.all_cells)
+        with both_kinds(directory, *((4, 0) if given.record else (2, 2))) as brokers:
+            found = play(brokers, directory, minutes, given.seed, every=given.all_cells, brisk=given.record)
     except BaseException:
         print(f"what the brokers wrote stays in {directory}")
         raise

@@ -9,15 +9,17 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from apache import ApacheCluster
 from apaches_words import STORY_LEVELS
 from cluster import BARNABAS, until
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from barnabas.bench.apache import ApacheCluster, cluster_view, free_port
+from barnabas.bench.apache import cluster_view, free_port
 from barnabas.judge.clusters import PATIENCE_S, ClusterError
 
 SESSION_MS = 3000
+STARTS = 4
 APACHES = "apache"
 OURS = "ours"
 CONFIG = {
@@ -31,6 +33,21 @@ CONFIG = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "inter.broker.protocol.version": "3.9",
 }
+
+
+class Supervised(ApacheCluster):
+    """A broker of Kafka's ends where its session ends while it starts. It is started again, as on a machine."""
+
+    def wait_ready(self, broker: int, begun: float | None = None) -> None:
+        for starts in range(1, STARTS + 1):
+            try:
+                super().wait_ready(broker, begun)
+            except RuntimeError as error:
+                if starts == STARTS or "SessionExpiredException" not in str(error):
+                    raise
+                self.launch(broker)
+            else:
+                return
 
 
 class BothKinds:
@@ -143,7 +160,7 @@ def both_kinds(directory: Path, apaches: int, ours: int, **config: str) -> Itera
     """A cluster that answers at every broker. `config` is for all of them, with underscores for dots."""
     values = CONFIG | {key.replace("_", "."): value for key, value in config.items()}
     size = apaches + ours
-    with ApacheCluster(
+    with Supervised(
         directory / "apache", apaches, config=values, cluster_size=size, heap="256m", log_levels=STORY_LEVELS
     ) as apache:
         made = BothKinds(directory, apache, ours, values)

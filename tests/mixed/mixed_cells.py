@@ -84,7 +84,8 @@ class Cells:
         match role:
             case "controller":
                 for _ in range(TRIES):
-                    if self.brokers.kind(found := self._controller()) == kind:
+                    stays = not self._one_kind() or self.chance.random() < 0.5
+                    if self.brokers.kind(found := self._controller()) == kind and stays:
                         return found
                     self.brokers.depose()
                 raise ClusterError(f"no broker of {kind} became the controller in {TRIES} elections")
@@ -96,6 +97,10 @@ class Cells:
                 return self._leads(self._coordinated(GROUP_METADATA_TOPIC, self._groups()), kind)
             case _:
                 return self._leads(self._coordinated(TRANSACTION_STATE_TOPIC, self._transactional_ids()), kind)
+
+    def _one_kind(self) -> bool:
+        """Then roles are moved just the same: what is written of that is recorded."""
+        return len(set(map(self.brokers.kind, self.brokers.ids))) == 1
 
     def _controller(self) -> int:
         deadline = time.monotonic() + PATIENCE_S
@@ -131,9 +136,9 @@ class Cells:
         """A broker of the kind, made the partition's leader."""
         state = self._ask(lambda cluster: cluster.refresh([at.topic])).topics[at.topic].partitions[at.partition]
         of_kind = [each for each in self.brokers.ids if self.brokers.kind(each) == kind]
-        if state.leader in of_kind and len(of_kind) < len(self.brokers.ids):
+        if state.leader in of_kind and not self._one_kind():
             return state.leader
-        heir = self.chance.choice(of_kind)  # where there is one kind alone leaders are moved just the same
+        heir = self.chance.choice(of_kind)
         others = [each for each in state.replicas if each != heir]
         replicas = [heir, *others[: len(state.replicas) - 1]]
 

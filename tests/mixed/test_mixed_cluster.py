@@ -9,20 +9,20 @@ import os
 from pathlib import Path
 
 import pytest
-from apache import require
+from mixed_brokers import BothKinds
 from mixed_play import play
 
 pytestmark = pytest.mark.apache
 
 PROTOCOLS = os.environ.get("MIXED_PROTOCOLS", "3.9").split(",")
-MINUTES = 3.0
+MINUTES = 2.0
+"""As many faults as come in three minutes where they are not brisk."""
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_both_kinds_hold_every_role_and_nothing_acknowledged_is_lost(tmp_path: Path, protocol: str) -> None:
-    require()
+@pytest.mark.parametrize("brokers", PROTOCOLS, indirect=True, scope="session")
+def test_both_kinds_hold_every_role_and_nothing_acknowledged_is_lost(tmp_path: Path, brokers: BothKinds) -> None:
     seed = int.from_bytes(os.urandom(4))
     print(f"seed {seed}")
     # What Kafka wrote is told, and judged by `make mixed-chaos`: what it writes among itself is known by samples.
-    assert play(tmp_path, MINUTES, seed, inter_broker_protocol_version=protocol).wrong == []
+    assert play(brokers, tmp_path, MINUTES, seed, brisk=True).wrong == []

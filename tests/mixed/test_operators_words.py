@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
-from apache import require
 from cluster import until
-from mixed_brokers import APACHES, OURS, BothKinds, both_kinds
+from mixed_brokers import APACHES, OURS, BothKinds
 
 from barnabas.client import Cluster, KafkaError, NewTopic, TopicPartition, connect
 from barnabas.client.admin import AlterOperation, ResourceType
@@ -35,14 +34,6 @@ VALUES = 12
 VALUE_BYTES = 512 * 1024
 RATE = 1_000_000
 """Bytes a second that a throttled move may copy."""
-
-
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothKinds]:
-    """Brokers 0 and 1 are Apache's, 2 and 3 ours."""
-    require()
-    with both_kinds(tmp_path_factory.mktemp("both"), 2, 2) as made:
-        yield made
 
 
 def tell(brokers: BothKinds, kind: str, what: Callable[[Cluster], Awaitable[Any]]) -> Any:
@@ -92,6 +83,7 @@ def has_replica(brokers: BothKinds, broker: int) -> bool:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("brokers", ["3.9"], indirect=True, scope="session")
 @pytest.mark.parametrize(("reigns", "told"), [(APACHES, OURS), (OURS, APACHES)])
 def test_what_is_said_to_one_kind_is_done_by_the_other(brokers: BothKinds, reigns: str, told: str) -> None:
     while brokers.kind(brokers.controller()) != reigns:

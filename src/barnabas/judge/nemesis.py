@@ -39,10 +39,14 @@ class Nemesis:
         seed: int,
         peers: Proxy | None = None,
         aim: Callable[[str], int] | None = None,
+        held_s: tuple[float, float] = HELD_S,
+        rest_s: tuple[float, float] = REST_S,
         elect: Callable[[], None] | None = None,
     ) -> None:
         """`aim` names the broker that a fault of processes strikes; without it chance does. `elect` asks for preferred
         leaders, and raises `KafkaError` or ``OSError`` where nobody hears it."""
+        self._held_s = held_s
+        self._rest_s = rest_s
         self._peers = peers
         self._faults = [fault for fault in faults if fault != ELECT]
         self._elect = elect if ELECT in faults else None
@@ -66,7 +70,7 @@ class Nemesis:
                 due = self._chance.sample(self._faults, len(self._faults))
             if due:
                 self._strike(due.pop(), wait)
-            goes_on = wait(self._chance.uniform(*REST_S))
+            goes_on = wait(self._chance.uniform(*self._rest_s))
             if self._elect is not None:
                 self._bring_leaders_back(self._elect)
 
@@ -95,7 +99,7 @@ class Nemesis:
         # It is written down as it begins: what it does to requests may show before it is healed.
         self._journal.add(Op.NEMESIS, invoked, name=f"{fault} broker {broker}")
         try:
-            wait(self._chance.uniform(*HELD_S))
+            wait(self._chance.uniform(*self._held_s))
             if fault == DELAY_END_TXN:
                 self._wait_for_end_txns(wait)
         finally:

@@ -19,7 +19,7 @@ from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.history import BEFORE_KIP_890, Client, History
 from barnabas.judge.journal import Notes
-from barnabas.judge.nemesis import Nemesis
+from barnabas.judge.nemesis import HELD_S, REST_S, Nemesis
 from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
@@ -57,6 +57,10 @@ class RunPlan:
     told: Callable[[str], None] = field(default=lambda line: None)
     aim: Callable[[str], int] | None = None
     """Which broker the next fault of this name, one of processes, strikes; None: by chance."""
+    held_s: tuple[float, float] = HELD_S
+    """From and to how long a fault lasts."""
+    rest_s: tuple[float, float] = REST_S
+    """From and to how long there is none after it."""
 
 
 @dataclass
@@ -89,7 +93,10 @@ def run(plan: RunPlan) -> RunOutcome:
         notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
     )  # fmt: skip
     journal = notes.journal(Client("nemesis"))
-    nemesis = Nemesis(plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, partial(_elect, plan))
+    nemesis = Nemesis(
+        plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, plan.held_s, plan.rest_s,
+        partial(_elect, plan),
+    )  # fmt: skip
     plan.told(f"{plan.minutes:g} minutes, topics {' and '.join(topics)}, {facts}")
     try:
         _strive(plan, work, name, nemesis, stop)
