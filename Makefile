@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
 
 setup: $(KERNEL)
 
@@ -119,9 +119,12 @@ chaos: setup
 	$(BIN)/python tests/chaos/chaos.py --minutes $(MINUTES)
 
 # Known bugs in clusters that live: does `barnabas judge` find them? ONLY=B85,N07 for some (half an hour for all of them);
-# its table goes into docs/judge.md.
+# which version of Kafka shows which anomaly (most of an hour). Both write their tables into docs/judge.md.
 judge-mutants: setup
 	$(BIN)/python tests/judged/living_mutants.py --write $(if $(ONLY),--only "$(ONLY)") $(if $(filter command line,$(origin MINUTES)),--minutes $(MINUTES))
+
+judge-versions: setup
+	$(BIN)/python tests/judged/versions.py --write $(if $(filter command line,$(origin MINUTES)),--minutes $(MINUTES))
 
 # A cluster of a test's own that is cut apart, healed and verified, 200 times (two minutes).
 heals: setup
