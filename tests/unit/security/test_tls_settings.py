@@ -242,9 +242,9 @@ def test_a_users_certificate_is_no_brokers_and_makes_none(authority: Authority, 
     assert shake_hands(settings_of(broker), settings_of(user))[0]
     with pytest.raises(ssl.SSLCertVerificationError, match=refused):
         shake_hands(settings_of(forged), settings_of(broker))
-    certificate = forged if attack == "signed by a user" else authority.issue("server", purpose="serverAuth")
+    shown = forged if attack == "signed by a user" else authority.issue("server", purpose="serverAuth")
     with pytest.raises(ssl.SSLCertVerificationError, match=refused):
-        shake_hands(settings_of(broker), settings_of(certificate))
+        shake_hands(settings_of(broker), settings_of(shown))
 
 
 def test_old_protocols_are_not_spoken_by_default(authority: Authority) -> None:
