@@ -330,3 +330,41 @@ def test_where_to_read_on_is_told_while_a_fetch_waits() -> None:
         return took_ms
 
     assert seen_in(story) < 1_000
+
+
+@pytest.mark.parametrize("comes_back", [False, True], ids=["joined", "static and back again (KIP-814)"])
+def test_the_leader_of_a_group_sees_that_a_topic_grows_which_another_member_reads(comes_back: bool) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[TopicPartition]:
+        await make_topic(cluster, {0: [0]})
+        admin = Admin(cluster)
+        assert await admin.create_topics([NewTopic("payments", assignment={0: [1]})]) == {"payments": None}
+        settings: dict[str, Any] = {"group": "group", "metadata_max_age_ms": 1_000, "session_timeout_ms": 30_000}
+        of_its_own = ClusterClient(runtime, world.bootstrap())
+        leader = Consumer(of_its_own, group_instance_id="leader" if comes_back else None, **settings)
+        await leader.subscribe([TOPIC])
+        while not leader.assignment:
+            await leader.poll(POLL_MS)
+        member = Consumer(cluster, **settings)
+        await member.subscribe(["payments"])
+
+        async def read_until(count: int) -> None:
+            deadline_ms = runtime.clock.monotonic_ms() + 60_000
+            while len(member.assignment) < count and runtime.clock.monotonic_ms() < deadline_ms:
+                await asyncio.gather(leader.poll(POLL_MS), member.poll(POLL_MS))
+
+        await read_until(1)
+        if comes_back:
+            await leader.close()
+            leader = Consumer(of_its_own, group_instance_id="leader", **settings)
+            await leader.subscribe([TOPIC])
+            while not leader.assignment:
+                await asyncio.gather(leader.poll(POLL_MS), member.poll(POLL_MS))
+        assert await admin.create_partitions({"payments": 2}) == {"payments": None}
+        await read_until(2)
+        found = sorted(member.assignment)
+        await leader.close()
+        await member.close()
+        await of_its_own.close()
+        return found
+
+    assert seen_in(story) == [TopicPartition("payments", 0), TopicPartition("payments", 1)]

@@ -537,7 +537,7 @@ class Consumer(Fetcher):
             if matching != member.topics:
                 member.subscribe(matching)
         else:
-            await self.cluster.refresh(member.topics)
+            await self.cluster.refresh(member.watched_topics)
         member.look_for_changes(self.cluster.metadata)
 
 

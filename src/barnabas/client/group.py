@@ -38,6 +38,11 @@ RANGE: Final = "range"
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
+def _subscriptions(members: Sequence[Any]) -> dict[str, Subscription]:
+    """By member id; of a JoinGroup's answer to the leader."""
+    return {member.member_id: Subscription.decode(member.metadata, member.group_instance_id) for member in members}
+
+
 class Joined(NamedTuple):
     """A generation that has let the member in."""
 
@@ -145,6 +150,11 @@ class GroupMember:
         """The coordinator took what was sent at `asked_ms`, or later, as a member's."""
         self._heartbeat_due_ms = asked_ms + self._heartbeat_interval_ms
         self._session_ends_ms = asked_ms + self._session_timeout_ms
+
+    @property
+    def watched_topics(self) -> list[str]:
+        """Its own, and, while it leads the group, those of all members: it alone looks after these."""
+        return sorted({*self.topics, *(self._dealt or ())})
 
     def look_for_changes(self, metadata: ClusterMetadata) -> None:
         """The leader of the group has partitions given away again when topics have got more, or less, of them."""
@@ -262,8 +272,12 @@ class GroupMember:
         assignor = next((each for each in self.assignors if each.name == answer.protocol_name), self.assignors[0])
         assignments: list[Any] = []
         self._dealt = None
-        if answer.leader == self._member_id and not answer.skip_assignment:
-            assignments = await self._assign(assignor, answer.members)
+        if answer.leader == self._member_id:
+            subscriptions = _subscriptions(answer.members)
+            await self._count_partitions(subscriptions)
+            # A static member that came back as the leader leaves all with what they have (KIP-814), and looks on.
+            if not answer.skip_assignment:
+                assignments = self._assign(assignor, subscriptions)
         sync = await self._send(
             SyncGroupRequest(
                 group_id=self.group,
@@ -280,19 +294,19 @@ class GroupMember:
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         return Joined(generation, decode_assignment(sync.assignment), now_ms, assignor, kept)
 
-    async def _assign(self, assignor: Assignor, members: Sequence[Any]) -> list[Any]:
-        subscriptions = {
-            member.member_id: Subscription.decode(member.metadata, member.group_instance_id) for member in members
-        }
+    async def _count_partitions(self, subscriptions: Mapping[str, Subscription]) -> None:
         topics = sorted({topic for subscription in subscriptions.values() for topic in subscription.topics})
         known = await self.cluster.refresh(topics)
         self._dealt = {topic: len(known.partitions(topic)) for topic in topics}
+
+    def _assign(self, assignor: Assignor, subscriptions: Mapping[str, Subscription]) -> list[Any]:
+        assert self._dealt is not None
         given = assignor.assign({topic: count for topic, count in self._dealt.items() if count}, subscriptions)
         return [
             SyncGroupRequest.SyncGroupRequestAssignment(
-                member_id=each.member_id, assignment=encode_assignment(given[each.member_id])
+                member_id=member_id, assignment=encode_assignment(given[member_id])
             )
-            for each in members
+            for member_id in subscriptions
         ]
 
     async def leave(self) -> None:
