@@ -2,7 +2,8 @@
 
 A member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave. Both
 logs are looked at twice a second; what the leader was told of its follower plays no part. The time counts while
-leader, controller and ZooKeeper are well, and the leader can reach both.
+leader, controller and ZooKeeper are well, and the leader can reach both. Of a follower that had all and is dead the
+leader does not know, as in Kafka, until something is appended or its session has ended: so long nothing counts.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class LagWatch:
         self._states = states
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
+        self._dead_ns: dict[int, int] = {}
+        """By broker: since when it is dead."""
         self._equal_ns: dict[tuple[str, str, int], int] = {}
         """By leader, partition and follower: when they were last seen to have the same, and to know it."""
         self.calm_since_ns: Mapping[str, int] = {}
@@ -53,6 +56,8 @@ class LagWatch:
     def look(self) -> None:
         behind: dict[tuple[str, str, int], Behind] = {}
         controller = self.world.controller()
+        dead = [number for number, name in enumerate(self.world.broker_names) if name not in self.world.brokers]
+        self._dead_ns = {each: self._dead_ns.get(each, self.world.loop.now_ns) for each in dead}
         for name, broker in self.world.brokers.items():
             if controller is None or self._is_hindered(name, controller):
                 continue
@@ -89,9 +94,11 @@ class LagWatch:
         if not isinstance(partition.isr_state, CommittedIsr):
             self._asked_ns[name, known] = world.loop.now_ns
         lag_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000
+        session_ns = broker.config.number("zookeeper.session.timeout.ms") * 1_000_000
         for member in state["isr"]:
             key, now = (name, known, member), Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
-            since = self._behind.get(key, now)
+            missed = now.since_ns - self._dead_ns.get(member, -session_ns) > session_ns
+            since = self._behind.get(key, now) if missed else now
             copy = self.logs.of.get((broker_name(member), known))
             end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
             if member != state["leader"] and end >= now.end and self._follows(member, partition):
