@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import Admin
@@ -86,14 +86,15 @@ async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
             checkers.world.violated("G6", f"group {group} has committed, and is not among those that are listed")
 
 
-def unlike_configured(world: World) -> list[str]:
-    """C18: what is configured for a topic counts for each of its logs."""
+def unlike_configured(world: World, half_configured: Container[str] = ()) -> list[str]:
+    """C18: what is configured for a topic counts for each of its logs; not of those `half_configured`."""
     wrong: list[str] = []
     for name, broker in world.brokers.items():
         for partition in broker.replicas.partitions:
             stored = world.znode(f"/config/topics/{partition.topic_partition.topic}")
             values = json.loads(stored)["config"] if stored else {}
             right = LogSettings.of(topic_config(broker.config, values))
-            if partition.log is not None and partition.log.settings != right:
+            known = partition.topic_partition.topic not in half_configured
+            if known and partition.log is not None and partition.log.settings != right:
                 wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
     return wrong

@@ -35,8 +35,8 @@ class Batch(NamedTuple):
 class LostBatches(NamedTuple):
     """A leader came to lead in `leader_epoch` without some of what was written.
 
-    `epochs` are those of its log with the offsets where they begin, `end` its end. What it had lost of its own epoch
-    lay before `forked_until`.
+    `epochs` are those of its log with the offsets where they begin, `end` its end. What it had lost of its own epoch,
+    and of older ones where followers do not hear of that, lay before `forked_until`.
     """
 
     leader_epoch: int
@@ -81,7 +81,13 @@ class LossWatch:
         now_ns, end = self.world.loop.now_ns, log.log_end_offset
         epochs = tuple((each.epoch, each.start_offset) for each in log.leader_epochs.entries)
         written = self._written.get((chain.partition, chain.topic_id), [])
-        own = [each.last + 1 for each in written if each.epoch == leader_epoch and each.base >= end]
+        # Who asks for epochs at its beginning alone (before 2.7) does not hear that the leader lost older ones.
+        unheard = not self.world.metadata_version.is_truncation_on_fetch_supported
+        own = [
+            each.last + 1
+            for each in written
+            if each.base >= end and (each.epoch == leader_epoch or (unheard and each.epoch < leader_epoch))
+        ]
         loss = LostBatches(leader_epoch, now_ns, epochs, end, max(own, default=0))
         return loss, [each for each in written if loss.takes(each)]
 

@@ -291,7 +291,12 @@ class Workload:
                 offsets = consumer.positions()
                 for each, offset in offsets.items():
                     self.history.asked_to_commit.setdefault((group, str(each)), {})[offset] = None
-                await consumer.commit()
+                try:
+                    await consumer.commit()
+                except KafkaError as error:
+                    if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
+                        raise
+                    continue  # the next poll goes on with what it has then
                 for each, offset in offsets.items():
                     key = group, str(each)
                     if offset >= self.history.commits.get(key, (-1, 0))[0]:
@@ -376,7 +381,12 @@ class Workload:
     async def configure(self, admin: Admin, action: Action) -> str:
         said = action.arguments
         key, value = str(said["key"]), str(said["value"])
-        await admin.alter_configs(ResourceType.TOPIC, str(said["topic"]), [(AlterOperation.SET, key, value)])
+        topic = str(said["topic"])
+        try:
+            await admin.alter_configs(ResourceType.TOPIC, topic, [(AlterOperation.SET, key, value)])
+        except (KafkaError, OSError):
+            self.history.half_configured[topic] = None
+            raise
         return "done"
 
     async def depose(self, admin: Admin, action: Action) -> str:
