@@ -554,7 +554,8 @@ def r23(cluster: Cluster) -> None:
 def r23_of_the_latest(cluster: Cluster) -> None:
     number = with_records(cluster)
     _, _, log, _ = cluster.leading(number)
-    with patched(log.segments, "record_with_max_timestamp", lambda: None):
+    nothing: Iterator[None] = iter(())
+    with patched(log.segments, "searching_record_with_max_timestamp", lambda: nothing):
         cluster.run(cluster.world.client(lambda _, client: lookups(cluster, client), "asker-2"))
 
 
