@@ -24,23 +24,16 @@ def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_
     probes = Probes()
 
     async def play(world: World) -> None:
-        turns = 0
-
-        def turned(_: None, loop: object, waited: object) -> None:
-            nonlocal turns
-            turns += 1
-
         def taken(answer: LeaderAndIsrResponse, replicas: Replicas, request: LeaderAndIsrRequest, **_: Any) -> None:
             assert len({topic.topic_id for topic in answer.topics}) == len(answer.topics) == len(request.topic_states)
             count = sum(len(topic.partition_states) for topic in request.topic_states)
-            shares.append((replicas.broker_id, turns, count))
+            shares.append((replicas.broker_id, world.loop.turns, count))
 
         def stopped(answer: StopReplicaResponse, replicas: Replicas, request: StopReplicaRequest) -> None:
             count = sum(len(topic.partition_states) for topic in request.topic_states)
             assert len(answer.partition_errors) == count
-            stops.append((replicas.broker_id, turns, count))
+            stops.append((replicas.broker_id, world.loop.turns, count))
 
-        probes.after(type(world.loop), "_turn", turned)
         probes.after(Replicas, "become_leader_or_follower", taken)
 
         async def create(_: Any, cluster: Any) -> None:

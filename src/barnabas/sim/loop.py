@@ -155,6 +155,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, chance: Chance, event_hash: EventHash) -> None:
         self.now_ns = 0
+        self.turns = 0
         self.callbacks = 0
         self.unhandled: list[str] = []
         """Exceptions that nobody handled; a checker wants this empty."""
@@ -259,6 +260,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._ready = []
             if len(batch) > 1:
                 shuffle(batch)
+            self.turns += 1
             turn(now_ns, len(batch))
             for handle in batch:
                 owner = handle.owner

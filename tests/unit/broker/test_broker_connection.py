@@ -168,8 +168,8 @@ def answers(transport):
 @pytest.mark.parametrize("piece", [None, 1, 3, 7, 64])
 def test_requests_are_cut_out_of_the_stream_however_it_arrives(piece):
     connection, transport = begin(echo)
-    feed(connection, b"".join(heartbeat(number) for number in range(9)), piece)
-    assert answers(transport) == [(number, number) for number in range(9)]
+    feed(connection, b"".join(heartbeat(number) for number in range(AT_ONCE)), piece)
+    assert answers(transport) == [(number, number) for number in range(AT_ONCE)]
     assert not transport.closed
 
 
