@@ -22,8 +22,16 @@ SLACK_NS: Final = 4_000_000_000
 
 FETCHES_AGAIN_NS: Final = 2_000_000_000
 """No drawn ``replica.fetch.backoff.ms`` is longer."""
-_NOBODY_IS_TOLD: Final = ("half-open", "power-loss", "torn-sector", "lost-pages", "lost-rename")
-"""Faults after which a connection's peer is gone."""
+_NOBODY_IS_TOLD: Final = (
+    "half-open",
+    "power-loss",
+    "torn-sector",
+    "lost-pages",
+    "lost-rename",
+    "lose-reply",
+    "bit-flip",
+)
+"""Faults after which somebody waits for what will not come: from a peer that is gone, or an answer that is."""
 LOOKS_NS: Final = 1_000_000_000
 """Twice as much as is between two looks."""
 
