@@ -14,7 +14,7 @@ from barnabas.judge.history import write
 from barnabas.judge.made import made
 from barnabas.judge.nemesis import FAULTS
 from barnabas.judge.peers import PEER_FAULTS
-from barnabas.judge.run import Plan, run, started
+from barnabas.judge.run import RunPlan, run, started
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "judge.md"
 KEPT: Final = Path(__file__).parents[2] / "build" / "judged"
@@ -28,7 +28,7 @@ def judged(
     with ExitStack() as running:
         programs = started(drivers, running)
         brokers, peers = running.enter_context(made(kind, between=bool(set(faults) & set(PEER_FAULTS))))
-        plan = Plan(
+        plan = RunPlan(
             brokers.bootstrap, minutes, faults, brokers, peers, clients=clients, drivers=drivers, programs=programs,
             seed=seed, told=lambda line: print(line, file=sys.stderr),
         )  # fmt: skip

@@ -19,7 +19,7 @@ from barnabas.judge.check import check
 from barnabas.judge.history import write
 from barnabas.judge.nemesis import PROCESS_FAULTS
 from barnabas.judge.report import text
-from barnabas.judge.run import Plan, run
+from barnabas.judge.run import RunPlan, run
 
 BRISKLY_HELD_S = (1.5 * SESSION_MS / 1000, 2.0 * SESSION_MS / 1000)
 """No shorter: a broker of Kafka's that was killed and comes back before its session is over ends, its id is taken."""
@@ -57,7 +57,7 @@ def play(
     they write is recorded.
     """
     cells = Cells(brokers, random.Random(seed))
-    plan = Plan(brokers.bootstrap, minutes, PROCESS_FAULTS, brokers, clients=1, seed=seed, aim=cells.aim, told=told)
+    plan = RunPlan(brokers.bootstrap, minutes, PROCESS_FAULTS, brokers, clients=1, seed=seed, aim=cells.aim, told=told)
     if brisk:
         plan.held_s, plan.rest_s = BRISKLY_HELD_S, BRISK_REST_S
     outcome = run(plan)

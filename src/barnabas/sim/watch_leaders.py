@@ -10,7 +10,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
-from barnabas.sim.chain import Chain, Committed
+from barnabas.sim.chain import Chain, Committed, Link
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World, broker_name, broker_number
@@ -377,20 +377,25 @@ class LeaderWatch:
             return
         self.world.check("R20")
         bound = log.last_stable_offset if isolation is FetchIsolation.TXN_COMMITTED else log.high_watermark
-        first = next(
-            (
-                link
-                for link in chain.links
-                if link.last >= log.log_start_offset and link.timestamp_ms + EPOCH_MS >= timestamp
-            ),
-            None,
+        late_enough = (
+            link
+            for link in chain.links
+            if link.last >= log.log_start_offset and link.timestamp_ms + EPOCH_MS >= timestamp
         )
-        if first is None or first.last >= bound:
-            right = found == -1 or (first is not None and first.base <= found < bound)
-        else:
-            right = first.base <= found <= first.last
+        first = next(late_enough, None)
+        right = _is_found(found, first, bound)
+        if not right and first is not None and first.base < log.log_start_offset:
+            # The record that made it late enough may lie before the log's start.
+            right = _is_found(found, next(late_enough, None), bound)
         if not right:
             self.world.violated(
                 "R20", f"{chain.node} found {found} in {chain.partition} as the first that is not before {timestamp}; "
                 f"it is in {first and (first.base, first.last)}, and the bound is {bound}", chain.partition, chain.node,
             )  # fmt: skip
+
+
+def _is_found(found: int, first: Link | None, bound: int) -> bool:
+    """Whether a lookup that ends at `found` is right, where `first` is the first batch with a record late enough."""
+    if first is None or first.last >= bound:
+        return found == -1 or (first is not None and first.base <= found < bound)
+    return first.base <= found <= first.last
