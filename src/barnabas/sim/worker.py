@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 GROUP: Final = "workers"
 RESULTS: Final = "results"
 """The topic of what they write."""
+TAKEN_MAX: Final = 10
+"""Records of a transaction: what they become is one batch a partition, and has to fit into a small segment."""
 
 
 class Worker:
@@ -68,7 +70,7 @@ class Worker:
         await consumer.subscribe([self.topic])
         self.workload.reading[self.client] = Reader(consumer, GROUP, (self.topic,), committed=True)
         while not self.workload.stopping:
-            taken = await consumer.poll(300)
+            taken = await consumer.poll(300, max_records=TAKEN_MAX)
             if not taken:
                 continue
             await producer.begin_transaction()
