@@ -338,7 +338,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             return
         queued = self._queued
         # Again where some were too long to be sent: nobody else gives those behind them their turn.
-        while queued and (room := self.max_in_flight - len(connection.in_flight)) > 0:
+        while queued and connection.usable and (room := self.max_in_flight - len(connection.in_flight)) > 0:
             sending: list[Request] = []
             while queued and len(sending) < room:
                 request = queued.popleft()
