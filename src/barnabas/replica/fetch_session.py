@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
     from barnabas.replica.delayed_fetch import DelayedFetch
     from barnabas.replica.partition import Partition
+    from barnabas.replica.readable_partition import ReadResult
 
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -103,10 +104,14 @@ class CachedPartition:
         """When the fetcher asked last, for this or anything else of its session; monotonic."""
         return self.session.last_used_ms
 
-    def rest(self, partition: Partition | None) -> bool:
-        """Where the follower has all of it, and was told all, no fetch looks at it before it is stirred."""
+    def rest(self, partition: Partition | None, told: ReadResult) -> bool:
+        """Where the follower has all of it, and is `told` all, no fetch looks at it before it is stirred."""
         if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
             return False
+        log = partition.log
+        assert log is not None, "the follower has all of it"
+        if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
+            return False  # moved since it was read: the next fetch tells it
         if self.session.stirred.pop(self.cache_key, None) is not None:
             self.partition = partition
             partition.rest(self.session.replica_id, self)
@@ -133,7 +138,9 @@ class CachedPartition:
             self.session.stirred[self.cache_key] = self
 
     def has_news(self, fetched: FetchedPartition) -> bool:
-        """Whether it has to be answered; notes what is sent. After an error the offsets are told again."""
+        """Whether it has to be answered; notes what is sent. After an error the offsets are told again, and so they are
+        after a divergence: the follower cuts its log, and takes nothing else from that answer (in Apache Kafka it
+        waits for the next record to hear them)."""
         told = fetched.result if fetched.data is None else fetched.data
         assert told is not None, "it was read"
         news = False
@@ -143,12 +150,12 @@ class CachedPartition:
         if told.log_start_offset != self.local_log_start_offset:
             news = True
             self.local_log_start_offset = told.log_start_offset
-        if fetched.data is None:
-            return news or not fetched.has_nothing
-        if fetched.data.error_code:
-            # Sent now, and what follows it too, when the error is over.
-            self.high_watermark = NO_OFFSET
-        return True
+        if fetched.tells:
+            # Sent now, and what follows it too, when the error is over or the log is cut.
+            if fetched.data is None or fetched.data.error_code:
+                self.high_watermark = NO_OFFSET
+            return True
+        return news or not fetched.has_nothing
 
 
 class FetchSession:

@@ -106,7 +106,8 @@ class Fetching:
             elif fetched.data is not None:
                 traffic.failed_fetches += fetched.data.error_code not in _EXPECTED
             elif from_follower and fetched.cached is not None and fetched.has_nothing:
-                fetched.cached.rest(partition)
+                assert fetched.result is not None, "it was read"
+                fetched.cached.rest(partition, fetched.result)
         return operation.fetched
 
     def read(

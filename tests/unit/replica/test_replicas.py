@@ -20,7 +20,7 @@ from barnabas.model.config import broker_config, topic_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
+from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams, TopicIdPartition
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
@@ -162,7 +162,7 @@ class Peer:
                 FetchIsolation.LOG_END,
             )
             fetch = await self.replicas.fetching.fetch(params, context.fetches, context.follower_session)
-            await fetch.over()
+            await self.read(fetch)
             return context.response(self.replicas.fetching.fetch_answers(fetch))
         assert isinstance(request, ListOffsetsRequest)
         asked = request.topics[0].partitions[0]
@@ -171,6 +171,9 @@ class Peer:
         )
         answered = ListOffsetsResponse.ListOffsetsPartitionResponse(0, offset=offset, leader_epoch=epoch)
         return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("flights", [answered])])
+
+    async def read(self, fetch: DelayedFetch) -> None:
+        await fetch.over()
 
     @property
     def partition(self) -> Partition:
@@ -320,6 +323,68 @@ def test_a_partition_that_a_follower_has_all_of_rests_until_it_moves(tmp_path: P
         assert one.partition.progress[2].last_caught_up_ms > rested_ms, "it was caught up all the while"
 
     play(tmp_path, story, ImpatientPeer)
+
+
+class Deleter(ImpatientPeer):
+    """Deletes records between a follower's read that found nothing and its answer, once."""
+
+    deletes_before = 0
+
+    async def read(self, fetch: DelayedFetch) -> None:
+        await super().read(fetch)
+        if self.deletes_before and all(fetched.has_nothing for fetched in fetch.fetched):
+            self.partition.delete_records(self.deletes_before)
+            self.deletes_before = 0
+
+
+def test_a_log_start_that_moves_between_a_read_and_its_answer_is_told_with_the_next_fetch(tmp_path: Path) -> None:
+    """The partition was let rest, and the follower kept the records until something else moved."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert isinstance(one, Deleter)
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        await one.append(b"x")
+        await until(lambda: 2 in one.partition.resting)
+        await one.append(b"y")
+        one.deletes_before = 1
+        await until(lambda: two.partition.local_log().log_start_offset == 1)
+        await until(lambda: one.partition.low_watermark == 1)
+
+    play(tmp_path, story, Deleter)
+
+
+def test_what_was_told_with_a_divergence_is_told_again(tmp_path: Path) -> None:
+    """Apache Kafka's followers cut their log and take nothing else, and go on in the same session: records that were
+    deleted just before stayed with them, and the DeleteRecords waited until its time was up."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+
+        async def fetch(session: tuple[int, int], fetch_offset: int, last_fetched_epoch: int) -> FetchResponse:
+            epoch = one.partition.leader_epoch
+            asked = FetchRequest.FetchPartition(0, epoch, fetch_offset, last_fetched_epoch, 0, 1 << 20)
+            topics = [FetchRequest.FetchTopic(topic_id=TOPIC_ID, partitions=[asked])]
+            request = FetchRequest(
+                max_wait_ms=20, min_bytes=1, session_id=session[0], session_epoch=session[1], topics=topics
+            )
+            request.replica_state = FetchRequest.ReplicaState(2, two.broker_epoch)
+            response: FetchResponse = await one.answer(request, 15)
+            assert response.error_code == 0
+            return response
+
+        await one.append(b"x", b"y", acks=1)
+        session_id = (await fetch((0, 0), 0, 0)).session_id
+        await fetch((session_id, 1), 2, 0)
+        one.leads(1, 2, (1, 2))
+        one.partition.delete_records(1)
+        told = await fetch((0, 0), 2, 1)  # of an epoch in which the follower led, and nobody wrote
+        assert told.responses[0].partitions[0].diverging_epoch.end_offset == 2
+        told = await fetch((told.session_id, 1), 2, 0)
+        (partition,) = told.responses[0].partitions
+        assert (partition.high_watermark, partition.log_start_offset) == (2, 1)
+
+    play(tmp_path, story)
 
 
 class SlowTeller(Hesitant, ImpatientPeer):
