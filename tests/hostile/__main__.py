@@ -142,8 +142,11 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
         thread.start()
     chance = random.Random(seed)
     began = time.monotonic()
+    due = began
     while (left := began + minutes * 60 - time.monotonic()) > 0:
-        time.sleep(min(left, KILL_EVERY_S))
+        # Every minute, however long it took to stand up again after the kill before.
+        due += KILL_EVERY_S
+        time.sleep(max(0, min(left, due - time.monotonic())))
         if time.monotonic() < began + minutes * 60:
             broker = chance.randrange(BROKERS)
             peaks = ", ".join(f"{each // MIB} MiB" for each in resident().values())
