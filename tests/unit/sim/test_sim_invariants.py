@@ -43,7 +43,7 @@ from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
-from barnabas.sim.worker import every_record_has_one_result
+from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
@@ -689,8 +689,8 @@ def t6(cluster: Cluster) -> None:
 
 
 def t6_of_one_with_two(cluster: Cluster) -> None:
-    result = b"orders-0@0 of one"
-    counting = {("orders-0", 0): b"one", ("results-0", 0): result, ("results-0", 1): result}
+    twice = result(b"orders-0@0", b"one")
+    counting = {("orders-0", 0): b"one", ("results-0", 0): twice, ("results-0", 1): twice}
     every_record_has_one_result(cluster.world, counting, {"orders-0": 1}, lambda: False)
 
 
