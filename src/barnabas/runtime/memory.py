@@ -7,9 +7,10 @@ thousand groups with 100 KB each had come and gone, a broker stayed as large as 
 
 So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
 go (``gc.collect``, ``malloc_trim``). That takes 0.3 s for a broker with five thousand partitions, and 0.3 ms for a
-megabyte that goes. So a process that has work to do is left alone, and what it took is followed by a rest `REST` times
-as long. Larger is what is resident, or what is resident beside what the heap has in use: what was in use the last time
-may be free now, and the process no larger. What Python's own arenas of small objects have grown to stays.
+megabyte that goes. So a process that has work to do is left alone, and what it took of a core is followed by a rest
+`REST` times as long. (By the clock it soon is a second on a busy machine, and minutes of rest.) Larger is what is
+resident, or what is resident beside what the heap has in use: what was in use the last time may be free now, and the
+process no larger. What Python's own arenas of small objects have grown to stays.
 """
 
 from __future__ import annotations
@@ -112,10 +113,10 @@ async def give_memory_back(known: Heap) -> None:
         least = min(now[0], least[0]), min(now[1], least[1])
         looks = looks + 1 if larger and not busy else 0
         if looks >= LOOKS:
-            began = time.monotonic()
+            worked = time.thread_time()
             gc.collect()
             known.trim()
-            rest_s = REST * (time.monotonic() - began)
+            rest_s = REST * (time.thread_time() - worked)
             least = sizes()
             looks = 0
             logger.info("%.0f MB that nobody needed went back to the system", (now[0] - least[0]) / 1e6)

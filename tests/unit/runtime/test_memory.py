@@ -136,3 +136,36 @@ asyncio.run(main())
 @pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
 def test_a_process_that_works_is_left_alone_until_it_has_gone_quiet() -> None:
     subprocess.run([sys.executable, "-c", WHILE_IT_WORKS], check=True, timeout=60)
+
+
+ON_A_BUSY_MACHINE = """
+import asyncio, os, time
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.02
+heap = memory.heap()
+
+async def main():
+    trims = []
+
+    def trim():
+        trims.append(None)
+        time.sleep(0.5)  # others have the cores
+
+    heap.trim = trim
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    large = []
+    for already in range(2):
+        large.append([os.urandom(100_000) for _ in range(500)])
+        while len(trims) == already:
+            await asyncio.sleep(0.02)
+    giving_back.cancel()
+
+asyncio.run(asyncio.wait_for(main(), 40))
+"""
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+def test_it_rests_for_what_it_took_and_not_for_what_others_did() -> None:
+    subprocess.run([sys.executable, "-c", ON_A_BUSY_MACHINE], check=True, timeout=60)
