@@ -33,9 +33,13 @@ class _Sending:
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         self.settled = True
-        status = Status.OK if error is None else Status.UNKNOWN
-        offset = message.offset() if error is None else NONE
-        self._add(status, offset=max(NONE, offset or 0) if error is None else NONE, error=error and error.name())
+        if error is not None:
+            self._add(Status.UNKNOWN, error=error.name())
+            return
+        # None where a broker said of a batch sent again only that it has it (DUPLICATE_SEQUENCE_NUMBER), or where the
+        # batch behind it was acknowledged first.
+        offset = message.offset()
+        self._add(Status.OK, offset=NONE if offset is None else max(NONE, offset))
 
     def give_up(self) -> None:
         if not self.settled:
