@@ -28,7 +28,7 @@ def normalised(message: str) -> str:
         r"\b(__\w+|t|u|v|judge-\w+-(registers|transfers))-\d+", "PARTITION", re.sub(r"0x[0-9a-f]+", "N", text)
     )
     text = re.sub(r"(PARTITION)([, ]+PARTITION)+", r"\1", text)
-    text = re.sub(r"\bjudge-\w+-(rd-)?(committed|readers|copiers)\b", "GROUP", text)
+    text = re.sub(r"\bjudge-\w+-(rd-)?(committeds?|readers|copiers)\b", "GROUP", text)
     text = re.sub(r"\bjudge-\w+-(rd-)?(copier|transactor-\d+)\b", "TRANSACTIONAL_ID", text)
     text = re.sub(r"[\w.]*/?N?[\d.]+:\d+|\d+", "N", text)
     text = re.sub(r"\bN(,N)+\b", "N", text)
