@@ -20,7 +20,7 @@ import api_reference
 import metrics_reference
 
 from barnabas.cli.app import ROOT
-from barnabas.cli.command import Group
+from barnabas.cli.command import CommandGroup
 
 HOME: Final = Path(__file__).parent.parent
 SESSIONS: Final = (HOME / "README.md",)
@@ -92,7 +92,7 @@ def reference() -> str:
         level = "##" if path.count(" ") < 2 else "###"
         if path == "barnabas":
             parts.append(f"```\n{entry.help_text(path)}\n```\n")
-        elif isinstance(entry, Group):
+        elif isinstance(entry, CommandGroup):
             parts.append(f"{level} {path}\n\n{entry.help}\n")
         else:
             parts.append(f"{level} {path}\n\n```\n{entry.help_text(path)}\n```\n")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from barnabas.model.ids import Uuid
 from barnabas.wire.generate import module_name
 from barnabas.wire.message import Message
-from barnabas.wire.schema import Field, MessageSchema, Struct, message_names, message_schema
+from barnabas.wire.schema import Field, MessageSchema, StructSchema, message_names, message_schema
 
 RANGES = {
     "int8": (-(2**7), 2**7 - 1),
@@ -125,7 +125,7 @@ def _value(schema: MessageSchema, field: Field, version: int, choice: Choice) ->
     return choice.integer(*RANGES[field.type])
 
 
-def _fill(schema: MessageSchema, struct: Struct, target: Any, version: int, choice: Choice) -> Any:
+def _fill(schema: MessageSchema, struct: StructSchema, target: Any, version: int, choice: Choice) -> Any:
     for field in struct.fields:
         if version not in field.versions:
             continue
@@ -172,7 +172,7 @@ def as_kafka_prints(message: Message, version: int) -> dict[str, Any]:
             return base64.b64encode(value).decode()
         return value
 
-    def of(struct: Struct, value: Any) -> dict[str, Any]:
+    def of(struct: StructSchema, value: Any) -> dict[str, Any]:
         printed: dict[str, Any] = {}
         default = type(value)()
         for field in struct.fields:

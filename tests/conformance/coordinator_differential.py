@@ -30,7 +30,7 @@ from barnabas.zk.protocol.data import (
     SET_WATCHES_XID,
     Stat,
 )
-from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, WatchEvent, encode_request, framed
 from barnabas.zk.protocol.ops import (
     Check,
@@ -45,10 +45,10 @@ from barnabas.zk.protocol.ops import (
     GetEphemerals,
     Multi,
     MultiRead,
-    Operation,
     SetACL,
     SetData,
     Sync,
+    ZkOperation,
 )
 from barnabas.zk.protocol.session_ops import (
     AddWatch,
@@ -270,7 +270,7 @@ class Conversation:
             raise Difference(f"connect: ours {mine}, theirs {theirs}")
         return mine.timeout_ms > 0
 
-    def turn(self, session: int, operations: list[Operation[Any]], xids: list[int] | None = None) -> None:
+    def turn(self, session: int, operations: list[ZkOperation[Any]], xids: list[int] | None = None) -> None:
         numbers = xids or list(range(1, len(operations) + 1))
         data = b"".join([encode_request(xid, operation) for xid, operation in zip(numbers, operations, strict=True)])
         for server in self.servers:
@@ -279,7 +279,7 @@ class Conversation:
         self.done += len(operations)
         self.turns += 1
 
-    def compare(self, session: int, operations: dict[int, Operation[Any]]) -> None:
+    def compare(self, session: int, operations: dict[int, ZkOperation[Any]]) -> None:
         both = []
         last = next(reversed(operations)) if operations else None
         for server in self.servers:
@@ -309,7 +309,7 @@ class Conversation:
             self.compare_frames(number, mine, theirs, {})
 
     def compare_frames(
-        self, session: int, mine: list[bytes], theirs: list[bytes], operations: dict[int, Operation[Any]]
+        self, session: int, mine: list[bytes], theirs: list[bytes], operations: dict[int, ZkOperation[Any]]
     ) -> None:
         if len(mine) == 1 == len(theirs) and not operations and mine[0][:4] == theirs[0][:4]:
             return  # a pong
@@ -346,7 +346,7 @@ class Conversation:
                 f"open: {[server.connections[session].open for server in self.servers]}"
             )
 
-    def readable(self, frames: list[bytes], operations: dict[int, Operation[Any]]) -> list[Any]:
+    def readable(self, frames: list[bytes], operations: dict[int, ZkOperation[Any]]) -> list[Any]:
         found: list[Any] = []
         for frame in frames:
             xid, zxid, code = _HEADER.unpack_from(frame)
@@ -433,7 +433,7 @@ class Conversation:
             return bytes([int(draw * 100_000)]) * self.random.choice((20_000, 150_000, 250_000))
         return self.random.choice((None, b"", b"x", b"yy", b"zzz" * 30))
 
-    def create(self) -> Operation[Any]:
+    def create(self) -> ZkOperation[Any]:
         draw = self.random
         kind = draw.random()
         ttl_ms = draw.choice((5000, 1, 2**40 - 1, 2**40, 0)) if kind > 0.98 else None
@@ -448,24 +448,24 @@ class Conversation:
             ttl_ms=ttl_ms,
         )
 
-    def delete(self) -> Operation[Any]:
+    def delete(self) -> ZkOperation[Any]:
         if self.made and self.random.random() < 0.5:
             index = int(self.random.random() * len(self.made))
             self.made[index], self.made[-1] = self.made[-1], self.made[index]
             return Delete(self.made.pop(), -1)
         return Delete(self.leaf(), self.version())
 
-    def set_data(self) -> Operation[Any]:
+    def set_data(self) -> ZkOperation[Any]:
         return SetData(self.path(), self.data(), self.version())
 
-    def check(self) -> Operation[Any]:
+    def check(self) -> ZkOperation[Any]:
         return Check(self.path(), self.version())
 
-    def multi(self) -> Operation[Any]:
+    def multi(self) -> ZkOperation[Any]:
         kinds = self.random.choices((self.create, self.set_data, self.delete, self.check), k=self.random.choice(_SIZES))
         return Multi([kind() for kind in kinds])
 
-    def multi_read(self) -> Operation[Any]:
+    def multi_read(self) -> ZkOperation[Any]:
         return MultiRead(
             [
                 GetData(self.path(), self.watches()) if draw < 0.5 else GetChildrenWithoutStat(self.path())
@@ -485,16 +485,16 @@ class Conversation:
     def watch_mode(self, path: str) -> int:
         return self.random.choice((0, 1)) if self.mixed_watches else len(path) % 2
 
-    def add_watch(self) -> Operation[Any]:
+    def add_watch(self) -> ZkOperation[Any]:
         path = self.watched_path()
         return AddWatch(path, self.watch_mode(path))
 
-    def operation(self) -> Operation[Any]:
+    def operation(self) -> ZkOperation[Any]:
         return self.random.choices(_KINDS, cum_weights=_WEIGHTS)[0](self)
 
-    def burst(self, length: int) -> list[Operation[Any]]:
+    def burst(self, length: int) -> list[ZkOperation[Any]]:
         """Ends with the first setACL: until that is done, ZooKeeper may judge what follows by the ACLs before it."""
-        operations: list[Operation[Any]] = []
+        operations: list[ZkOperation[Any]] = []
         while len(operations) < length and not (operations and isinstance(operations[-1], SetACL)):
             operations.append(self.operation())
         return operations
@@ -577,7 +577,7 @@ class Conversation:
             connection = server.connections[session]
             connection.send(data)
             frames = connection.frames(lambda frame: frame[:4] == answer)
-            if frames and _HEADER.unpack_from(frames[-1])[2] == ErrorCode.UNIMPLEMENTED:
+            if frames and _HEADER.unpack_from(frames[-1])[2] == ZkErrorCode.UNIMPLEMENTED:
                 frames += connection.frames(lambda frame: False)  # it is closed then
             elif connection.open:
                 connection.send(_PING)
@@ -650,13 +650,13 @@ def _sorted_events(frames: list[Any]) -> list[Any]:
     return found
 
 
-def _watches(self: Conversation, operation: type[RemoveWatches | CheckWatches]) -> Operation[Any]:
+def _watches(self: Conversation, operation: type[RemoveWatches | CheckWatches]) -> ZkOperation[Any]:
     if self.random.random() < 0.5:
         return operation(self.path(), self.random.choice((1, 2, 3, 4, 5) if self.mixed_watches else (1, 2, 3)))
     return operation(self.watched_path(), self.random.choice((1, 2, 3, 4, 5) if self.mixed_watches else (3,)))
 
 
-_TABLE: Final[list[tuple[int, Callable[[Conversation], Operation[Any]]]]] = [
+_TABLE: Final[list[tuple[int, Callable[[Conversation], ZkOperation[Any]]]]] = [
     (26, Conversation.create),
     (12, Conversation.set_data),
     (18, Conversation.delete),

@@ -26,7 +26,7 @@ from barnabas.bench.apache_zookeeper import KAFKAS_VERSION, NEWER_VERSION, ZooKe
 from barnabas.zk.protocol.acl import digest_of
 from barnabas.zk.protocol.data import NOTIFICATION_XID, PING_XID
 from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
-from barnabas.zk.protocol.ops import GetChildren, GetData, Operation
+from barnabas.zk.protocol.ops import GetChildren, GetData, ZkOperation
 from barnabas.zk.protocol.session_ops import Ping
 
 OPERATIONS = int(os.environ.get("BARNABAS_DIFFERENTIAL_OPERATIONS", "10000"))
@@ -54,7 +54,7 @@ class Client:
     def frame(self) -> bytes:
         return self.bytes(*struct.unpack(">i", self.bytes(4)))
 
-    def send(self, operation: Operation[Any], xid: int) -> tuple[int, Any]:
+    def send(self, operation: ZkOperation[Any], xid: int) -> tuple[int, Any]:
         """The answer's zxid, and the result or the error's code."""
         self.socket.sendall(encode_request(xid, operation))
         while True:

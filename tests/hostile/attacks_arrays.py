@@ -11,7 +11,7 @@ from hostile_frame import Broken, Target, attack
 from barnabas.broker.router import HANDLED
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.frames import request_class
-from barnabas.wire.schema import Field, Struct, message_schema
+from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.varint import write_unsigned
 
 MIB = 1 << 20
@@ -48,7 +48,7 @@ def arrays(key: ApiKey, version: int) -> Iterator[Array]:
     schema = message_schema(cls.__name__)
     flexible = version >= cls.flexible_since
 
-    def paths(struct_: Struct, path: tuple[Field, ...]) -> Iterator[tuple[Field, ...]]:
+    def paths(struct_: StructSchema, path: tuple[Field, ...]) -> Iterator[tuple[Field, ...]]:
         for field in struct_.fields:
             if version not in field.versions or version in field.tagged:
                 continue

@@ -17,7 +17,7 @@ from barnabas.zk.protocol.ops import (
     GetChildrenWithoutStat,
     Multi,
     MultiRead,
-    Operation,
+    ZkOperation,
 )
 from barnabas.zk.protocol.session_ops import SetWatches
 
@@ -34,7 +34,7 @@ def session(target: Target, timeout_ms: int = 6000) -> Caller:
     return caller
 
 
-def ask(caller: Caller, operation: Operation[Any]) -> bytes:
+def ask(caller: Caller, operation: ZkOperation[Any]) -> bytes:
     caller.send(encode_request(1, operation))
     return caller.answer()
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from barnabas.judge.check import Verdict, check
+from barnabas.judge.check import JudgeVerdict, check
 from barnabas.judge.findings import Finding
 from barnabas.judge.history import write
 from barnabas.judge.made import made
@@ -22,7 +22,7 @@ KEPT: Final = Path(__file__).parents[2] / "build" / "judged"
 
 def judged(
     name: str, kind: str, minutes: float, faults: Sequence[str], drivers: Sequence[str], clients: int, seed: int
-) -> tuple[Verdict, dict[str, int]]:
+) -> tuple[JudgeVerdict, dict[str, int]]:
     """The verdict on a cluster made for it, and how often each fault struck. The history is kept by its name."""
     assert set(faults) <= set(FAULTS)
     with ExitStack() as running:
@@ -38,7 +38,7 @@ def judged(
     return check(outcome.history), outcome.struck
 
 
-def operations(verdict: Verdict) -> int:
+def operations(verdict: JudgeVerdict) -> int:
     return sum(sum(statuses.values()) for statuses in verdict.operations.values())
 
 

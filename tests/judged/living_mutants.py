@@ -22,7 +22,7 @@ from mutants.copies import make_copy
 from mutants.table import MUTANTS
 from mutants.table_new import NEW_MUTANTS
 
-from barnabas.judge.check import Verdict
+from barnabas.judge.check import JudgeVerdict
 
 HURTING: Final = ("B27", "B42", "B70", "B75", "B80", "B85", "B87", "N07", "N19", "N49")
 """They lose what was acknowledged, double it, show what was aborted, forget offsets, or leave readers standing."""
@@ -33,7 +33,7 @@ DRIVERS: Final = ("barnabas.client", "librdkafka")
 KNOWN: Final = {each.bug: each for each in (*MUTANTS, *NEW_MUTANTS)}
 
 
-def living(bug: str, minutes: float, seed: int = 0) -> tuple[Verdict, dict[str, int]]:
+def living(bug: str, minutes: float, seed: int = 0) -> tuple[JudgeVerdict, dict[str, int]]:
     """The verdict on three brokers that have this bug, and how often each fault struck."""
     with tempfile.TemporaryDirectory(prefix=f"judged-{bug}-") as place:
         make_copy(KNOWN[bug], Path(place))

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from barnabas.bench.apache import cluster_view, free_port
-from barnabas.judge.clusters import PATIENCE_S, ClusterError
+from barnabas.judge.clusters import PATIENCE_S, JudgedClusterError
 
 SESSION_MS = 3000
 STARTS = 4
@@ -96,7 +96,7 @@ class BothKinds:
         try:
             self._process(broker).wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
+            raise JudgedClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
 
     def pause(self, broker: int) -> None:
         self._process(broker).send_signal(signal.SIGSTOP)
@@ -106,7 +106,7 @@ class BothKinds:
         try:
             until(lambda: self.zookeeper.exists(f"/brokers/ids/{broker}") is None, "the session's end", PATIENCE_S)
         except AssertionError as error:
-            raise ClusterError(f"broker {broker}: {error}") from None
+            raise JudgedClusterError(f"broker {broker}: {error}") from None
         finally:
             self._process(broker).send_signal(signal.SIGCONT)
 
@@ -118,7 +118,7 @@ class BothKinds:
                 self.launch(broker)
                 until(lambda: self._answers(broker), f"broker {broker} answers", PATIENCE_S)
         except (RuntimeError, TimeoutError, AssertionError) as error:
-            raise ClusterError(str(error)) from None
+            raise JudgedClusterError(str(error)) from None
 
     def launch(self, broker: int) -> None:
         """One of ours, without waiting for it."""

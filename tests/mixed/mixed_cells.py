@@ -18,7 +18,7 @@ from mixed_brokers import APACHES, OURS, BothKinds
 
 from barnabas.client import Cluster, KafkaError, TopicPartition, connect
 from barnabas.coordinator.group_answers import partition_for
-from barnabas.judge.clusters import ClusterError
+from barnabas.judge.clusters import JudgedClusterError
 from barnabas.judge.nemesis import PROCESS_FAULTS
 from barnabas.model.errors import ErrorCode
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -48,7 +48,7 @@ class Cells:
     told: Callable[[str], None] = print
 
     def aim(self, fault: str) -> int:
-        """The broker that the fault strikes. Raises `ClusterError` where what was struck before does not recover."""
+        """The broker that the fault strikes. Raises `JudgedClusterError` while an earlier victim is down."""
         began = time.monotonic()
         self.wait_until_whole()
         self.whole_after_s.append(time.monotonic() - began)
@@ -88,7 +88,7 @@ class Cells:
                     if self.brokers.kind(found := self._controller()) == kind and stays:
                         return found
                     self.brokers.depose()
-                raise ClusterError(f"no broker of {kind} became the controller in {TRIES} elections")
+                raise JudgedClusterError(f"no broker of {kind} became the controller in {TRIES} elections")
             case "leader":
                 return self._leads(self.chance.choice(self._judged()), kind)
             case "follower":
@@ -106,7 +106,7 @@ class Cells:
         deadline = time.monotonic() + PATIENCE_S
         while (found := self.brokers.controller()) < 0:
             if time.monotonic() > deadline:
-                raise ClusterError(f"nobody reigns for {PATIENCE_S:.0f} s")
+                raise JudgedClusterError(f"nobody reigns for {PATIENCE_S:.0f} s")
             time.sleep(0.05)
         return found
 
@@ -176,7 +176,7 @@ class Cells:
         return self.chance.choice(sorted(followers))
 
     def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Raises `ClusterError` where the cluster does not answer, or says no."""
+        """Raises `JudgedClusterError` where the cluster does not answer, or says no."""
 
         async def asked() -> T:
             async with connect(self.brokers.bootstrap) as cluster:
@@ -185,7 +185,7 @@ class Cells:
         try:
             return asyncio.run(asked())
         except (KafkaError, OSError) as error:
-            raise ClusterError(f"the cluster of both kinds says {error}") from None
+            raise JudgedClusterError(f"the cluster of both kinds says {error}") from None
 
     def _until(
         self, question: Callable[[Cluster], Awaitable[T]], what: Callable[[], str], within: float = WHOLE_WITHIN_S
@@ -194,6 +194,6 @@ class Cells:
         deadline = time.monotonic() + within
         while not (answer := self._ask(question)):
             if time.monotonic() > deadline:
-                raise ClusterError(f"{what()}: not within {within:.0f} s")
+                raise JudgedClusterError(f"{what()}: not within {within:.0f} s")
             time.sleep(0.2)
         return answer

@@ -17,9 +17,10 @@ from cluster import until
 from mixed_brokers import APACHES, OURS, BothKinds
 
 from barnabas.client import Cluster, KafkaError, NewTopic, TopicPartition, connect
-from barnabas.client.admin import AlterOperation, ResourceType
+from barnabas.client.admin import ResourceType
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.offsets import EARLIEST
+from barnabas.model.config import AlterOperation
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.metadata import MetadataRequest

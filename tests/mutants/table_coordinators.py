@@ -71,7 +71,7 @@ MUTANTS: Final = (
         "B78", "KAFKA-14920", "a batch that was verified goes before an earlier one that waits for its answer",
         "TXN", "T1 L1",
         remove(
-            "log.producer_state:ProducerState.check",
+            "log.producer_state:ProducerStateManager.check",
             """
             if self._verifications and check_sequence:
                 self._check_lowest_sequence(producer_id, first_sequence, offset)
@@ -81,7 +81,7 @@ MUTANTS: Final = (
     mutant(
         "B79", "KAFKA-9144", "a producer expires though its transaction is open",
         "TXN", "T4 T5",
-        remove("log.producer_state:ProducerState._is_expired", "entry.current_txn_first_offset == NO_OFFSET"),
+        remove("log.producer_state:ProducerStateManager._is_expired", "entry.current_txn_first_offset == NO_OFFSET"),
     ),
     mutant(
         "B80", "KAFKA-9777", "what was prepared when the coordinator changed is not completed by the next one",
@@ -99,7 +99,7 @@ MUTANTS: Final = (
         "B81", "KAFKA-9666", "a fence that cannot be written uses an epoch up",
         "TXN", "T2",
         before(
-            "coordinator.transactions:Transaction.not_written",
+            "coordinator.transactions:TransactionMachine.not_written",
             "self.pending = None",
             """
             if self.pending is not None and self.pending.state is PREPARE_ABORT:
@@ -111,7 +111,7 @@ MUTANTS: Final = (
         "B82", "KAFKA-9600", "EndTxn does not ask for the very epoch of the producer",
         "TXN", "T2 T3",
         replace(
-            "coordinator.transactions:Transaction.end",
+            "coordinator.transactions:TransactionMachine.end",
             "self._change_error(producer_id, producer_epoch)",
             "self._change_error(producer_id, metadata.producer_epoch)",
         ),

@@ -96,7 +96,7 @@ MUTANTS: Final = (
         "B83", "KAFKA-5283", "sequence numbers do not wrap",
         "LDRx2", "T1 T2",
         replace(
-            "log.producer_state:ProducerState.check",
+            "log.producer_state:ProducerStateManager.check",
             "0 if last == _MAX_SEQUENCE else last + 1",
             "last + 1",
         ),
@@ -105,7 +105,7 @@ MUTANTS: Final = (
         "B84", "KAFKA-7298", "a producer of whom nothing is left has to begin at 0",
         "CLK CFG", "T1",
         replace(
-            "log.producer_state:ProducerState.check",
+            "log.producer_state:ProducerStateManager.check",
             """
             if entry is None:
                 return None

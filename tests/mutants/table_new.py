@@ -95,7 +95,7 @@ _LOG: Final = (
         "log",
         "a batch that was truncated and is sent again is acknowledged as a repetition, and is lost",
         replace(
-            "log.producer_state:ProducerState.truncate_and_reload",
+            "log.producer_state:ProducerStateManager.truncate_and_reload",
             "not log_start_offset <= offset <= end_offset",
             "not log_start_offset <= offset",
         ),
@@ -104,7 +104,7 @@ _LOG: Final = (
         "N09",
         "log",
         "committed readers stand still for ever behind a transaction open for longer than producers live",
-        remove("log.producer_state:ProducerState._is_expired", "entry.current_txn_first_offset == NO_OFFSET"),
+        remove("log.producer_state:ProducerStateManager._is_expired", "entry.current_txn_first_offset == NO_OFFSET"),
     ),
     _new(
         "N10",
@@ -464,7 +464,7 @@ _COORDINATOR: Final = (
         "coordinator",
         "a producer whose transaction timed out writes on, into one that nobody ends",
         replace(
-            "coordinator.transactions:Transaction.time_out",
+            "coordinator.transactions:TransactionMachine.time_out",
             "self._fenced(now_ms)",
             "replace(metadata, state=PREPARE_ABORT, last_update_ms=now_ms)",
         ),
@@ -474,7 +474,7 @@ _COORDINATOR: Final = (
         "coordinator",
         "a late batch is let in behind the marker, and committed readers stand still for ever",
         remove(
-            "coordinator.transactions:Transaction.verification_error",
+            "coordinator.transactions:TransactionMachine.verification_error",
             """
             if error is ErrorCode.NONE and self.metadata.state in PREPARED:
                 return ErrorCode.CONCURRENT_TRANSACTIONS

@@ -557,7 +557,7 @@ PROTECTIONS: Final = (
         "", "",
         replace(
             "zk.server.server:CoordinatorServer._tell",
-            "not connection.closing and permits(acl, Permission.READ, connection.identities)",
+            "not connection.closing and permits(acl, ZkPermission.READ, connection.identities)",
             "not connection.closing",
         ),
     ),

@@ -13,7 +13,7 @@ from processes import Process, eventually
 
 from barnabas.bench.apache import free_port
 from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
-from barnabas.zk.protocol.ops import Operation
+from barnabas.zk.protocol.ops import ZkOperation
 
 
 class Coordinator(Process):
@@ -73,10 +73,10 @@ class Wire:
     def frame(self) -> bytes:
         return self.bytes(*struct.unpack(">i", self.bytes(4)))
 
-    def send(self, operation: Operation[Any], xid: int = 1) -> None:
+    def send(self, operation: ZkOperation[Any], xid: int = 1) -> None:
         self.socket.sendall(encode_request(xid, operation))
 
-    def call(self, operation: Operation[Any], xid: int = 1) -> tuple[int, int]:
+    def call(self, operation: ZkOperation[Any], xid: int = 1) -> tuple[int, int]:
         """(xid, error code) of the next frame, which need not be the answer."""
         self.send(operation, xid)
         return self.header()

@@ -23,10 +23,11 @@ import pytest
 from cluster import Cluster, barnabas, running, until
 
 from barnabas.cli.app import run
-from barnabas.client.admin import Admin, AlterOperation, ResourceType
+from barnabas.client.admin import Admin, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.produce_requests import produce_request, read_produce
 from barnabas.client.transactions import TransactionalProducer
+from barnabas.model.config import AlterOperation
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.records import Record, build_batch

@@ -24,7 +24,7 @@ from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.connection import ClientSecurity
 from barnabas.zk.protocol.acl import digest_of
 from barnabas.zk.protocol.data import ACL, AUTH_XID
-from barnabas.zk.protocol.errors import ErrorCode, NoAuth
+from barnabas.zk.protocol.errors import NoAuth, ZkErrorCode
 from barnabas.zk.protocol.ops import Create, GetData, SetData
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl, WhoAmI
 
@@ -121,7 +121,7 @@ def test_a_wrong_password_is_refused_and_the_connection_closed(secured: Coordina
         assert challenge is not None
         answer = DigestMd5Client(user, password, "nonce").respond(challenge)
         assert answer is not None
-        assert client.call(Sasl(answer)) == (1, ErrorCode.AUTH_FAILED)
+        assert client.call(Sasl(answer)) == (1, ZkErrorCode.AUTH_FAILED)
         assert client.closed()
 
 
@@ -130,7 +130,7 @@ def test_a_damaged_sasl_token_is_refused(secured: Coordinator, token: bytes) -> 
     with Wire(secured) as client:
         client.send(Sasl(b""))
         client.frame()
-        assert client.call(Sasl(token)) == (1, ErrorCode.AUTH_FAILED)
+        assert client.call(Sasl(token)) == (1, ZkErrorCode.AUTH_FAILED)
         assert client.closed()
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_sasl_token_is_refused(secured: Coordinator, token: bytes) -> 
 def test_an_auth_packet_is_answered_under_its_own_xid(secured: Coordinator, xid: int) -> None:
     with Wire(secured) as client:
         assert client.call(Auth("digest", b"alice:secret"), xid) == (xid, 0)
-        assert client.call(Auth("kerberos", b"alice"), xid) == (xid, ErrorCode.AUTH_FAILED)
+        assert client.call(Auth("kerberos", b"alice"), xid) == (xid, ZkErrorCode.AUTH_FAILED)
         assert client.closed()
 
 
@@ -146,7 +146,7 @@ def test_the_digest_super_user_may_do_everything(secured: Coordinator) -> None:
     with Wire(secured) as owner, Wire(secured) as stranger:
         assert owner.call(Auth("digest", b"alice:secret"), AUTH_XID) == (AUTH_XID, 0)
         assert owner.call(Create("/alices", b"x", acl=(ACL(31, "auth", ""),))) == (1, 0)
-        assert stranger.call(GetData("/alices")) == (1, ErrorCode.NO_AUTH)
+        assert stranger.call(GetData("/alices")) == (1, ZkErrorCode.NO_AUTH)
         assert stranger.call(Auth("digest", b"super:duper"), AUTH_XID) == (AUTH_XID, 0)
         assert stranger.call(GetData("/alices")) == (1, 0)
 
@@ -202,7 +202,7 @@ def test_where_sasl_is_required_nothing_goes_without(tmp_path: Path) -> None:
         server.up()
         with Wire(server) as client:
             assert client.call(Ping(), -2) == (-2, 0)
-            assert client.call(GetData("/")) == (1, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
+            assert client.call(GetData("/")) == (1, ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
             assert client.closed()
 
         async def read(client: ZooKeeperClient) -> object:

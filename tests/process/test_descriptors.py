@@ -15,7 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import Cluster, eventually
 
-from barnabas.client.admin import Admin, AlterOperation, ResourceType
+from barnabas.client.admin import Admin, ResourceType
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import KafkaError
 from barnabas.testing import KafkaCluster
 

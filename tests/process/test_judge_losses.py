@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.client import TopicPartition, connect
-from barnabas.judge.check import Verdict, check
+from barnabas.judge.check import JudgeVerdict, check
 from barnabas.judge.history import Client, Op
 from barnabas.judge.journal import Notes, now
 from barnabas.judge.scan import scan, wait_until_settled
@@ -34,13 +34,13 @@ async def write(work: Work, at: TopicPartition, values: range, acks: str) -> Non
             journal.add(Op.SEND, invoked, at, offset=delivered.offset, value=value)
 
 
-def judged(work: Work) -> Verdict:
+def judged(work: Work) -> JudgeVerdict:
     assert asyncio.run(wait_until_settled(work))
     asyncio.run(scan(work))
     return check(work.notes.history())
 
 
-def lost(verdict: Verdict) -> dict[str | None, set[int]]:
+def lost(verdict: JudgeVerdict) -> dict[str | None, set[int]]:
     """The values that are told to be lost, by the limit that allows it."""
     return {
         finding.limit: {int(verdict.history.value[row]) for example in finding.examples for row in example.rows}

@@ -16,7 +16,7 @@ from barnabas.cli.app import run as command
 from barnabas.client import NewTopic, TopicPartition, connect
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
-from barnabas.judge.clusters import ClusterError, LocalBrokers, ScriptBrokers
+from barnabas.judge.clusters import JudgedClusterError, LocalBrokers, ScriptBrokers
 from barnabas.judge.history import BEFORE_KIP_890, Op, read, write
 from barnabas.judge.made import made
 from barnabas.judge.nemesis import ELECT
@@ -230,7 +230,7 @@ def test_a_script_is_told_what_to_do_and_its_failure_is_told(tmp_path: Path) -> 
     assert list(brokers.ids) == [4, 7]
     brokers.kill(4)
     brokers.pause(7)
-    with pytest.raises(ClusterError, match="start 4: no such broker"):
+    with pytest.raises(JudgedClusterError, match="start 4: no such broker"):
         brokers.start(4)
     assert said.read_text().splitlines() == ["kill 4", "pause 7", "start 4"]
 

@@ -14,7 +14,7 @@ from wire_messages import ALL_MESSAGES, ALL_VERSIONS, ByChance, message_by, mess
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.frames import (
-    RequestHeader,
+    ReadHeader,
     decode_request_header,
     decode_response,
     encode_request,
@@ -113,7 +113,7 @@ def test_a_request_and_its_response_make_the_way_in_frames(key: ApiKey, version:
     frame = _body(encode_request(request, version, 77, "sarama"))
     header, at = decode_request_header(frame)
     client_id = None if (key, version) == (ApiKey.CONTROLLED_SHUTDOWN, 0) else "sarama"
-    assert header == RequestHeader(key, version, 77, client_id)
+    assert header == ReadHeader(key, version, 77, client_id)
     assert request_class(key).decode(frame, version, at) == (request, len(frame))
     response = message_by(ByChance((key, version, "r")), response_class(key).name, version)
     assert decode_response(response_class(key), version, _body(encode_response(response, version, 77))) == (

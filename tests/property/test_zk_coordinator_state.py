@@ -14,7 +14,7 @@ from barnabas.runtime.real import RealDisk
 from barnabas.zk.protocol.data import ACL, OpCode
 from barnabas.zk.protocol.errors import ZooKeeperError
 from barnabas.zk.protocol.jute import INT, encode_buffer
-from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.session_ops import CloseSession
 from barnabas.zk.server.recovery import logged_record, recover
 from barnabas.zk.server.sessions import Sessions
@@ -47,14 +47,14 @@ class Model:
         self.nodes: dict[str, tuple[bytes | None, int, int]] = {}  # data, version, owner
         self.creations: dict[str, int] = {}
 
-    def apply(self, parts: list[Operation[Any]], session: int) -> bool:
+    def apply(self, parts: list[ZkOperation[Any]], session: int) -> bool:
         nodes, creations = dict(self.nodes), dict(self.creations)
         if not all(self._one(part, session) for part in parts):
             self.nodes, self.creations = nodes, creations
             return False
         return True
 
-    def _one(self, part: Operation[Any], session: int) -> bool:
+    def _one(self, part: ZkOperation[Any], session: int) -> bool:
         path = part.path
         parent = path.rpartition("/")[0]
         if isinstance(part, Create):
@@ -105,7 +105,7 @@ class CoordinatorState(RuleBasedStateMachine):
         self.log.append(self.tree.last_zxid, 0, session, OpCode.CREATE_SESSION, record)
         self.log.commit()
 
-    def write(self, operation: Operation[Any], session: int) -> bool:
+    def write(self, operation: ZkOperation[Any], session: int) -> bool:
         zxid = self.tree.last_zxid + 1
         try:
             self.tree.write(operation, session, IDENTITIES, zxid, zxid * 1000)
@@ -120,11 +120,11 @@ class CoordinatorState(RuleBasedStateMachine):
 
     # A check by itself is no request: it is part of a multi.
     @rule(part=PARTS.filter(lambda part: not isinstance(part, Check)), session=SESSIONS)
-    def single(self, part: Operation[Any], session: int) -> None:
+    def single(self, part: ZkOperation[Any], session: int) -> None:
         assert self.write(part, session) == self.model.apply([part], session)
 
     @rule(parts=st.lists(PARTS, min_size=1, max_size=4), session=SESSIONS)
-    def multi(self, parts: list[Operation[Any]], session: int) -> None:
+    def multi(self, parts: list[ZkOperation[Any]], session: int) -> None:
         assert self.write(Multi(parts), session) == self.model.apply(parts, session)
 
     @rule(path=PATHS, acl=ACLS)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barnabas.client.admin import Admin, AlterOperation, NewTopic, ResourceType
+from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.descriptions import FeatureUpgrade
@@ -15,6 +15,7 @@ from barnabas.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMIT
 from barnabas.client.produce_requests import produce_request, read_produce
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.world import World, broker_name

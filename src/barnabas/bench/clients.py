@@ -37,7 +37,7 @@ _LIMIT_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ClientLoad:
     """So many `records` a run. `rate`: so many a second, 0: as fast as they go. `transaction_ms`: how long each
     transaction is open, 0: none. `read`: they are read from the topic's start, and not written."""
 
@@ -49,21 +49,21 @@ class Load:
 
 
 LOADS: Final = (
-    Load("as fast as it goes", 400_000),
-    Load("transactions of 100 ms", 100_000, transaction_ms=100),
-    Load("1,000 records a second", 5_000, rate=1000),
-    Load("read from the start", 400_000, read=True),
+    ClientLoad("as fast as it goes", 400_000),
+    ClientLoad("transactions of 100 ms", 100_000, transaction_ms=100),
+    ClientLoad("1,000 records a second", 5_000, rate=1000),
+    ClientLoad("read from the start", 400_000, read=True),
 )
 
 
-class Client(Protocol):
+class BenchClient(Protocol):
     name: str
 
-    def produce(self, servers: str, topic: str, load: Load) -> float:
+    def produce(self, servers: str, topic: str, load: ClientLoad) -> float:
         """Records a second. Raises `BenchError`."""
         ...
 
-    def consume(self, servers: str, topic: str, load: Load) -> float:
+    def consume(self, servers: str, topic: str, load: ClientLoad) -> float:
         """Records a second. Raises `BenchError`."""
         ...
 
@@ -71,7 +71,7 @@ class Client(Protocol):
 class Librdkafka:
     name = "librdkafka"
 
-    def produce(self, servers: str, topic: str, load: Load) -> float:
+    def produce(self, servers: str, topic: str, load: ClientLoad) -> float:
         from confluent_kafka import Producer
 
         settings: dict[str, str | int | bool] = {"bootstrap.servers": servers, "enable.idempotence": True}
@@ -102,7 +102,7 @@ class Librdkafka:
             raise BenchError(f"librdkafka has no answer for {left} of {load.records} records after {_LIMIT_S:.0f} s.")
         return load.records / (time.monotonic() - begun)
 
-    def consume(self, servers: str, topic: str, load: Load) -> float:
+    def consume(self, servers: str, topic: str, load: ClientLoad) -> float:
         from confluent_kafka import Consumer
 
         settings = {"bootstrap.servers": servers, "group.id": f"bench-{time.monotonic_ns()}"}
@@ -127,7 +127,7 @@ class Java:
     name = "Java"
     _SENT = re.compile(r"^\d+ records sent, ([\d.]+) records/sec .* 99.9th", re.MULTILINE)
 
-    def produce(self, servers: str, topic: str, load: Load) -> float:
+    def produce(self, servers: str, topic: str, load: ClientLoad) -> float:
         options = ["--topic", topic, "--num-records", str(load.records), "--record-size", str(_RECORD_BYTES)]
         options += ["--throughput", str(load.rate or -1)]
         if load.transaction_ms:
@@ -138,7 +138,7 @@ class Java:
             raise BenchError(f"kafka-producer-perf-test did not end: {told[-500:]}")
         return float(sent[1])
 
-    def consume(self, servers: str, topic: str, load: Load) -> float:
+    def consume(self, servers: str, topic: str, load: ClientLoad) -> float:
         told = _told(
             "kafka-consumer-perf-test", "--bootstrap-server", servers, "--topic", topic,
             "--messages", str(load.records), "--hide-header", "--timeout", "60000",
@@ -175,18 +175,18 @@ class FranzGo:
             raise BenchError(f"The load by franz-go failed: {done.stderr.strip()[-500:]}")
         return float(json.loads(done.stdout)["seconds"])
 
-    def produce(self, servers: str, topic: str, load: Load) -> float:
+    def produce(self, servers: str, topic: str, load: ClientLoad) -> float:
         words = ("produce", servers, topic, load.records, _RECORD_BYTES, load.rate, load.transaction_ms)
         return load.records / self._run(*words)
 
-    def consume(self, servers: str, topic: str, load: Load) -> float:
+    def consume(self, servers: str, topic: str, load: ClientLoad) -> float:
         return load.records / self._run("consume", servers, topic, load.records)
 
 
-def clients(names: Sequence[str]) -> list[Client]:
+def clients(names: Sequence[str]) -> list[BenchClient]:
     """Those of these names, all where there are none; franz-go's is left out, and this is said, where there is no Go.
     Raises `BenchError` for a name that nobody has."""
-    makers: dict[str, Callable[[], Client]] = {"librdkafka": Librdkafka, "Java": Java, "franz-go": FranzGo}
+    makers: dict[str, Callable[[], BenchClient]] = {"librdkafka": Librdkafka, "Java": Java, "franz-go": FranzGo}
     for name in names:
         if name not in makers:
             raise BenchError(f"There is no client {name}; there are {', '.join(makers)}.")
@@ -196,13 +196,13 @@ def clients(names: Sequence[str]) -> list[Client]:
     return [maker() for name, maker in makers.items() if not names or name in names]
 
 
-class Measured(NamedTuple):
+class ClientCost(NamedTuple):
     cpu_us: float
     """Of three brokers, a record."""
     rate: float
 
 
-def run(subject: Subject, other: Subject, client: Client, load: Load, topic: str) -> Measured:
+def run(subject: Subject, other: Subject, client: BenchClient, load: ClientLoad, topic: str) -> ClientCost:
     """Raises `BenchError`."""
     make_topic(subject, topic, [[(first + turn) % BROKERS for turn in range(BROKERS)] for first in range(PARTITIONS)])
     servers = bootstrap(subject)
@@ -210,11 +210,11 @@ def run(subject: Subject, other: Subject, client: Client, load: Load, topic: str
     if load.read:
         Librdkafka().produce(servers, topic, replace(load, read=False))
 
-    def measure() -> Measured:
+    def measure() -> ClientCost:
         with standing_still(other):
             before = cpu_ns(pids)
             rate = (client.consume if load.read else client.produce)(servers, topic, load)
-            return Measured((cpu_ns(pids) - before) / load.records / 1000, rate)
+            return ClientCost((cpu_ns(pids) - before) / load.records / 1000, rate)
 
     values = undisturbed(measure, os.sync)
     drop_topic(subject, topic)
@@ -222,7 +222,7 @@ def run(subject: Subject, other: Subject, client: Client, load: Load, topic: str
 
 
 def measure(
-    directory: Path, chosen: Sequence[Client], loads: Sequence[Load], rounds: int, warm_up_s: float
+    directory: Path, chosen: Sequence[BenchClient], loads: Sequence[ClientLoad], rounds: int, warm_up_s: float
 ) -> list[Figure]:
     figures: dict[tuple[str, str], tuple[Figure, Figure | None]] = {}
     for client in chosen:

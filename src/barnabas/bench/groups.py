@@ -40,7 +40,7 @@ _AGAIN: Final = (
 )
 
 
-class Load:
+class GroupLoad:
     """Groups of members on one broker; `heartbeats_s` are how long the answers took, `rebalances` how many ended."""
 
     def __init__(self, subject: Running, name: str) -> None:
@@ -173,10 +173,10 @@ def measure(place: Path, rounds: int, groups: int, members: int, seconds: float)
         for subject, found in ((ours, first.ours), (theirs, first.theirs)):
             found.append(first_record_s(subject, "bench-first"))
             coordinator_is_there(subject)
-            asyncio.run(Load(subject, "warm-up").run(groups, members, seconds))
+            asyncio.run(GroupLoad(subject, "warm-up").run(groups, members, seconds))
         for number in range(rounds):
             for subject, side in ((ours, "ours"), (theirs, "theirs")):
-                load = Load(subject, f"round-{number}")
+                load = GroupLoad(subject, f"round-{number}")
                 spent = subject.cpu_s()
                 begun = time.monotonic()
                 asyncio.run(load.run(groups, members, seconds))

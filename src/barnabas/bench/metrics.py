@@ -52,7 +52,7 @@ while True:
 """
 
 
-class Cluster(BarnabasSubject):
+class Scraped(BarnabasSubject):
     def __init__(self, name: str, directory: Path, config: Mapping[str, str]) -> None:
         super().__init__(directory, config)
         self.name = name
@@ -64,11 +64,11 @@ class Cluster(BarnabasSubject):
 
 
 @contextlib.contextmanager
-def running(directory: Path) -> Iterator[tuple[Cluster, Cluster]]:
+def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
     with contextlib.ExitStack() as stack:
-        seen = Cluster(OURS, directory / "scraped", PATIENT)
+        seen = Scraped(OURS, directory / "scraped", PATIENT)
         stack.callback(seen.close)
-        unseen = Cluster(OTHER, directory / "unseen", {**PATIENT, "barnabas.admin.listener": ""})
+        unseen = Scraped(OTHER, directory / "unseen", {**PATIENT, "barnabas.admin.listener": ""})
         stack.callback(unseen.close)
         yield seen, unseen
 
@@ -132,7 +132,7 @@ def _scrape_bytes(address: str) -> int:
         return len(answer.read())
 
 
-def _round(subject: Cluster, other: Cluster, topic: str, requests: int) -> dict[str, float]:
+def _round(subject: Scraped, other: Scraped, topic: str, requests: int) -> dict[str, float]:
     make_topic(subject, topic, [list(range(BROKERS))])
     port = subject.ports[0]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from barnabas.bench.small_requests import ANSWER_TIMEOUT_S, Answers, Refused, connect, produce_frame
+from barnabas.bench.small_requests import ANSWER_TIMEOUT_S, ConnectionAnswers, Refused, connect, produce_frame
 from barnabas.wire.records import Record, build_batch
 
 BYTES_MAX: Final = 1_000_000_000
@@ -51,14 +51,14 @@ class Load:
         return self.records * self.record_bytes
 
 
-class Sent(NamedTuple):
+class SentLoad(NamedTuple):
     """Requests that were answered without an error, and the seconds from the first one's sending to the last answer."""
 
     requests: int
     seconds: float
 
 
-class _Stream(Answers):
+class _Stream(ConnectionAnswers):
     """One connection, and what it may send now."""
 
     def __init__(self, connection: socket.socket, topic: str) -> None:
@@ -106,7 +106,7 @@ class ProduceLoad:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, seconds: float, requests_min: int = 0) -> Sent:
+    def run(self, seconds: float, requests_min: int = 0) -> SentLoad:
         """Sends until the time is over and so many requests are sent, or `BYTES_MAX`; waits for every answer.
 
         Raises `Refused`.
@@ -143,10 +143,10 @@ class ProduceLoad:
                     ending = True
                     for stream in self._streams:
                         stream.due = 0
-            return Sent(answered, time.monotonic() - begun)
+            return SentLoad(answered, time.monotonic() - begun)
 
 
-def measured(port: int, topic: str, load: Load, seconds: float, cpu_s: Callable[[], float]) -> tuple[Sent, float]:
+def measured(port: int, topic: str, load: Load, seconds: float, cpu_s: Callable[[], float]) -> tuple[SentLoad, float]:
     """What `load` sends in so many seconds behind the ramp, and how much `cpu_s` rose by it. Raises `Refused`."""
     with ProduceLoad(port, topic, load) as sending:
         sending.run(_RAMP_S, load.partitions)

@@ -38,7 +38,7 @@ _LEADERS_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LoadShape:
     """A request for each broker that leads some of `partitions`, with a batch of `records` for each of them. `pace`: so
     many a second; 0: the next one when the one before is answered."""
 
@@ -62,22 +62,22 @@ class Shape:
 
 
 SHAPES: Final = (
-    Shape("1 partition"),
-    Shape("8 partitions a request", 8),
-    Shape("64 partitions a request", 64),
-    Shape("8 partitions, leaders on all brokers", 8, everywhere=True),
-    Shape("64 partitions, leaders on all brokers", 64, everywhere=True),
-    Shape("100 records with keys", records=100, keyed=True),
-    Shape("100 records with keys, gzip", records=100, keyed=True, compression="gzip"),
-    Shape("100 records with keys, lz4", records=100, keyed=True, compression="lz4"),
-    Shape("100 records with keys, zstd", records=100, keyed=True, compression="zstd"),
-    Shape("30 records a second", pace=30),
-    Shape("100 records a second", pace=100),
-    Shape("1,000 records a second", pace=1000),
+    LoadShape("1 partition"),
+    LoadShape("8 partitions a request", 8),
+    LoadShape("64 partitions a request", 64),
+    LoadShape("8 partitions, leaders on all brokers", 8, everywhere=True),
+    LoadShape("64 partitions, leaders on all brokers", 64, everywhere=True),
+    LoadShape("100 records with keys", records=100, keyed=True),
+    LoadShape("100 records with keys, gzip", records=100, keyed=True, compression="gzip"),
+    LoadShape("100 records with keys, lz4", records=100, keyed=True, compression="lz4"),
+    LoadShape("100 records with keys, zstd", records=100, keyed=True, compression="zstd"),
+    LoadShape("30 records a second", pace=30),
+    LoadShape("100 records a second", pace=100),
+    LoadShape("1,000 records a second", pace=1000),
 )
 
 
-def batch_of(shape: Shape) -> bytes:
+def batch_of(shape: LoadShape) -> bytes:
     # Half of a value is the same in all, so that there is something to compress.
     made = [
         Record(number, 1_700_000_000_000, b"key-%04d" % number if shape.keyed else None, _value(), [])
@@ -90,7 +90,7 @@ def _value() -> bytes:
     return os.urandom(_RECORD_BYTES // 2) + bytes(_RECORD_BYTES // 2)
 
 
-def requests_of(shape: Shape, topic: str) -> dict[int, bytes]:
+def requests_of(shape: LoadShape, topic: str) -> dict[int, bytes]:
     """A whole request for each broker that leads something."""
     led: dict[int, list[ProduceRequest.PartitionProduceData]] = {}
     for number, replicas in enumerate(shape.assignment()):
@@ -168,7 +168,7 @@ def cpu_ns(pids: Sequence[int]) -> int:
     return total
 
 
-def run(subject: Subject, other: Subject, topic: str, shape: Shape, seconds: float) -> dict[str, float]:
+def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds: float) -> dict[str, float]:
     """Records a second, CPU a record in µs, and what a round trip takes at the median and at the 99th percentile."""
     make_topic(subject, topic, shape.assignment())
     pids = [subject.pid(broker) for broker in subject.ports]
@@ -199,7 +199,7 @@ def run(subject: Subject, other: Subject, topic: str, shape: Shape, seconds: flo
     return values
 
 
-def figures_of(shape: Shape) -> dict[str, Figure]:
+def figures_of(shape: LoadShape) -> dict[str, Figure]:
     figures = {
         "cpu": Figure(f"{shape.name}: CPU of three brokers a record", "µs", "<= 0.7"),
         "p50": Figure(f"{shape.name}: p50", "ms", "<= 1"),
@@ -210,7 +210,9 @@ def figures_of(shape: Shape) -> dict[str, Figure]:
     return figures
 
 
-def measure(directory: Path, shapes: Sequence[Shape], rounds: int, seconds: float, warm_up_s: float) -> list[Figure]:
+def measure(
+    directory: Path, shapes: Sequence[LoadShape], rounds: int, seconds: float, warm_up_s: float
+) -> list[Figure]:
     figures = {shape.name: figures_of(shape) for shape in shapes}
     with both(directory, PATIENT) as (ours, theirs):
         for subject, other in ((ours, theirs), (theirs, ours)):

@@ -93,7 +93,7 @@ class _Frames:
         return made
 
 
-class Answers:
+class ConnectionAnswers:
     """The answers that come over one connection, each to a request with one batch for `topic`."""
 
     def __init__(self, connection: socket.socket, topic: str) -> None:
@@ -123,7 +123,7 @@ class Answers:
         return count
 
 
-class _Client(Answers):
+class _Client(ConnectionAnswers):
     """One connection: what it has still to send, and what it waits for."""
 
     def __init__(self, connection: socket.socket, topic: str, frames: list[bytes]) -> None:

@@ -79,7 +79,7 @@ DDL: Final = (
 )
 
 
-class Way(NamedTuple):
+class ColumnWay(NamedTuple):
     """One of those that make a column of `kind`'s values, beside ours."""
 
     kind: str
@@ -226,8 +226,8 @@ def _deserializer(kind: str, url: str) -> Callable[[bytes], Any]:
 
 
 WAYS: Final = {
-    "avro-udf": Way("AVRO", partial(_by_udf, "AVRO"), "confluent-kafka in a UDF"),
-    "avro-jvm": Way("AVRO", _by_from_avro, "from_avro"),
-    "json-udf": Way("JSON", partial(_by_udf, "JSON"), "confluent-kafka in a UDF"),
-    "protobuf-udf": Way("PROTOBUF", partial(_by_udf, "PROTOBUF"), "confluent-kafka in a UDF"),
+    "avro-udf": ColumnWay("AVRO", partial(_by_udf, "AVRO"), "confluent-kafka in a UDF"),
+    "avro-jvm": ColumnWay("AVRO", _by_from_avro, "from_avro"),
+    "json-udf": ColumnWay("JSON", partial(_by_udf, "JSON"), "confluent-kafka in a UDF"),
+    "protobuf-udf": ColumnWay("PROTOBUF", partial(_by_udf, "PROTOBUF"), "confluent-kafka in a UDF"),
 }

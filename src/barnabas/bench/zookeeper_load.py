@@ -17,9 +17,9 @@ import sys
 import time
 from typing import Final
 
-from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, encode_request, framed
-from barnabas.zk.protocol.ops import Create, GetData, Operation, SetData
+from barnabas.zk.protocol.ops import Create, GetData, SetData, ZkOperation
 
 ZNODES: Final = 1000
 DATA: Final = bytes(range(100))
@@ -58,7 +58,7 @@ def fill(port: int) -> None:
         for made in ["/load", *map(path, range(ZNODES))]:
             connection.sendall(encode_request(1, Create(made, DATA)))
             code = struct.unpack_from(">i", answer(connection), 12)[0]
-            if code not in (0, ErrorCode.NODE_EXISTS):
+            if code not in (0, ZkErrorCode.NODE_EXISTS):
                 raise RuntimeError(f"create of {made}: error {code}")
 
 
@@ -66,7 +66,7 @@ def load(port: int, kind: str, connections: int, window: int, seconds: float) ->
     """Requests per second."""
     draw = random.Random(1)
 
-    def request() -> Operation[object]:
+    def request() -> ZkOperation[object]:
         chosen = path(draw.randrange(ZNODES))
         return GetData(chosen) if kind == "read" else SetData(chosen, DATA)  # type: ignore[return-value]
 

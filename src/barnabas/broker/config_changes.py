@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from barnabas.broker import client_quotas
 from barnabas.broker.change_notifications import ChangeNotifications
 from barnabas.broker.configs import (
-    AlterOperation,
     ConfigResourceType,
     apply_incremental,
     check_listeners_value,
@@ -23,7 +22,7 @@ from barnabas.broker.configs import (
 )
 from barnabas.broker.passing import telling
 from barnabas.broker.protection import is_password, unchangeable
-from barnabas.model.config import broker_definitions, topic_definitions
+from barnabas.model.config import AlterOperation, broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.password_encoder import PasswordEncoder, password_encoder
 from barnabas.zk.kafka.config_znodes import (

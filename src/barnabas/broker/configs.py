@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from barnabas.broker.connections import overrides_of
 from barnabas.model.config import (
     DYNAMIC_ONLY,
+    AlterOperation,
     Config,
     Definition,
     Value,
@@ -337,13 +338,6 @@ def _listeners_definitions(config: Config) -> dict[str, Definition]:
 
 def _of_mechanism(name: str) -> Definition | None:
     return broker_definitions().get(name.partition(".")[2])
-
-
-class AlterOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 def apply_incremental(

@@ -27,7 +27,7 @@ from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.framed_connection import ConnectionLimits, FramedConnection
 from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
-from barnabas.broker.quotas import Cost
+from barnabas.broker.quotas import RequestCost
 from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
 from barnabas.broker.router import Route, Router, failure_response
 from barnabas.model.cluster import host_address
@@ -40,7 +40,7 @@ from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
-from barnabas.wire.frames import RequestHeader, decode_request_header, encode_response
+from barnabas.wire.frames import ReadHeader, decode_request_header, encode_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -230,7 +230,7 @@ class BrokerConnection(FramedConnection):
                 else:
                     context = RequestContext(header, self.principal, self.listener, self, route, None)
                     if self.quotas.active:
-                        context.cost = Cost(len(frame), metrics.clock())
+                        context.cost = RequestCost(len(frame), metrics.clock())
                     self._begin(context, self._serve_long(context, decoding, len(frame), timing), timing)
                     return
         except WireError as error:
@@ -238,7 +238,7 @@ class BrokerConnection(FramedConnection):
             return
         context = RequestContext(header, self.principal, self.listener, self, route, request)
         if self.quotas.active:
-            context.cost = Cost(len(frame), metrics.clock())
+            context.cost = RequestCost(len(frame), metrics.clock())
         figures = context.figures = metrics.of(route, request, version)
         figures.count(version)
         figures.request_bytes += len(frame)
@@ -251,7 +251,7 @@ class BrokerConnection(FramedConnection):
             story = self._broker.long_requests.answer(context, story)
         self._begin(context, story, timing)
 
-    def _not_offered(self, header: RequestHeader, route: Route | None) -> None:
+    def _not_offered(self, header: ReadHeader, route: Route | None) -> None:
         if route is None:
             self._refuse(f"it sent a request with API key {header.api_key}, which this broker does not offer")
         elif header.api_key == ApiKey.API_VERSIONS:

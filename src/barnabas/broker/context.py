@@ -18,10 +18,10 @@ BETWEEN_BROKERS: Final = frozenset(
 
 if TYPE_CHECKING:
     from barnabas.broker.connection import BrokerConnection
-    from barnabas.broker.quotas import Cost
+    from barnabas.broker.quotas import RequestCost
     from barnabas.broker.request_metrics import RequestFigures
     from barnabas.broker.router import Route
-    from barnabas.wire.frames import RequestHeader
+    from barnabas.wire.frames import ReadHeader
 
 
 class RequestContext:
@@ -33,7 +33,7 @@ class RequestContext:
 
     def __init__(
         self,
-        header: RequestHeader,
+        header: ReadHeader,
         principal: Principal,
         listener: str,
         connection: BrokerConnection,
@@ -49,7 +49,7 @@ class RequestContext:
         self.figures: RequestFigures | None = None
         """Where it is counted, once it is decoded."""
         self._slice = SLICE
-        self.cost: Cost | None = None
+        self.cost: RequestCost | None = None
         self.settled = False
         """All that the request does is done, and what is waited for is only its answer."""
 

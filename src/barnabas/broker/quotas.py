@@ -69,7 +69,7 @@ class _Meter:
         self.used_ms = 0
 
 
-class Cost:
+class RequestCost:
     """What one request counts for; made when it begins, while `Quotas.active`."""
 
     __slots__ = ("busy_ns", "mutations", "size", "started_ns")
@@ -230,7 +230,7 @@ class Quotas:
         meter.rate.record(value, now_ms)
         return meter.rate.throttle_ms(meter.limit, now_ms)
 
-    def _record_time(self, context: RequestContext, cost: Cost, now_ms: int) -> int:
+    def _record_time(self, context: RequestContext, cost: RequestCost, now_ms: int) -> int:
         """The share of a second that the request took; a throttle for it lasts one window at most."""
         busy_ns = cost.busy_ns
         if busy_ns is None:

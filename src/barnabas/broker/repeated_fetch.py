@@ -32,7 +32,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.doors import Bytes
 from barnabas.wire.api import ApiKey
-from barnabas.wire.frames import RequestHeader, encode_response
+from barnabas.wire.frames import ReadHeader, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ _SESSION_AT: Final = {
 """Where a request of one version has the session's id, behind a client id of no bytes."""
 
 
-class KnownFetch:
+class RepeatedFetch:
     """What the requests for one partition mean, in one leader epoch, and what their answers look like."""
 
     __slots__ = (
@@ -147,7 +147,7 @@ class RepeatedFetches:
 
     __slots__ = ()
 
-    def learn(self, broker: Broker, header: RequestHeader, request: FetchRequest, frame: bytearray) -> None:
+    def learn(self, broker: Broker, header: ReadHeader, request: FetchRequest, frame: bytearray) -> None:
         """Remembers a decoded request, if it is one of those that can be repeated."""
         version = header.api_version
         if (
@@ -192,7 +192,7 @@ class RepeatedFetches:
         except StructError:
             return
         which = bytes(frame[session_at + _WHICH_AT : session_at + _PLACE_AT])
-        known: KnownFetch | None = session.known_fetches.get(which)
+        known: RepeatedFetch | None = session.known_fetches.get(which)
         if (
             known is not None
             and known.log is log
@@ -210,7 +210,7 @@ class RepeatedFetches:
             max_bytes,
             FetchIsolation.LOG_END,
         )
-        session.known_fetches[which] = KnownFetch(
+        session.known_fetches[which] = RepeatedFetch(
             version, frame, session_at, session, cached, partition, log, asked, params
         )
 
@@ -228,7 +228,7 @@ class RepeatedFetches:
             if session is None:
                 return None
             place_at = session_at + _PLACE_AT
-            known: KnownFetch | None = session.known_fetches.get(bytes(frame[session_at + _WHICH_AT : place_at]))
+            known: RepeatedFetch | None = session.known_fetches.get(bytes(frame[session_at + _WHICH_AT : place_at]))
             if known is None:
                 return None
             leader_epoch, fetch_offset = _PLACE(frame, place_at)
@@ -292,7 +292,9 @@ class _Waiting(DelayedFetch):
 
     session: FetchSession
 
-    def __init__(self, broker: Broker, connection: BrokerConnection, known: KnownFetch, session: FetchSession) -> None:
+    def __init__(
+        self, broker: Broker, connection: BrokerConnection, known: RepeatedFetch, session: FetchSession
+    ) -> None:
         super().__init__(known.params, [], broker.replicas.fetching, session)
         self._broker = broker
         self._connection = connection
@@ -328,7 +330,7 @@ class _Waiting(DelayedFetch):
         if self._records:
             return known.answer(self.session, correlation_id, self._records)
         version = known.version
-        header = RequestHeader(int(ApiKey.FETCH), version, correlation_id, None)
+        header = ReadHeader(int(ApiKey.FETCH), version, correlation_id, None)
         route = broker.router.routes[int(ApiKey.FETCH)]
         context = RequestContext(header, connection.principal, connection.listener, connection, route, None)
         answer = answered(broker, FetchContext([], session=self.session, full=False), self, [], context)

@@ -233,7 +233,7 @@ def _together(name: str, kinds: list[RequestFigures]) -> RequestFigures:
 TIMES: Final = ("queue", "local", "remote", "throttle", "response_queue", "send", "total")
 
 
-class Told(NamedTuple):
+class ToldError(NamedTuple):
     """One error code of a response."""
 
     code: int
@@ -275,7 +275,7 @@ def count_of_fine(response: Any) -> int:
     return -1 if counter is None else counter(response)
 
 
-def errors_in(response: Any) -> tuple[Counter[int], Told | None]:
+def errors_in(response: Any) -> tuple[Counter[int], ToldError | None]:
     """How often each error code is in a response, 0 among them (``AbstractResponse.errorCounts``), and the first that
     an operator should see. An answer may have a hundred thousand: they are counted without an object for each."""
     kind = type(response)
@@ -283,12 +283,12 @@ def errors_in(response: Any) -> tuple[Counter[int], Told | None]:
     if shape is None:
         shape = _shapes[kind] = _shape_of(kind, kind)
     codes: Counter[int] = Counter()
-    seen: list[Told] = []
+    seen: list[ToldError] = []
     _look(response, shape, (), codes, seen)
     return codes, seen[0] if seen else None
 
 
-def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], codes: Counter[int], seen: list[Told]) -> None:
+def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], codes: Counter[int], seen: list[ToldError]) -> None:
     """Counts, and sees the first that is refused."""
     if shape.code:
         code = struct.error_code
@@ -303,9 +303,9 @@ def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], codes: Counter[int
             _look(each, inner, below, codes, seen)
 
 
-def _told(struct: Any, shape: _Shape, above: tuple[Any, ...]) -> Told:
+def _told(struct: Any, shape: _Shape, above: tuple[Any, ...]) -> ToldError:
     about = tuple(getattr(each, name) for each in (*above, struct) for name in _names_of(each))
-    return Told(struct.error_code, about, struct.error_message if shape.message else None)
+    return ToldError(struct.error_code, about, struct.error_message if shape.message else None)
 
 
 def _names_of(struct: Any) -> list[str]:

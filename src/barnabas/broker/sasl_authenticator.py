@@ -24,7 +24,7 @@ from barnabas.runtime import Bytes, Clock
 from barnabas.security.sasl.exchange import Authenticated, InvalidCredentials, SaslMechanism, SaslRefused, SaslServer
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.errors import WireError
-from barnabas.wire.frames import RequestHeader, decode_request_header, encode_response
+from barnabas.wire.frames import ReadHeader, decode_request_header, encode_response
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -36,7 +36,7 @@ _GSSAPI: Final = "GSSAPI"
 _SIZE: Final = Struct(">i").pack
 
 
-class State(Enum):
+class SaslState(Enum):
     INITIAL_REQUEST = auto()
     HANDSHAKE = auto()
     AUTHENTICATE = auto()
@@ -84,14 +84,14 @@ class SaslServerAuthenticator:
         self._server: SaslServer | None = None
         self._in_requests = False
         """Whether tokens come as SaslAuthenticate requests."""
-        self.state = State.INITIAL_REQUEST if before is None else State.HANDSHAKE
+        self.state = SaslState.INITIAL_REQUEST if before is None else SaslState.HANDSHAKE
         self.session: SaslSession | None = None
         """There once `state` is COMPLETE."""
 
     async def take(self, frame: bytearray) -> Reply:
         """What comes of the next frame, without its size."""
         try:
-            if self.state is State.AUTHENTICATE:
+            if self.state is SaslState.AUTHENTICATE:
                 return await (self._authenticate(frame) if self._in_requests else self._token(frame))
             return await self._handshake(frame)
         except WireError as error:
@@ -103,18 +103,18 @@ class SaslServerAuthenticator:
         try:
             header, offset = decode_request_header(frame)
         except WireError:
-            if self.state is State.INITIAL_REQUEST and _GSSAPI in self._mechanisms:
+            if self.state is SaslState.INITIAL_REQUEST and _GSSAPI in self._mechanisms:
                 self._begin(_GSSAPI)
                 return await self._token(frame)
             raise
         if header.api_key == ApiKey.API_VERSIONS and not self._asked_versions:
             low, high = SUPPORTED[ApiKey.API_VERSIONS]
             self._asked_versions = low <= header.api_version <= high
-            self.state = State.HANDSHAKE
+            self.state = SaslState.HANDSHAKE
             return Reply([], is_api_versions=True)
         if header.api_key != ApiKey.SASL_HANDSHAKE:
             return Reply([], f"it sent {_name_of(header)} before it authenticated")
-        self.state = State.HANDSHAKE
+        self.state = SaslState.HANDSHAKE
         request = _decoded(SaslHandshakeRequest, header, frame, offset)
         self._in_requests = header.api_version > 0
         offered = SaslHandshakeResponse(mechanisms=list(self._mechanisms))
@@ -128,7 +128,7 @@ class SaslServerAuthenticator:
     def _begin(self, mechanism: str) -> None:
         self._mechanism = mechanism
         self._server = self._mechanisms[mechanism].begin()
-        self.state = State.AUTHENTICATE
+        self.state = SaslState.AUTHENTICATE
 
     # Tokens
 
@@ -184,7 +184,7 @@ class SaslServerAuthenticator:
                     f"{was.principal_type}.{was.name}: {now.principal_type}.{now.name}"
                 )
             self.session = self._session_of(done)
-            self.state = State.COMPLETE
+            self.state = SaslState.COMPLETE
         return answer
 
     def _wrong_mechanism(self) -> bool:
@@ -216,14 +216,14 @@ def _shown(said: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in said[:SHOWN_CHARACTERS])
 
 
-def _decoded(message: Any, header: RequestHeader, frame: bytearray, offset: int) -> Any:
+def _decoded(message: Any, header: ReadHeader, frame: bytearray, offset: int) -> Any:
     low, high = SUPPORTED[message.api_key]
     if not low <= header.api_version <= high:
         raise WireError(f"{_name_of(header)} in version {header.api_version}; versions {low} to {high} are offered")
     return message.decode(frame, header.api_version, offset)[0]
 
 
-def _name_of(header: RequestHeader) -> str:
+def _name_of(header: ReadHeader) -> str:
     try:
         return ApiKey(header.api_key).name
     except ValueError:

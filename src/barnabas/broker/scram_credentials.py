@@ -24,7 +24,7 @@ MECHANISMS: Final = {int(each): each for each in ScramMechanism}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CredentialChange:
     """A credential to be set, or deleted where there is no `credential`."""
 
     user: str
@@ -47,7 +47,7 @@ class Change:
         return None
 
 
-async def alter(zk: KafkaZkClient, changes: Sequence[Change]) -> dict[str, KafkaError | None]:
+async def alter(zk: KafkaZkClient, changes: Sequence[CredentialChange]) -> dict[str, KafkaError | None]:
     """Applies all changes of a user or none of them; returns each user's error."""
     outcomes: dict[str, KafkaError | None] = {}
     for change in changes:
@@ -60,7 +60,7 @@ async def alter(zk: KafkaZkClient, changes: Sequence[Change]) -> dict[str, Kafka
             outcomes[user] = KafkaError(
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
-    by_user: dict[str, list[Change]] = {}
+    by_user: dict[str, list[CredentialChange]] = {}
     for change in changes:
         if change.user not in outcomes:
             by_user.setdefault(change.user, []).append(change)
@@ -74,7 +74,7 @@ async def alter(zk: KafkaZkClient, changes: Sequence[Change]) -> dict[str, Kafka
 
 
 @telling(ErrorCode.NOT_CONTROLLER)
-async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[Change]) -> None:
+async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[CredentialChange]) -> None:
     config = await zk.get_entity_configs(USERS, sanitize(user))
     for change in changes:
         mechanism = ScramMechanism(change.mechanism)

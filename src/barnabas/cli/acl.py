@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Annotated, Final
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import fail
@@ -18,7 +18,7 @@ from barnabas.model.cluster import host_address
 from barnabas.model.errors import KafkaError
 from barnabas.security.acls import Acl, AclFilter, Resource
 
-app = Group("Who may do what: ACLs.")
+app = CommandGroup("Who may do what: ACLs.")
 
 _TYPES: Final = {each.name.lower().replace("_", "-"): each for each in ResourceType if each > ResourceType.ANY}
 _OPERATIONS: Final = {each.name.lower().replace("_", "-"): each for each in Operation if each > Operation.ANY}

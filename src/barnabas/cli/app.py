@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from barnabas.cli.command import Command, Group, Late, RawCommand
+from barnabas.cli.command import Command, CommandGroup, Late, RawCommand
 from barnabas.cli.output import CommandError, Exit, complain
 
 SERVERS: Final = ("broker", "coordinator")
@@ -23,10 +23,10 @@ UNLOGGED: Final = ("up", "status", "down")
 KAFKA_TOOL: Final = "Kafka's own tool of this name: its flags, its output."
 
 
-class _Root(Group):
+class _Root(CommandGroup):
     """All commands, and beside them Kafka's tools, which the help leaves to their own."""
 
-    def find(self, name: str) -> Command | Group | None:
+    def find(self, name: str) -> Command | CommandGroup | None:
         if name.startswith("kafka-"):
             from barnabas.cli.kafka_tools.names import is_kafka_tool, run_kafka_tool
 

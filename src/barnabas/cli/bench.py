@@ -24,12 +24,12 @@ from barnabas.bench.side_by_side import (
     measure_start,
     shown,
 )
-from barnabas.cli.command import HELP_FLAGS, Group, Option
+from barnabas.cli.command import HELP_FLAGS, CommandGroup, Option
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Format, UsageError, print_json
 
 
-class _OnLinux(Group):
+class _OnLinux(CommandGroup):
     """Its commands count CPU and memory by what Linux's ``/proc`` says, and send by ``epoll``."""
 
     def run(self, path: str, words: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from barnabas.cli.options import Directory, OutputFormat, directory_of, pairs_of
 from barnabas.cli.output import Bad, Exit, Format, UsageError, numbers, print_json, print_table
 
 if TYPE_CHECKING:
-    from barnabas.cli.local_state import ClusterState, Process
+    from barnabas.cli.local_state import ClusterState, StartedProcess
 
 
 def up(
@@ -103,7 +103,7 @@ def _trouble(status: dict[str, Any] | None) -> str:
     return ""
 
 
-def _word(process: Process, more: str) -> str:
+def _word(process: StartedProcess, more: str) -> str:
     return f"running{more}" if process.alive else Bad(f"down{more}")
 
 

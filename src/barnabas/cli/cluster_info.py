@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from barnabas.cli.command import Group, Option
+from barnabas.cli.command import CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, sorted_out
@@ -18,7 +18,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.frames import request_class
 from barnabas.wire.messages import APIS
 
-app = Group("The cluster as a whole.")
+app = CommandGroup("The cluster as a whole.")
 
 Brokers = Annotated[
     list[int] | None, Option("--broker", metavar="ID", help="Of these; may be repeated.", complete="broker")

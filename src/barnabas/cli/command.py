@@ -239,19 +239,19 @@ class Late:
         self.summary = help
         self.raw = raw
 
-    def load(self) -> Command | Group:
+    def load(self) -> Command | CommandGroup:
         found = getattr(importlib.import_module(self.module), self.attribute)
-        if isinstance(found, Group):
+        if isinstance(found, CommandGroup):
             return found
         return RawCommand(found, self.summary) if self.raw else Command(found)
 
 
-class Group:
+class CommandGroup:
     """Commands by name: a noun with its verbs."""
 
     def __init__(self, help: str) -> None:
         self.help = self.summary = help
-        self.entries: dict[str, Command | Group | Late] = {}
+        self.entries: dict[str, Command | CommandGroup | Late] = {}
 
     def command(self, name: str) -> Callable[[F], F]:
         def add(function: F) -> F:
@@ -260,10 +260,10 @@ class Group:
 
         return add
 
-    def add(self, name: str, entry: Command | Group | Late) -> None:
+    def add(self, name: str, entry: Command | CommandGroup | Late) -> None:
         self.entries[name] = entry
 
-    def find(self, name: str) -> Command | Group | None:
+    def find(self, name: str) -> Command | CommandGroup | None:
         entry = self.entries.get(name)
         return entry.load() if isinstance(entry, Late) else entry
 
@@ -297,12 +297,12 @@ class Group:
         """What the group takes in place of a command."""
         return []
 
-    def walk(self, path: str) -> Iterator[tuple[str, Command | Group]]:
+    def walk(self, path: str) -> Iterator[tuple[str, Command | CommandGroup]]:
         """The group, and what is in it, with the words that reach each."""
         yield path, self
         for name in self.entries:
             found = self.find(name)
-            if isinstance(found, Group):
+            if isinstance(found, CommandGroup):
                 yield from found.walk(f"{path} {name}")
             elif found is not None:
                 yield f"{path} {name}", found
@@ -357,4 +357,4 @@ def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["Argument", "Command", "Exit", "Group", "Late", "Option", "Parameter", "RawCommand"]
+__all__ = ["Argument", "Command", "CommandGroup", "Exit", "Late", "Option", "Parameter", "RawCommand"]

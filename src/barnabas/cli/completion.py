@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
-from barnabas.cli.command import HELP_FLAGS, Argument, Command, Group, Parameter, RawCommand
+from barnabas.cli.command import HELP_FLAGS, Argument, Command, CommandGroup, Parameter, RawCommand
 from barnabas.cli.options import Reach
 from barnabas.cli.output import CommandError
 
@@ -112,11 +112,11 @@ def _words_of(line: str) -> list[str]:
     return line.split()
 
 
-def candidates(root: Group, words: Sequence[str]) -> list[Candidate] | None:
+def candidates(root: CommandGroup, words: Sequence[str]) -> list[Candidate] | None:
     """What the last of `words` can become; None for a file's name."""
     *before, current = words or [""]
-    entry: Group | Command | None = root
-    while isinstance(entry, Group):
+    entry: CommandGroup | Command | None = root
+    while isinstance(entry, CommandGroup):
         if not before:
             commands = [Candidate(*completion) for completion in entry.completions()]
             flags = [Candidate(each, "Show help.") for each in HELP_FLAGS] if current.startswith("-") else []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table
-from barnabas.client.admin import Admin, AlterOperation, ConfigEntry, ResourceType
+from barnabas.client.admin import Admin, ConfigEntry, ResourceType
 from barnabas.client.cluster import ClusterClient
+from barnabas.model.config import AlterOperation
 
-app = Group("Configurations of topics and brokers.")
+app = CommandGroup("Configurations of topics and brokers.")
 
 _SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "server.properties", 5: "default"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.group_describe import describe
 from barnabas.cli.group_reset import reset
@@ -17,7 +17,7 @@ from barnabas.client.descriptions import GroupListing
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 
-app = Group("Consumer groups, how far they have read, and where they go on.")
+app = CommandGroup("Consumer groups, how far they have read, and where they go on.")
 
 GroupId = Annotated[str, Argument(metavar="GROUP", complete="group")]
 GroupIds = Annotated[list[str], Argument(metavar="GROUP..", complete="group")]

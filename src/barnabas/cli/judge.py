@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.options import HERE, OutputFormat, Reach, directory_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json
 
 if TYPE_CHECKING:
-    from barnabas.judge.check import Verdict
+    from barnabas.judge.check import JudgeVerdict
     from barnabas.judge.clusters import Brokers
     from barnabas.judge.proxy import Proxy
 
 
-class _Judge(Group):
+class _Judge(CommandGroup):
     """Its commands end with 0 where all is well, 1 where an anomaly was found, 2 where they could not judge."""
 
     def run(self, path: str, words: Sequence[str]) -> int:
@@ -103,7 +103,7 @@ def check_command(
     _tell(verdict, html, output)
 
 
-def _tell(verdict: Verdict, html: Path | None, output: Format) -> None:
+def _tell(verdict: JudgeVerdict, html: Path | None, output: Format) -> None:
     """Tells the verdict, and ends with it."""
     from barnabas.judge.page import page
     from barnabas.judge.report import text
@@ -149,7 +149,7 @@ def run_command(
     """
     from barnabas.client import KafkaError
     from barnabas.judge.check import check
-    from barnabas.judge.clusters import ClusterError
+    from barnabas.judge.clusters import JudgedClusterError
     from barnabas.judge.history import HistoryError, write
     from barnabas.judge.run import RunError, RunPlan, run, started
 
@@ -167,7 +167,7 @@ def run_command(
                 seed=seed, told=told,
             )  # fmt: skip
             outcome = run(plan)
-    except (RunError, ClusterError, KafkaError, OSError) as error:
+    except (RunError, JudgedClusterError, KafkaError, OSError) as error:
         raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
     write(outcome.history, path)
     told(f"history: {path}")

@@ -28,7 +28,7 @@ from typing import Final
 
 from barnabas.cli import secured
 from barnabas.cli.local_brokers import server_properties, wait_for_metadata
-from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, Process, birth_of
+from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess, birth_of
 from barnabas.cli.output import CommandError, UsageError, complain
 from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
 
@@ -342,7 +342,7 @@ class LocalCluster:
             reserved.bind((HOST, 0))
         return int(reserved.getsockname()[1])
 
-    def _spawn(self, name: str, process: Process, log: Path, arguments: Sequence[str]) -> _Child:
+    def _spawn(self, name: str, process: StartedProcess, log: Path, arguments: Sequence[str]) -> _Child:
         receiving, sending = os.pipe()
         try:
             with open(log, "ab") as output:
@@ -454,7 +454,9 @@ class LocalCluster:
         none of the others."""
         with self.exclusively():
             state = self.loaded()
-            ordered: list[tuple[str, Process]] = [(f"broker {broker.id}", broker) for broker in reversed(state.brokers)]
+            ordered: list[tuple[str, StartedProcess]] = [
+                (f"broker {broker.id}", broker) for broker in reversed(state.brokers)
+            ]
             if state.coordinator is not None:
                 ordered.append(("coordinator", state.coordinator))
             running = [(name, process) for name, process in ordered if process.alive]
@@ -482,7 +484,7 @@ class LocalCluster:
             complain(f"{error} Until then it names processes that have ended, which does no harm.")
 
 
-def _gone(process: Process, timeout_s: float) -> bool:
+def _gone(process: StartedProcess, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
     pause = 0.005
     while process.alive:
@@ -499,7 +501,7 @@ def _gone(process: Process, timeout_s: float) -> bool:
 @dataclass
 class _Child:
     name: str
-    process: Process
+    process: StartedProcess
     popen: subprocess.Popen[bytes]
     pipe: int
     log: Path

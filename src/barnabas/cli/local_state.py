@@ -14,7 +14,7 @@ from barnabas.cli.plain import HOST, STATUS_FILE
 
 
 @dataclass
-class Process:
+class StartedProcess:
     """A process we started; `began` is its start time in the kernel's ticks, None where the kernel does not tell."""
 
     pid: int | None = None
@@ -51,12 +51,12 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 
 @dataclass
-class CoordinatorState(Process):
+class CoordinatorState(StartedProcess):
     port: int = 0
 
 
 @dataclass
-class BrokerState(Process):
+class BrokerState(StartedProcess):
     id: int = 0
     port: int = 0
     """Where clients connect."""
@@ -112,7 +112,7 @@ class ClusterState:
             for broker in self.brokers:
                 broker.broker_port = self.base_port + len(self.brokers) + 1 + broker.id
 
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[StartedProcess]:
         return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
 
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.log_dirs import dirs
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Exit, Format, complain, print_json
 
-app = Group("Brokers' files and log directories.")
+app = CommandGroup("Brokers' files and log directories.")
 
 
 @app.command("dump")

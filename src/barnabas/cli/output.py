@@ -134,7 +134,7 @@ def numbers(values: Sequence[int]) -> str:
 # progress
 
 
-class Progress:
+class ProgressBar:
     """How much of something is done: a bar on a terminal's standard error, once it takes longer than a second."""
 
     def __init__(self, what: str, total: int | None) -> None:
@@ -172,9 +172,9 @@ class Progress:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress(what: str, total: int | None = None) -> Iterator[ProgressBar]:
     """`total` None: nobody knows how much it is."""
-    shown = Progress(what, total)
+    shown = ProgressBar(what, total)
     try:
         yield shown
     finally:

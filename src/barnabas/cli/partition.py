@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.output import CommandError, Exit, Format, complain, numbers, print_json, print_table
-from barnabas.client.admin import Admin, ElectionType
+from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.offsets import EARLIEST, LATEST, ListedOffset
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import ElectionType
 
-app = Group("Leaders, replicas and elections of partitions.")
+app = CommandGroup("Leaders, replicas and elections of partitions.")
 
 
 @app.command("list")

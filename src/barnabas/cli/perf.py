@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
-from barnabas.cli.command import Group, Option
+from barnabas.cli.command import CommandGroup, Option
 from barnabas.cli.connect import number, security_of, settings_of, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import partitions_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table, progress
-from barnabas.cli.records import Acks, Compression, Settled, Topic, producer_by
+from barnabas.cli.records import Acks, Compression, SettledRecords, Topic, producer_by
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.producer import Delivered
 
-app = Group("How fast the cluster is, as clients see it.")
+app = CommandGroup("How fast the cluster is, as clients see it.")
 
 Records = Annotated[int, Option("-n", "--num", metavar="N", min=1, help="How many records.")]
 Size = Annotated[int, Option("--size", metavar="BYTES", min=1, help="Of each record's value, which is random.")]
@@ -88,12 +88,12 @@ def produce(
     payloads = [os.urandom(size) for _ in range(min(records, _PAYLOADS))]
     waits_ms: list[float] = []
 
-    async def story(cluster: ClusterClient) -> tuple[Settled, float]:
+    async def story(cluster: ClusterClient) -> tuple[SettledRecords, float]:
         await partitions_of(cluster, [topic])
         producer = producer_by(cluster, values, acks, compression)
         room = asyncio.Semaphore(_UNDER_WAY)
         with progress("records", records) as bar:
-            settled = Settled(bar)
+            settled = SettledRecords(bar)
 
             def is_over(sent: float, future: asyncio.Future[Delivered]) -> None:
                 room.release()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 
-app = Group("How much clients may do: quotas.")
+app = CommandGroup("How much clients may do: quotas.")
 
 KEYS: Final = {
     "produce": "producer_byte_rate",

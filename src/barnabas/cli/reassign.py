@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from barnabas.broker.placement import assign_replicas
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.output import (
@@ -28,7 +28,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 
-app = Group("Move partitions to other brokers.")
+app = CommandGroup("Move partitions to other brokers.")
 
 Moves = dict[TopicPartition, list[int]]
 

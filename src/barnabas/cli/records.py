@@ -14,7 +14,7 @@ from barnabas.cli.command import Option
 from barnabas.cli.connect import number, settings_of, with_cluster
 from barnabas.cli.formats import DEFAULT_FORMAT, Bound, compile_format, json_envelope, parse_offset, unescape
 from barnabas.cli.options import HERE, OutputFormat, Reach
-from barnabas.cli.output import CommandError, Exit, Format, Progress, UsageError, complain, print_json, progress
+from barnabas.cli.output import CommandError, Exit, Format, ProgressBar, UsageError, complain, print_json, progress
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer, ConsumerRecord
 from barnabas.client.offsets import EARLIEST, LATEST, isolation_level
@@ -80,10 +80,10 @@ def produce(
     def empty_as_null(part: bytes | None) -> bytes | None:
         return None if null and part == b"" else part
 
-    async def story(cluster: ClusterClient) -> Settled:
+    async def story(cluster: ClusterClient) -> SettledRecords:
         producer = producer_by(cluster, values, acks, compression)
         with _input(file) as source, progress("acknowledged") as bar:
-            settled = Settled(bar)
+            settled = SettledRecords(bar)
             async for lines in _records(source, end):
                 for line in lines:
                     record_key: bytes | None = key.encode() if key is not None else None
@@ -118,10 +118,10 @@ _MEANINGS: Final = {ErrorCode.NOT_ENOUGH_REPLICAS: _TOO_FEW, ErrorCode.NOT_ENOUG
 """What errors mean that brokers answer with their code alone."""
 
 
-class Settled:
+class SettledRecords:
     """What became of records: how many were acknowledged, and how many were not for which reason."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: ProgressBar) -> None:
         self.acknowledged = 0
         self.failures: dict[str, int] = {}
         self.pending: deque[asyncio.Future[Delivered]] = deque()

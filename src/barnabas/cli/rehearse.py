@@ -14,7 +14,7 @@ from barnabas.cli.rehearse_migration import MIGRATION, rehearse_quietly, tell_mi
 from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
 from barnabas.model.config import parse_properties
 from barnabas.model.ids import NO_BROKER
-from barnabas.sim.rehearsal.forecast import Change, Forecast
+from barnabas.sim.rehearsal.forecast import Forecast, PartitionChange
 from barnabas.sim.rehearsal.picture import page
 from barnabas.sim.rehearsal.steps import parse_steps
 from barnabas.sim.rehearsal.tree import (
@@ -192,7 +192,7 @@ def _id(broker_id: int) -> str:
     return "none" if broker_id == NO_BROKER else str(broker_id)
 
 
-def _row(change: Change) -> list[str]:
+def _row(change: PartitionChange) -> list[str]:
     def both(before: str | None, after: str | None) -> str:
         return f"{after}" if before == after else f"{before or 'none'} > {after or 'none'}"
 

@@ -11,10 +11,10 @@ from barnabas.cli.output import Exit, Format, print_json
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.rehearsal.cluster import rehearse
 from barnabas.sim.rehearsal.forecast import Forecast
-from barnabas.sim.rehearsal.steps import DRAIN, START, Step
+from barnabas.sim.rehearsal.steps import DRAIN, START, RehearsalStep
 from barnabas.sim.rehearsal.tree import ClusterTree, RehearsalError, cluster_tree, copied_of, image_of
 from barnabas.zk.inspection.check.cluster import read_cluster
-from barnabas.zk.inspection.check.finding import Finding, counted, listed
+from barnabas.zk.inspection.check.finding import ZnodeFinding, counted, listed
 from barnabas.zk.inspection.migration import obstacles
 from barnabas.zk.inspection.transfer import ExportedZNode
 from barnabas.zk.kafka.znode_json import ZNodeError
@@ -23,7 +23,9 @@ from barnabas.zk.kafka.znodes import BrokerIdsZNode, ClusterIdZNode
 MIGRATION: Final = "migration"
 
 
-def rehearse_quietly(tree: ClusterTree, steps: Sequence[Step], properties: Mapping[str, str]) -> list[Forecast]:
+def rehearse_quietly(
+    tree: ClusterTree, steps: Sequence[RehearsalStep], properties: Mapping[str, str]
+) -> list[Forecast]:
     """`rehearse`; what the copy's brokers log is of no cluster."""
     logging.disable(logging.CRITICAL)
     try:
@@ -39,7 +41,9 @@ def tell_migration(source: str, znodes: Sequence[ExportedZNode], properties: Map
     try:
         findings += _roll(cluster_tree(source, copied_of(znodes)), properties)
     except (RehearsalError, ZNodeError) as error:
-        findings.append(Finding("roll", BrokerIdsZNode.path, f"No restart can be rehearsed: {error}", "See above."))
+        findings.append(
+            ZnodeFinding("roll", BrokerIdsZNode.path, f"No restart can be rehearsed: {error}", "See above.")
+        )
     try:
         cluster_id = ClusterIdZNode.decode(image.data(ClusterIdZNode.path))
     except ZNodeError:
@@ -58,14 +62,14 @@ def tell_migration(source: str, znodes: Sequence[ExportedZNode], properties: Map
         raise Exit(1)
 
 
-def _as_json(finding: Finding) -> dict[str, str]:
+def _as_json(finding: ZnodeFinding) -> dict[str, str]:
     return {"rule": finding.rule, "path": finding.path, "problem": finding.problem, "fix": finding.fix}
 
 
-def _roll(tree: ClusterTree, properties: Mapping[str, str]) -> list[Finding]:
+def _roll(tree: ClusterTree, properties: Mapping[str, str]) -> list[ZnodeFinding]:
     """Each broker is restarted, the controller last, as every stage of a migration asks for."""
     order = sorted(tree.brokers, key=lambda broker: (broker == tree.state.controller, broker))
-    steps = [Step(kind, f"{kind} {broker}", (broker,)) for broker in order for kind in (DRAIN, START)]
+    steps = [RehearsalStep(kind, f"{kind} {broker}", (broker,)) for broker in order for kind in (DRAIN, START)]
     offline: dict[TopicPartition, str] = {}
     under: dict[TopicPartition, str] = {}
     for forecast in rehearse_quietly(tree, steps, properties):
@@ -79,7 +83,7 @@ def _roll(tree: ClusterTree, properties: Mapping[str, str]) -> list[Finding]:
         if partitions:
             first = next(iter(partitions))
             findings.append(
-                Finding(
+                ZnodeFinding(
                     rule,
                     BrokerIdsZNode.path,
                     f"A rolling restart takes {counted(len(partitions), 'partition')} {what}: "

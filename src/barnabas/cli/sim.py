@@ -16,12 +16,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from barnabas.cli import sim_plans
-from barnabas.cli.command import Group, Option
+from barnabas.cli.command import CommandGroup, Option
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import Exit, Format, print_json
 from barnabas.sim.actions import ADMINISTRATION, CLIENTS, FAULTS, INVARIANTS
 
-app = Group("The simulated cluster: faults drawn from a seed.")
+app = CommandGroup("The simulated cluster: faults drawn from a seed.")
 console = Console(stderr=True)
 
 _TWICE_EVERY = 100

@@ -35,7 +35,9 @@ def doctor(
         raise Exit(COULD_NOT)
 
 
-def _looked(servers: dict[str, str], topics: list[str], master: str, conf: list[str] | None) -> Iterator[job.Finding]:
+def _looked(
+    servers: dict[str, str], topics: list[str], master: str, conf: list[str] | None
+) -> Iterator[job.DoctorFinding]:
     """`conf` None: without the executors."""
     here = list(job.of_this_machine())
     yield from here
@@ -43,7 +45,7 @@ def _looked(servers: dict[str, str], topics: list[str], master: str, conf: list[
     if conf is None:
         return
     if any(each.state == job.WRONG for each in here):
-        yield job.Finding("executors", job.UNSEEN, "Spark does not start without the above")
+        yield job.DoctorFinding("executors", job.UNSEEN, "Spark does not start without the above")
         return
     try:
         with spark_session("doctor", master, conf) as spark:
@@ -51,9 +53,9 @@ def _looked(servers: dict[str, str], topics: list[str], master: str, conf: list[
     except UsageError:
         raise
     except CommandError as error:
-        yield job.Finding("executors", job.WRONG, str(error).rstrip("."), "look at --master and --conf")
+        yield job.DoctorFinding("executors", job.WRONG, str(error).rstrip("."), "look at --master and --conf")
 
 
-def _cells(found: job.Finding) -> list[str]:
+def _cells(found: job.DoctorFinding) -> list[str]:
     state = found.state if found.state == job.OK else Bad(found.state)
     return [found.what, state, found.says, found.do]

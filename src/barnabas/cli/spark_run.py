@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import settings_of
 from barnabas.cli.options import Reach, pairs_of
 from barnabas.cli.output import CommandError, Exit, UsageError
@@ -41,7 +41,7 @@ CatalogTable = Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help=
 Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]
 
 
-class Jobs(Group):
+class Jobs(CommandGroup):
     """Commands that exit with 1 when they found something wrong, and with 2 when they could not do their work."""
 
     def run(self, path: str, words: Sequence[str]) -> int:

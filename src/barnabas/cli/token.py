@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.group_reset import duration_ms
 from barnabas.cli.options import HERE, OutputFormat, Reach
@@ -17,7 +17,7 @@ from barnabas.client.admin import Admin
 from barnabas.client.admin_security import DelegationToken
 from barnabas.security.principal import Principal
 
-app = Group("Delegation tokens: made, renewed and ended.")
+app = CommandGroup("Delegation tokens: made, renewed and ended.")
 
 Hmac = Annotated[str, Argument(metavar="HMAC", help="The token's HMAC in base64, as `token create` told it.")]
 

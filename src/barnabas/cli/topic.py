@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.outcomes import explained
 from barnabas.cli.output import Bad, CommandError, Exit, Format, complain, numbers, print_json, print_table
 from barnabas.cli.topic_offsets import offsets, trim
-from barnabas.client.admin import Admin, AlterOperation, NewTopic, ResourceType
+from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import PartitionMetadata, TopicMetadata
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 
-app = Group("Topics, their partitions' offsets, and deleting records.")
+app = CommandGroup("Topics, their partitions' offsets, and deleting records.")
 
 Names = Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, Final
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.group_reset import duration_ms
 from barnabas.cli.options import HERE, OutputFormat, Reach
@@ -17,7 +17,7 @@ from barnabas.client.descriptions import OpenTransaction, TransactionDescription
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 
-app = Group("Transactions: what is open, what hangs, and its end.")
+app = CommandGroup("Transactions: what is open, what hangs, and its end.")
 
 _UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _MAX_TIMEOUT_MINUTES: Final = 15

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, sorted_out
@@ -17,7 +17,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.security.sasl.scram_credential import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
 
-app = Group("Users that log in by SCRAM.")
+app = CommandGroup("Users that log in by SCRAM.")
 
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 Name = Annotated[str, Argument(metavar="USER", help="The user's name, without User:.")]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from barnabas.cli import zk_check, zk_move, zk_tree
-from barnabas.cli.command import Argument, Group, Option
+from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
 from barnabas.cli.zk_watch import Interrupt, until_interrupted, watch
@@ -29,7 +29,7 @@ from barnabas.zk.protocol.errors import NodeExists, NoNode, NotEmpty
 from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData
 from barnabas.zk.protocol.paths import joined
 
-app = Group("The znodes of a cluster: read, write, watch, move and check them.")
+app = CommandGroup("The znodes of a cluster: read, write, watch, move and check them.")
 
 Version = Annotated[int, Option("--version", metavar="V", help="Only if the znode has this version.")]
 Data = Annotated[str | None, Argument(metavar="[DATA]", help="`-` reads it from the standard input.")]

@@ -12,7 +12,7 @@ from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import Exit, Format, print_json
 from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
 from barnabas.zk.client.client import ZooKeeperClient
-from barnabas.zk.inspection.check import Finding, check, lasting
+from barnabas.zk.inspection.check import ZnodeFinding, check, lasting
 from barnabas.zk.inspection.check.cluster import ClusterRecord
 from barnabas.zk.inspection.check.finding import counted
 from barnabas.zk.inspection.image import read_image
@@ -33,7 +33,7 @@ def check_(
     """Say what is wrong with a cluster's znodes, and what mends it; exit 1 when something is."""
     place = where(zookeeper, directory, auth)
 
-    async def story(client: ZooKeeperClient) -> tuple[ClusterRecord, list[Finding]]:
+    async def story(client: ZooKeeperClient) -> tuple[ClusterRecord, list[ZnodeFinding]]:
         cluster, findings = check(await read_image(client), time.time_ns() // 1_000_000)
         if not findings or settle <= 0:
             return cluster, findings
@@ -63,7 +63,7 @@ def check_(
         raise Exit(1)
 
 
-def _report(connect: str, counts: dict[str, int], findings: list[Finding]) -> dict[str, Any]:
+def _report(connect: str, counts: dict[str, int], findings: list[ZnodeFinding]) -> dict[str, Any]:
     return {
         "zookeeper": connect,
         **counts,

@@ -20,7 +20,7 @@ from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKe
 from barnabas.zk.kafka.znodes import ClusterIdZNode
 from barnabas.zk.protocol.acl import Identity, digest_of
 from barnabas.zk.protocol.data import Stat
-from barnabas.zk.protocol.errors import ErrorCode, NoNode, ZooKeeperError
+from barnabas.zk.protocol.errors import NoNode, ZkErrorCode, ZooKeeperError
 from barnabas.zk.protocol.paths import is_valid_path
 from barnabas.zk.server.server import CoordinatorServer
 
@@ -187,35 +187,35 @@ def sentence(error: ZooKeeperError) -> str:
     """What an error of the server means to whoever gave the command."""
     path = error.path or "The znode"
     match error.code:
-        case ErrorCode.NO_NODE if path == "/":
+        case ZkErrorCode.NO_NODE if path == "/":
             return "The chroot that --zookeeper names does not exist: `barnabas zk ls` without it shows what there is."
-        case ErrorCode.NO_NODE:
+        case ZkErrorCode.NO_NODE:
             return f"{path} does not exist: `barnabas zk ls` shows what there is below its parent."
-        case ErrorCode.NODE_EXISTS:
+        case ZkErrorCode.NODE_EXISTS:
             return f"{path} exists already: `barnabas zk set` changes it."
-        case ErrorCode.NOT_EMPTY:
+        case ZkErrorCode.NOT_EMPTY:
             return f"{path} has children: `barnabas zk delete -r` deletes them with it."
-        case ErrorCode.BAD_VERSION:
+        case ZkErrorCode.BAD_VERSION:
             return f"{path} has another version by now: read it again (`barnabas zk stat {path}`)."
-        case ErrorCode.NO_AUTH:
+        case ZkErrorCode.NO_AUTH:
             return f"{path} does not permit that to you: say who you are by --auth digest:user:password."
-        case ErrorCode.AUTH_FAILED:
+        case ZkErrorCode.AUTH_FAILED:
             return (
                 "The server does not accept this --auth: it takes digest:user:password, and sasl where that is set up."
             )
-        case ErrorCode.NO_CHILDREN_FOR_EPHEMERALS:
+        case ZkErrorCode.NO_CHILDREN_FOR_EPHEMERALS:
             return f"{path} cannot be made: its parent is ephemeral, and those have no children."
-        case ErrorCode.INVALID_ACL:
+        case ZkErrorCode.INVALID_ACL:
             return f"{path} cannot have these ACLs: the server does not know their scheme, or their id is malformed."
-        case ErrorCode.BAD_ARGUMENTS:
+        case ZkErrorCode.BAD_ARGUMENTS:
             return f"{path} is not possible in this server's eyes, or cannot be deleted at all."
-        case ErrorCode.QUOTA_EXCEEDED:
+        case ZkErrorCode.QUOTA_EXCEEDED:
             return f"{path} would exceed a quota that is set at the server: `zookeeper-shell` lists quotas."
-        case ErrorCode.UNIMPLEMENTED:
+        case ZkErrorCode.UNIMPLEMENTED:
             return f"{path}: the server cannot do that (a time to live needs extendedTypesEnabled=true at it)."
-        case ErrorCode.CONNECTION_LOSS:
+        case ZkErrorCode.CONNECTION_LOSS:
             return "The connection broke before the answer came, so it may or may not have been done: read it again."
-        case ErrorCode.SESSION_EXPIRED:
+        case ZkErrorCode.SESSION_EXPIRED:
             return "The server ended the session, so it may or may not have been done: read it again."
     return f"The server refused: {error}."
 

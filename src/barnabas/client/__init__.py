@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.client import blocking
-    from barnabas.client.admin import Admin, AlterOperation, ConfigEntry, ElectionType, NewTopic, ResourceType
+    from barnabas.client.admin import Admin, ConfigEntry, NewTopic, ResourceType
     from barnabas.client.assignors import Assignor, Subscription
     from barnabas.client.connected import Cluster, ConsumerOptions, ProducerOptions, TransactionOptions, connect
     from barnabas.client.consumer import Consumer, RebalanceCallback
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from barnabas.client.transaction import ProducerFenced
     from barnabas.client.transaction_requests import ConsumerGroupMetadata
     from barnabas.client.transactions import TransactionalProducer
+    from barnabas.model.config import AlterOperation
     from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
     from barnabas.model.ids import TopicPartition
+    from barnabas.model.leadership import ElectionType
 
 __all__ = [
     "EARLIEST",
@@ -68,7 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "barnabas.client.admin": ("Admin", "AlterOperation", "ConfigEntry", "ElectionType", "NewTopic", "ResourceType"),
+    "barnabas.client.admin": ("Admin", "ConfigEntry", "NewTopic", "ResourceType"),
     "barnabas.client.assignors": ("Assignor", "Subscription"),
     "barnabas.client.connected": ("Cluster", "ConsumerOptions", "ProducerOptions", "TransactionOptions", "connect"),
     "barnabas.client.consumer": ("Consumer", "RebalanceCallback"),
@@ -78,8 +80,10 @@ _HOMES = {
     "barnabas.client.transaction": ("ProducerFenced",),
     "barnabas.client.transaction_requests": ("ConsumerGroupMetadata",),
     "barnabas.client.transactions": ("TransactionalProducer",),
+    "barnabas.model.config": ("AlterOperation",),
     "barnabas.model.errors": ("ConfigError", "ErrorCode", "KafkaError"),
     "barnabas.model.ids": ("TopicPartition",),
+    "barnabas.model.leadership": ("ElectionType",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

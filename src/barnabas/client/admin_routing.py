@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from barnabas.client.cluster import GROUP, ClusterClient, cause_of
 from barnabas.client.connection import Connection
 from barnabas.client.descriptions import by_topic
-from barnabas.client.metadata import ClusterMetadata, Node
+from barnabas.client.metadata import BrokerNode, ClusterMetadata
 from barnabas.client.offsets import by_leader
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
@@ -128,11 +128,11 @@ class AdminRouting:
 
         return target
 
-    async def _node_of(self, connection: Connection) -> Node:
+    async def _node_of(self, connection: Connection) -> BrokerNode:
         """The broker at the other end, as the cluster's metadata has it."""
         at = (connection.host, connection.port)
         nodes = (await self.cluster.refresh([])).brokers.values()
-        return next((node for node in nodes if (node.host, node.port) == at), Node(NO_BROKER, *at))
+        return next((node for node in nodes if (node.host, node.port) == at), BrokerNode(NO_BROKER, *at))
 
 
 def _without_leader(partition: TopicPartition, metadata: ClusterMetadata) -> KafkaError:

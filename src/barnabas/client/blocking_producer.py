@@ -28,7 +28,7 @@ from barnabas.client.produce_requests import (
     Produced,
     record_bytes,
 )
-from barnabas.client.producing import Batch, PartitionQueue, Producing, Sent
+from barnabas.client.producing import InFlightProduce, PartitionQueue, ProducerBatch, Producing
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -72,7 +72,7 @@ class BlockingProducer(Producing[BlockingConnection]):
         )
         self.cluster = cluster
         self._on_delivered = on_delivered
-        self._requests: dict[int, Sent[BlockingConnection]] = {}
+        self._requests: dict[int, InFlightProduce[BlockingConnection]] = {}
         self._counts: dict[str, int] = {}
         self._turn = time.monotonic_ns() // 1000
         self._failure: Exception | None = None
@@ -220,13 +220,13 @@ class BlockingProducer(Producing[BlockingConnection]):
 
     # sending them
 
-    def _close(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _close(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Encodes what the partition has gathered: from now on these bytes are sent, once or several times."""
         finished(self._identify(queue))
         self._seal(queue, batch)
         batch.records = []
 
-    def _numbered(self, queue: PartitionQueue, batch: Batch, encoded: Bytes, count: int) -> None:
+    def _numbered(self, queue: PartitionQueue, batch: ProducerBatch, encoded: Bytes, count: int) -> None:
         super()._numbered(queue, batch, encoded, count)
         # A batch may gather for long, and nothing but its being full, or a flush, sends it: its time begins here.
         batch.deadline_ms = self._asking.monotonic_ms() + self._delivery_timeout_ms
@@ -281,7 +281,9 @@ class BlockingProducer(Producing[BlockingConnection]):
         self._raise_failure()
         return well
 
-    def _settled(self, queue: PartitionQueue, batch: Batch, produced: Produced, error: BaseException | None) -> None:
+    def _settled(
+        self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None
+    ) -> None:
         if error is None:
             if self._on_delivered is not None:
                 self._on_delivered(queue.id, produced.base_offset, batch.count)

@@ -14,8 +14,8 @@ from barnabas.client.transaction_requests import (
     ONGOING,
     TRANSACTION_TIMEOUT_MS,
     ConsumerGroupMetadata,
+    PartitionProducer,
     TransactionIdentity,
-    Written,
 )
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -78,7 +78,7 @@ class BlockingTransaction:
         """Offsets of `group` that count with the transaction."""
         finished(self.steps.add_offsets(ConsumerGroupMetadata(group, generation, member_id), offsets))
 
-    def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Written]:
+    def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
         """What the leaders have of this producer id and epoch; partitions where there is nothing are left out."""
         return finished(self.steps.written(partitions))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.metadata import Node
+from barnabas.client.metadata import BrokerNode
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.errors import WireError
@@ -66,14 +66,14 @@ class GroupDescription:
     assignor: str
     """The protocol the members agreed on, such as ``range``; empty while there is none."""
     members: tuple[MemberDescription, ...]
-    coordinator: Node
+    coordinator: BrokerNode
 
     @property
     def exists(self) -> bool:
         return self.state != DEAD
 
 
-def read_group(described: Any, coordinator: Node) -> GroupDescription:
+def read_group(described: Any, coordinator: BrokerNode) -> GroupDescription:
     return GroupDescription(
         described.group_id,
         described.group_state,
@@ -117,8 +117,8 @@ def read_assignment(data: Any) -> tuple[TopicPartition, ...]:
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     cluster_id: str
-    controller: Node | None
-    brokers: tuple[Node, ...]
+    controller: BrokerNode | None
+    brokers: tuple[BrokerNode, ...]
 
 
 class VersionRange(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
-from barnabas.client.positions import UNKNOWN, Position, Waiting, read
+from barnabas.client.positions import UNKNOWN, PartitionsInTurn, Position, read
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
 from barnabas.runtime import within
@@ -71,7 +71,7 @@ class Fetcher:
         self._partition_max_bytes = partition_max_bytes
         self._check_crcs = check_crcs
         self._positions: dict[TopicPartition, Position] = {}
-        self._waiting = Waiting()
+        self._waiting = PartitionsInTurn()
         self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, int]]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._resetting: asyncio.Task[None] | None = None

@@ -10,7 +10,7 @@ from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, U
 from barnabas.wire.messages.metadata import MetadataRequest
 
 
-class Node(NamedTuple):
+class BrokerNode(NamedTuple):
     """One broker's address."""
 
     broker_id: int
@@ -54,11 +54,11 @@ class TopicMetadata:
 class ClusterMetadata:
     cluster_id: str | None = None
     controller_id: int = NO_BROKER
-    brokers: dict[int, Node] = field(default_factory=dict)
+    brokers: dict[int, BrokerNode] = field(default_factory=dict)
     topics: dict[str, TopicMetadata] = field(default_factory=dict)
 
     @property
-    def controller(self) -> Node | None:
+    def controller(self) -> BrokerNode | None:
         return self.brokers.get(self.controller_id)
 
     def leader(self, topic_partition: TopicPartition) -> int:
@@ -107,7 +107,7 @@ def read_metadata(response: Any) -> ClusterMetadata:
         response.cluster_id,
         response.controller_id,
         {
-            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            broker.node_id: BrokerNode(broker.node_id, broker.host, broker.port, broker.rack)
             for broker in sorted(response.brokers, key=lambda each: each.node_id)
         },
         {

@@ -91,7 +91,7 @@ class Position:
         return records
 
 
-class Waiting:
+class PartitionsInTurn:
     """The partitions that have records to be returned, in the order in which these came."""
 
     def __init__(self) -> None:

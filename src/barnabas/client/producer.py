@@ -24,7 +24,7 @@ from barnabas.client.produce_requests import (
     Produced,
     record_bytes,
 )
-from barnabas.client.producing import Batch, PartitionQueue, Producing
+from barnabas.client.producing import PartitionQueue, ProducerBatch, Producing
 from barnabas.client.transaction import Transaction
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -246,7 +246,9 @@ class Producer(Producing[Connection]):
             return False
         return sent is not None and await self._take(sent)
 
-    def _settled(self, queue: PartitionQueue, batch: Batch, produced: Produced, error: BaseException | None) -> None:
+    def _settled(
+        self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None
+    ) -> None:
         if error is not None and batch.encoded is not None and self._idempotent:
             queue.gave_up()
             assert all(other.encoded is None for other in queue.batches), "only the first batch was ever encoded"

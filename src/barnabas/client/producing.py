@@ -39,7 +39,7 @@ _NOT_ASKED: Final = Produced(ErrorCode.NONE)
 """What is known of a batch that was sent with acks=0."""
 
 
-class Batch:
+class ProducerBatch:
     """Records that go out together; `encoded` once they are sealed: from then on these bytes are sent."""
 
     __slots__ = ("bytes_counted", "count", "deadline_ms", "encoded", "last_error", "receipts", "records")
@@ -64,8 +64,8 @@ class PartitionQueue:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.id = topic_partition
-        self.batches: deque[Batch] = deque()
-        self.open: Batch | None = None
+        self.batches: deque[ProducerBatch] = deque()
+        self.open: ProducerBatch | None = None
         """The youngest, while it takes records."""
         self.producer_id = NO_PRODUCER
         self.epoch = -1
@@ -82,12 +82,12 @@ class PartitionQueue:
         self.renumber(_GAVE_UP)
 
 
-class Sent(NamedTuple, Generic[Connected]):
+class InFlightProduce(NamedTuple, Generic[Connected]):
     """A produce request that is under way. `ticket` is the driver's, None where there is no answer to wait for."""
 
     connection: Connected | None
     ticket: Any
-    batches: list[tuple[PartitionQueue, Batch]]
+    batches: list[tuple[PartitionQueue, ProducerBatch]]
 
 
 class Producing(ABC, Generic[Connected]):
@@ -120,7 +120,9 @@ class Producing(ABC, Generic[Connected]):
         self._sticky = StickyPartitioner(draw)
 
     @abstractmethod
-    def _settled(self, queue: PartitionQueue, batch: Batch, produced: Produced, error: BaseException | None) -> None:
+    def _settled(
+        self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None
+    ) -> None:
         """A batch, the oldest of its partition until now, is acknowledged, or given up with `error`."""
 
     # taking records
@@ -131,8 +133,8 @@ class Producing(ABC, Generic[Connected]):
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
         return queue
 
-    def _begin_batch(self, queue: PartitionQueue) -> Batch:
-        batch = queue.open = Batch(self._asking.monotonic_ms() + self._delivery_timeout_ms)
+    def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:
+        batch = queue.open = ProducerBatch(self._asking.monotonic_ms() + self._delivery_timeout_ms)
         queue.batches.append(batch)
         return batch
 
@@ -150,7 +152,7 @@ class Producing(ABC, Generic[Connected]):
             and metadata.leader(queue.id) == leader
         ]
 
-    async def _post(self, leader: int, ready: Sequence[PartitionQueue]) -> Sent[Connected] | None:
+    async def _post(self, leader: int, ready: Sequence[PartitionQueue]) -> InFlightProduce[Connected] | None:
         """Sends the oldest batch of each partition in one request; they are under way until `_take`. None: not now.
 
         Meanwhile nobody else takes these partitions, though they move. Raises `KafkaError` for a refusal that no other
@@ -166,7 +168,7 @@ class Producing(ABC, Generic[Connected]):
             await self._prepare(ready)
             batches = self._sealed(leader, ready)
             if not batches:
-                return Sent(None, None, [])
+                return InFlightProduce(None, None, [])
             request = produce_request(
                 [(queue.id, batch.encoded or b"") for queue, batch in batches],
                 acks=self._acks,
@@ -177,7 +179,7 @@ class Producing(ABC, Generic[Connected]):
             ticket = await self._asking.post(
                 connection, request, self._request_timeout_ms + 5_000, answered=self._acks != 0
             )
-            return Sent(connection, ticket, batches)
+            return InFlightProduce(connection, ticket, batches)
         except BaseException as error:
             self._lay_down(ready)
             if isinstance(error, OSError) or (isinstance(error, KafkaError) and _may_pass(error)):
@@ -185,7 +187,7 @@ class Producing(ABC, Generic[Connected]):
                 return None
             raise
 
-    def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, Batch]]:
+    def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """The oldest batches of those that `leader` leads still; partitions that moved meanwhile are laid down."""
         metadata = self._asking.metadata
         batches = []
@@ -199,7 +201,7 @@ class Producing(ABC, Generic[Connected]):
             batches.append((queue, batch))
         return batches
 
-    async def _take(self, sent: Sent[Connected]) -> bool:
+    async def _take(self, sent: InFlightProduce[Connected]) -> bool:
         """Waits for the answer. True when all its batches are settled, False when some are to be sent again."""
         connection, ticket, batches = sent
         produced: dict[TopicPartition, Produced] | None = None
@@ -228,7 +230,7 @@ class Producing(ABC, Generic[Connected]):
         return well
 
     def _settle(
-        self, queue: PartitionQueue, batch: Batch, error: BaseException | None, produced: Produced = _NOT_ASKED
+        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException | None, produced: Produced = _NOT_ASKED
     ) -> None:
         assert queue.batches[0] is batch, "batches of a partition are settled in their order"
         queue.batches.popleft()
@@ -281,7 +283,7 @@ class Producing(ABC, Generic[Connected]):
         answer = await self._asking.retrying(attempt)
         queue.producer_id, queue.epoch = answer.producer_id, answer.producer_epoch
 
-    def _seal(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Encodes a batch, under the next sequences of its partition, which has its producer id."""
         encoded = build_batch(
             batch.records,
@@ -293,7 +295,7 @@ class Producing(ABC, Generic[Connected]):
         )
         self._numbered(queue, batch, encoded, len(batch.records))
 
-    def _numbered(self, queue: PartitionQueue, batch: Batch, encoded: Bytes, count: int) -> None:
+    def _numbered(self, queue: PartitionQueue, batch: ProducerBatch, encoded: Bytes, count: int) -> None:
         if queue.open is batch:
             queue.open = None
         batch.encoded, batch.count = encoded, count

@@ -16,8 +16,8 @@ from barnabas.client.transaction_requests import (
     FENCED,
     REQUEST_RETRY_MS,
     ConsumerGroupMetadata,
+    PartitionProducer,
     TransactionIdentity,
-    Written,
     add_offsets_request,
     add_partitions_request,
     describe_producers_request,
@@ -109,14 +109,14 @@ class Transaction(Generic[Connected]):
             if committed or error.code is not ErrorCode.INVALID_TXN_STATE:
                 raise
 
-    async def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Written]:
+    async def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
         """What the leaders have of this producer id and epoch; partitions where there is nothing are left out.
 
         Asks with DescribeProducers (KIP-664), for which a broker wants the permission to read the topic.
         """
         asking = self._asking
         wanted = list(partitions)
-        found: dict[TopicPartition, Written] = {}
+        found: dict[TopicPartition, PartitionProducer] = {}
         answered: set[TopicPartition] = set()
         again = False
 

@@ -60,7 +60,7 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
-class Written(NamedTuple):
+class PartitionProducer(NamedTuple):
     """A producer's state in a partition: its last sequence, and where its open transaction begins (-1: none is)."""
 
     last_sequence: int
@@ -160,9 +160,9 @@ def describe_producers_request(partitions: Iterable[TopicPartition]) -> Describe
 
 def read_describe_producers(
     response: Any, identity: TransactionIdentity
-) -> dict[TopicPartition, Written | KafkaError | None]:
+) -> dict[TopicPartition, PartitionProducer | KafkaError | None]:
     """By partition what `identity` has written there, None where it has not."""
-    found: dict[TopicPartition, Written | KafkaError | None] = {}
+    found: dict[TopicPartition, PartitionProducer | KafkaError | None] = {}
     for topic in response.topics:
         for partition in topic.partitions:
             each = TopicPartition(topic.name, partition.partition_index)
@@ -172,7 +172,7 @@ def read_describe_producers(
                 continue
             found[each] = next(
                 (
-                    Written(state.last_sequence, state.current_txn_start_offset)
+                    PartitionProducer(state.last_sequence, state.current_txn_start_offset)
                     for state in partition.active_producers
                     if (state.producer_id, state.producer_epoch) == (identity.producer_id, identity.epoch)
                     and state.last_sequence >= 0

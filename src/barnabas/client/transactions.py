@@ -42,7 +42,7 @@ from barnabas.client.produce_requests import (
     Produced,
 )
 from barnabas.client.producer import Delivered, Headers, Producer
-from barnabas.client.producing import Batch, PartitionQueue
+from barnabas.client.producing import PartitionQueue, ProducerBatch
 from barnabas.client.transaction import ProducerFenced, Transaction
 from barnabas.client.transaction_requests import (
     TRANSACTION_TIMEOUT_MS,
@@ -293,7 +293,9 @@ class TransactionalProducer(Producer):
             while queue.batches:
                 self._settle(queue, queue.batches[0], given_up)
 
-    def _settled(self, queue: PartitionQueue, batch: Batch, produced: Produced, error: BaseException | None) -> None:
+    def _settled(
+        self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None
+    ) -> None:
         if error is not None:
             self._spoil(error)
             if batch.encoded is not None:

@@ -31,7 +31,6 @@ from barnabas.controller import (
     topics,
 )
 from barnabas.controller.channels import Connect
-from barnabas.controller.election import ElectionType
 from barnabas.controller.event_manager import ControllerEventManager
 from barnabas.controller.reign import Reign
 from barnabas.controller.state_change_log import StateChangeLog
@@ -40,6 +39,7 @@ from barnabas.model.config import Config
 from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
+from barnabas.model.leadership import ElectionType
 from barnabas.runtime import Runtime, Tasks
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

@@ -14,13 +14,6 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 
 
-class ElectionType(Enum):
-    """What an operator may ask for (ElectLeaders); the values are those of the request."""
-
-    PREFERRED = 0
-    UNCLEAN = 1
-
-
 class ElectionTrigger(Enum):
     """Who asked for a replica election."""
 

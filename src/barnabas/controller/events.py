@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Generic, TypeVar
 
-from barnabas.controller.election import ElectionTrigger, ElectionType
+from barnabas.controller.election import ElectionTrigger
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import ElectionType
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from barnabas.controller import events
 from barnabas.controller.context import ControllerContext
-from barnabas.controller.election import ElectionTrigger, ElectionType, preferred_replica_partition_leader_election
+from barnabas.controller.election import ElectionTrigger, preferred_replica_partition_leader_election
 from barnabas.controller.election_plan import (
     OfflinePartitionLeaderElectionStrategy,
     PartitionLeaderElectionStrategy,
@@ -18,7 +18,7 @@ from barnabas.controller.reign import Reign
 from barnabas.controller.states import PartitionState
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.model.leadership import LeaderAndIsr
+from barnabas.model.leadership import ElectionType, LeaderAndIsr
 
 logger = logging.getLogger(__name__)
 

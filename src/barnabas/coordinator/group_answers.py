@@ -9,7 +9,7 @@ from barnabas.model.ids import NO_OFFSET
 from barnabas.model.java_hash import string_hash
 
 
-class MemberDescription(NamedTuple):
+class MemberSummary(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -18,15 +18,15 @@ class MemberDescription(NamedTuple):
     assignment: bytes
 
 
-class GroupDescription(NamedTuple):
+class GroupSummary(NamedTuple):
     error: ErrorCode
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
-    members: tuple[MemberDescription, ...] = ()
+    members: tuple[MemberSummary, ...] = ()
 
 
-class GroupListing(NamedTuple):
+class GroupOverview(NamedTuple):
     group_id: str
     protocol_type: str
     state: str

@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.coordinator.group_answers import (
     FetchedOffset,
-    GroupDescription,
-    GroupListing,
+    GroupOverview,
+    GroupSummary,
     Leaver,
-    MemberDescription,
+    MemberSummary,
     group_store_error,
     offset_commit_error,
     partition_for,
@@ -529,22 +529,22 @@ class GroupCoordinator:
 
     # --- administration ---------------------------------------------------------------------------------------
 
-    def describe_group(self, group_id: str) -> GroupDescription:
+    def describe_group(self, group_id: str) -> GroupSummary:
         """A group that is not known is described as dead."""
         try:
             group = self._partition_of(group_id, may_be_empty=True).groups.get(group_id)
         except KafkaError as error:
-            return GroupDescription(error.code)
+            return GroupSummary(error.code)
         if group is None:
-            return GroupDescription(ErrorCode.NONE, DEAD.value)
+            return GroupSummary(ErrorCode.NONE, DEAD.value)
         protocol = (group.protocol_name or "") if group.state is STABLE else ""
-        return GroupDescription(
+        return GroupSummary(
             ErrorCode.NONE,
             group.state.value,
             group.protocol_type or "",
             protocol,
             tuple(
-                MemberDescription(
+                MemberSummary(
                     member.member_id,
                     member.group_instance_id,
                     member.client_id,
@@ -558,7 +558,7 @@ class GroupCoordinator:
 
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
-    ) -> tuple[ErrorCode, list[GroupListing]]:
+    ) -> tuple[ErrorCode, list[GroupOverview]]:
         """Groups of this broker, in the given states and of the given types where any are given."""
         if not self._active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
@@ -566,7 +566,7 @@ class GroupCoordinator:
         wanted_types = [kind.lower() for kind in types]
         loading = any(partition.loading for partition in self._partitions.values())
         found = [
-            GroupListing(group.group_id, group.protocol_type or "", group.state.value)
+            GroupOverview(group.group_id, group.protocol_type or "", group.state.value)
             for partition in self._partitions.values()
             if not partition.loading
             for group in partition.groups.values()

@@ -14,7 +14,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import NO_TIMESTAMP
 
 
-class CommittedOffset(NamedTuple):
+class CommitRecord(NamedTuple):
     """A committed offset and where in ``__consumer_offsets`` its record stands: the later record counts."""
 
     record_offset: int
@@ -26,9 +26,9 @@ class GroupOffsets:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.committed: dict[TopicPartition, CommittedOffset] = {}
+        self.committed: dict[TopicPartition, CommitRecord] = {}
         self.pending: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.pending_transactional: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        self.pending_transactional: dict[int, dict[TopicPartition, CommitRecord]] = {}
         """By the producer id of the open transaction."""
 
     def __bool__(self) -> bool:
@@ -67,11 +67,11 @@ class GroupOffsets:
             if committed is None:
                 pending.pop(key, None)
             else:
-                pending[key] = CommittedOffset(record_offset, committed)
+                pending[key] = CommitRecord(record_offset, committed)
         elif committed is None:
             self.committed.pop(key, None)
         elif key not in self.committed or self.committed[key].record_offset < record_offset:
-            self.committed[key] = CommittedOffset(record_offset, committed)
+            self.committed[key] = CommitRecord(record_offset, committed)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
         """A transaction ended: what it committed counts, unless something later was committed without it."""

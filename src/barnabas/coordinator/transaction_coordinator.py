@@ -30,7 +30,7 @@ from barnabas.coordinator.transactions import (
     PREPARED,
     NeedsProducerId,
     ProducerIdAndEpoch,
-    Transaction,
+    TransactionMachine,
     TransactionMetadata,
     TransactionState,
 )
@@ -52,7 +52,7 @@ COMPLETION_RETRY_MS: Final = 100
 TWO_PHASE_TIMEOUT_MS: Final = (1 << 31) - 1
 
 
-class TransactionListing(NamedTuple):
+class ListedTransaction(NamedTuple):
     transactional_id: str
     producer_id: int
     state: str
@@ -67,7 +67,7 @@ class TransactionPartition:
         self.partition = partition
         self.coordinator_epoch = coordinator_epoch
         self.loading = True
-        self.transactions: dict[str, Transaction] = {}
+        self.transactions: dict[str, TransactionMachine] = {}
         self.unknown_keys = 0
 
     @property
@@ -90,7 +90,7 @@ class TransactionPartition:
         elif value is None:
             self.transactions.pop(transactional_id, None)
         else:
-            self.transactions[transactional_id] = Transaction(transactional_id, read_transaction(value))
+            self.transactions[transactional_id] = TransactionMachine(transactional_id, read_transaction(value))
 
 
 class TransactionCoordinator:
@@ -221,7 +221,7 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return partition
 
-    def _transaction(self, transactional_id: str) -> tuple[TransactionPartition, Transaction]:
+    def _transaction(self, transactional_id: str) -> tuple[TransactionPartition, TransactionMachine]:
         partition = self._partition_of(transactional_id)
         transaction = partition.transactions.get(transactional_id)
         if transaction is None:
@@ -244,7 +244,7 @@ class TransactionCoordinator:
             transaction = partition.transactions.get(transactional_id)
             if transaction is None and fresh is not None:
                 created = TransactionMetadata(fresh, NO_PRODUCER_EPOCH, timeout_ms, last_update_ms=self._clock.now_ms())
-                transaction = partition.transactions[transactional_id] = Transaction(transactional_id, created)
+                transaction = partition.transactions[transactional_id] = TransactionMachine(transactional_id, created)
             if transaction is not None:
                 decided = transaction.init_producer_id(timeout_ms, expected, fresh, self._clock.now_ms())
                 if not isinstance(decided, NeedsProducerId):
@@ -308,7 +308,7 @@ class TransactionCoordinator:
 
     def list_transactions(
         self, producer_ids: Sequence[int] = (), states: Sequence[str] = (), longer_than_ms: int = -1
-    ) -> tuple[list[str], list[TransactionListing]]:
+    ) -> tuple[list[str], list[ListedTransaction]]:
         """The state filters that are no states, and the ids that pass all filters. Raises `KafkaError`."""
         if not self._active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -318,7 +318,7 @@ class TransactionCoordinator:
         known, of_producers = frozenset(wanted.values()), frozenset(producer_ids)
         now_ms = self._clock.now_ms()
         return [title for title, state in wanted.items() if state is None], [
-            TransactionListing(transactional_id, metadata.producer_id, metadata.state.title)
+            ListedTransaction(transactional_id, metadata.producer_id, metadata.state.title)
             for partition in self._partitions.values()
             for transactional_id, metadata in (
                 (transaction.transactional_id, transaction.metadata) for transaction in partition.transactions.values()
@@ -331,7 +331,7 @@ class TransactionCoordinator:
     # --- the log ----------------------------------------------------------------------------------------------
 
     def _write(
-        self, partition: TransactionPartition, transaction: Transaction, metadata: TransactionMetadata
+        self, partition: TransactionPartition, transaction: TransactionMachine, metadata: TransactionMetadata
     ) -> asyncio.Future[None]:
         """Writes what was decided. The future is done when the transaction has become it, or fails with `KafkaError`.
 
@@ -356,7 +356,7 @@ class TransactionCoordinator:
         return outcome
 
     async def _store(
-        self, partition: TransactionPartition, transaction: Transaction, metadata: TransactionMetadata
+        self, partition: TransactionPartition, transaction: TransactionMachine, metadata: TransactionMetadata
     ) -> None:
         try:
             record = transaction_record(transaction.transactional_id, metadata)
@@ -388,7 +388,7 @@ class TransactionCoordinator:
 
     # --- the end of a transaction -----------------------------------------------------------------------------
 
-    def _send_markers(self, partition: TransactionPartition, transaction: Transaction) -> None:
+    def _send_markers(self, partition: TransactionPartition, transaction: TransactionMachine) -> None:
         metadata = transaction.metadata
 
         def complete() -> None:
@@ -407,7 +407,7 @@ class TransactionCoordinator:
             )
         )
 
-    def _complete(self, partition: TransactionPartition, transaction: Transaction) -> None:
+    def _complete(self, partition: TransactionPartition, transaction: TransactionMachine) -> None:
         """Every marker is written. Where that cannot be noted yet it is tried again: the id waits for it."""
         if not self._is_current(partition):
             return
@@ -443,7 +443,7 @@ class TransactionCoordinator:
         for partition in list(self._partitions.values()):
             if partition.loading:
                 continue
-            expired: list[Transaction] = []
+            expired: list[TransactionMachine] = []
             size = 0
             for transaction in list(partition.transactions.values()):
                 if not transaction.is_expired(expiration_ms, now_ms):
@@ -457,7 +457,7 @@ class TransactionCoordinator:
             if expired:
                 self._tasks.begin(self._forget(partition, expired), "transactional ids expire")
 
-    async def _forget(self, partition: TransactionPartition, expired: Sequence[Transaction]) -> None:
+    async def _forget(self, partition: TransactionPartition, expired: Sequence[TransactionMachine]) -> None:
         tombstones = [transaction_record(transaction.transactional_id, None) for transaction in expired]
         try:
             await self._append(partition, tombstones, self._config.number("request.timeout.ms"))

@@ -117,7 +117,7 @@ Decision: TypeAlias = ErrorCode | TransactionMetadata
 """An answer at once (NONE where there is nothing left to do), or what is to be written before the answer."""
 
 
-class Transaction:
+class TransactionMachine:
     """See the module's text. `pending` is what is on its way to the log."""
 
     __slots__ = ("metadata", "pending", "transactional_id")

@@ -11,12 +11,12 @@ import numpy as np
 from barnabas.judge import cycles, endings, offsets, reads, records
 from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.findings import Finding, Judged, as_json
-from barnabas.judge.history import History, HistoryError, Op, Status
+from barnabas.judge.history import HistoryError, Op, OperationHistory, Status
 from barnabas.judge.seen import Seen
 
 
-class Verdict(NamedTuple):
-    history: History
+class JudgeVerdict(NamedTuple):
+    history: OperationHistory
     """At least the rows that examples name."""
     judged: tuple[Judged, ...]
     operations: Mapping[str, Mapping[str, int]]
@@ -57,18 +57,18 @@ class Verdict(NamedTuple):
         }
 
 
-def operations(history: History) -> dict[str, dict[str, int]]:
+def operations(history: OperationHistory) -> dict[str, dict[str, int]]:
     counts = np.bincount(history.op.astype(np.int64) * 3 + history.status, minlength=3 * len(Op))
     told = {op.word: {s.word: int(counts[3 * op + s]) for s in Status if counts[3 * op + s]} for op in Op}
     return {word: by_status for word, by_status in told.items() if by_status}
 
 
-def check(history: History) -> Verdict:
+def check(history: OperationHistory) -> JudgeVerdict:
     """Raises `HistoryError` for a history that contradicts itself."""
     _consistent(history)
     seen = Seen(history)
     judged = [*of_transactions(seen), *of_partitions(seen), *cycles.cycles(seen)]
-    return Verdict(history, in_order(judged), operations(history))
+    return JudgeVerdict(history, in_order(judged), operations(history))
 
 
 def of_transactions(seen: Seen) -> list[Judged]:
@@ -108,7 +108,7 @@ PLACED = (
 )  # fmt: skip
 
 
-def _consistent(history: History) -> None:
+def _consistent(history: OperationHistory) -> None:
     for what, wrong in (
         ("has no partition", np.isin(history.op, PLACED) & (history.place < 0)),
         ("ends no transaction", np.isin(history.op, (Op.COMMIT, Op.ABORT)) & (history.txn < 0)),

@@ -17,12 +17,12 @@ from barnabas.bench.apache import ApacheCluster
 PATIENCE_S: Final = 120
 
 
-class ClusterError(Exception):
+class JudgedClusterError(Exception):
     """A cluster could not be started, or did not do what it was told."""
 
 
 class Brokers(Protocol):
-    """Processes that can be ended, stopped for a while and started again. All methods raise `ClusterError`."""
+    """Processes that can be ended, stopped for a while and started again. All methods raise `JudgedClusterError`."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -57,7 +57,7 @@ class LocalBrokers:
             told = json.loads((self._directory / "cluster.json").read_text())
             return {int(each["id"]): (int(each["pid"] or 0), int(each["port"])) for each in told["brokers"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ClusterError(f"there is no cluster in {self._directory} ({error})") from None
+            raise JudgedClusterError(f"there is no cluster in {self._directory} ({error})") from None
 
     @property
     def bootstrap(self) -> str:
@@ -72,7 +72,7 @@ class LocalBrokers:
         try:
             os.kill(pid, number)
         except OSError as error:
-            raise ClusterError(f"broker {broker} has no process {pid}: {error.strerror}") from None
+            raise JudgedClusterError(f"broker {broker} has no process {pid}: {error.strerror}") from None
         return pid
 
     def kill(self, broker: int) -> None:
@@ -101,7 +101,7 @@ class LocalBrokers:
         command = [sys.executable, "-m", "barnabas", "up", "--dir", str(self._directory)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise ClusterError(f"broker {broker} did not start: {done.stderr.strip()}")
+            raise JudgedClusterError(f"broker {broker} did not start: {done.stderr.strip()}")
 
 
 class ApacheBrokers:
@@ -125,7 +125,7 @@ class ApacheBrokers:
         try:
             self._cluster.stop(broker, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
+            raise JudgedClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
 
     def pause(self, broker: int) -> None:
         self._cluster.processes[broker].send_signal(signal.SIGSTOP)
@@ -137,7 +137,7 @@ class ApacheBrokers:
         try:
             self._cluster.start(broker)
         except (RuntimeError, TimeoutError) as error:
-            raise ClusterError(str(error)) from None
+            raise JudgedClusterError(str(error)) from None
 
 
 class ScriptBrokers:
@@ -151,17 +151,17 @@ class ScriptBrokers:
         self.bootstrap = bootstrap
         words = self._run("brokers").split()
         if not words or not all(word.isdigit() for word in words):
-            raise ClusterError(f"{script} brokers says {' '.join(words)!r}, which are no ids of brokers")
+            raise JudgedClusterError(f"{script} brokers says {' '.join(words)!r}, which are no ids of brokers")
         self.ids: Sequence[int] = [int(word) for word in words]
 
     def _run(self, *words: str) -> str:
         try:
             done = subprocess.run([self._script, *words], capture_output=True, text=True, timeout=PATIENCE_S)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ClusterError(f"{self._script} {' '.join(words)}: {error}") from None
+            raise JudgedClusterError(f"{self._script} {' '.join(words)}: {error}") from None
         if done.returncode:
             said = done.stderr.strip() or f"exit code {done.returncode}"
-            raise ClusterError(f"{self._script} {' '.join(words)}: {said}")
+            raise JudgedClusterError(f"{self._script} {' '.join(words)}: {said}")
         return done.stdout
 
     def kill(self, broker: int) -> None:
@@ -184,5 +184,5 @@ def _until(fact: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not fact():
         if time.monotonic() > deadline:
-            raise ClusterError(f"waited {PATIENCE_S} s for {what}")
+            raise JudgedClusterError(f"waited {PATIENCE_S} s for {what}")
         time.sleep(0.05)

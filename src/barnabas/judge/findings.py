@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from barnabas.judge.history import NONE, Column, History
+from barnabas.judge.history import NONE, Column, OperationHistory
 from barnabas.judge.lines import told
 
 EXAMPLES: Final = 10
@@ -41,7 +41,7 @@ class Judged(NamedTuple):
 class _Told:
     """A row's fields for a sentence."""
 
-    def __init__(self, history: History, row: int) -> None:
+    def __init__(self, history: OperationHistory, row: int) -> None:
         self.row = row
         self.client = history.context.clients[int(history.process[row])].name
         self.at = history.place_name(int(history.place[row])) if history.place[row] >= 0 else "nowhere"
@@ -52,7 +52,7 @@ class _Told:
 
 
 def judged(
-    history: History,
+    history: OperationHistory,
     anomaly: str,
     evaluated: int,
     rows: Column | Sequence[Sequence[int]],
@@ -79,13 +79,13 @@ def judged(
     return Judged(anomaly, evaluated, tuple(findings))
 
 
-def _example(history: History, rows: Column, sentence: str) -> Example:
+def _example(history: OperationHistory, rows: Column, sentence: str) -> Example:
     present = [int(row) for row in rows]
     views = [_Told(history, row) if row != NONE else None for row in present]
     return Example(sentence.format(*views), tuple(dict.fromkeys(row for row in present if row != NONE)))
 
 
-def as_json(history: History, finding: Finding) -> dict[str, Any]:
+def as_json(history: OperationHistory, finding: Finding) -> dict[str, Any]:
     return {
         "anomaly": finding.anomaly,
         "limit": finding.limit,

@@ -95,7 +95,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class OperationHistory:
     """Columns of one length; row `i` is one operation. Times are nanoseconds; `invoked`, `completed` are monotonic."""
 
     context: Context
@@ -153,7 +153,7 @@ SCHEMA: Final = pa.schema(
 """The file's columns. The schema's metadata holds the context as JSON under ``barnabas.judge``."""
 
 
-def write(history: History, path: Path | str) -> None:
+def write(history: OperationHistory, path: Path | str) -> None:
     """Raises ``OSError``."""
     metadata = {_METADATA: json.dumps({"format": FORMAT, **asdict(history.context)}).encode()}
     schema = SCHEMA.with_metadata(metadata)
@@ -184,7 +184,7 @@ def _words(codes: Column, words: Sequence[str]) -> Any:
     return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
 
 
-def read(path: Path | str) -> History:
+def read(path: Path | str) -> OperationHistory:
     """Raises `HistoryError` for what is none, and ``OSError``."""
     try:
         table = pq.read_table(path, read_dictionary=["op", "status", "topic", "name", "error"])
@@ -201,7 +201,7 @@ def context_of(schema: Any, path: Path | str) -> Context:
     return _context((schema.metadata or {}).get(_METADATA), path)
 
 
-def of_table(table: Any, context: Context, path: Path | str = "the history") -> History:
+def of_table(table: Any, context: Context, path: Path | str = "the history") -> OperationHistory:
     """An Arrow table with the columns of `SCHEMA`. Raises `HistoryError`."""
     op, op_words = _codes(table, "op")
     status, status_words = _codes(table, "status")
@@ -209,7 +209,7 @@ def of_table(table: Any, context: Context, path: Path | str = "the history") -> 
     name, names = _codes(table, "name")
     error_code, errors = _codes(table, "error")
     place, places = _places(topic, topics, _numbers(table, "partition"))
-    history = History(
+    history = OperationHistory(
         context=context,
         places=places,
         names=names,
@@ -319,7 +319,7 @@ class Recording:
         for column, more in zip(self._columns, other._columns, strict=True):
             column.extend(more)
 
-    def history(self, context: Context) -> History:
+    def history(self, context: Context) -> OperationHistory:
         """In the order of invocation; rows that were invoked together keep their order."""
         process, op, status, invoked, completed, wall, topic, partition, offset, key, value, txn, name, error = (
             self._columns
@@ -338,7 +338,7 @@ class Recording:
         def column(values: Iterable[int], kind: type = np.int64) -> Column:
             return np.array(values, kind)[order]
 
-        return History(
+        return OperationHistory(
             context, tuple(places), tuple(names), tuple(errors),
             column(process, np.int32), column(op, np.uint8), column(status, np.uint8), column(invoked),
             column(completed), column(wall), column(place, np.int32), column(offset), column(key), column(value),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.judge.history import Client, Context, History, Op, Recording, Row, Status
+from barnabas.judge.history import Client, Context, Op, OperationHistory, Recording, Row, Status
 from barnabas.model.ids import TopicPartition
 
 now = time.monotonic_ns
@@ -76,7 +76,7 @@ class Notes:
         with self._lock:
             return next(self._txns)
 
-    def history(self) -> History:
+    def history(self) -> OperationHistory:
         whole = Recording()
         for each in self._recordings:
             whole.extend(each)

@@ -18,7 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas.judge.history import NEVER, NONE, Client, Context, History, HistoryError, Op, Recording, Row, Status
+from barnabas.judge.history import (
+    NEVER,
+    NONE,
+    Client,
+    Context,
+    HistoryError,
+    Op,
+    OperationHistory,
+    Recording,
+    Row,
+    Status,
+)
 
 _OPS = {op.word: op for op in Op}
 _STATUSES = {status.word: status for status in Status}
@@ -26,7 +37,7 @@ _NUMBERS = {"k": "key", "v": "value", "t": "txn"}
 _TEXTS = {"g": "name", "e": "error"}
 
 
-def parse(text: str) -> History:
+def parse(text: str) -> OperationHistory:
     """Raises `HistoryError` for a line that says nothing."""
     clients: dict[str, dict[str, Any]] = {}
     topics: dict[str, dict[str, str]] = {}
@@ -95,7 +106,7 @@ def _row(process: int, op: str, words: Iterable[str], number: int, line: str) ->
     return row
 
 
-def told(history: History, row: int, *, times: bool = True) -> str:
+def told(history: OperationHistory, row: int, *, times: bool = True) -> str:
     """A row as a line; with its times in seconds since the history began."""
     client = history.context.clients[int(history.process[row])]
     words = [client.name, Op(int(history.op[row])).word]

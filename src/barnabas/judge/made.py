@@ -15,8 +15,8 @@ from typing import Final
 
 from barnabas.bench import BenchError
 from barnabas.bench.apache import VERSION, ApacheCluster, classpath, free_port, java
-from barnabas.judge.clusters import ApacheBrokers, Brokers, ClusterError
-from barnabas.judge.peers import Peers
+from barnabas.judge.clusters import ApacheBrokers, Brokers, JudgedClusterError
+from barnabas.judge.peers import ProxiedPeers
 from barnabas.judge.proxy import Proxy
 
 KINDS: Final = ("barnabas", "apache", "kraft")
@@ -91,13 +91,13 @@ class KraftCluster(ApacheCluster):
 def made(kind: str, *, between: bool, seed: int = 0) -> Iterator[tuple[Brokers, Proxy | None]]:
     """Three brokers, and with `between` the proxy that they reach each other through. Removed with the block.
 
-    `kind` is one of `KINDS`, and for ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `ClusterError`.
+    `kind` is one of `KINDS`, and for ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `JudgedClusterError`.
     """
     name, _, version = kind.partition(":")
     if name not in KINDS or (version and name != "kraft"):
-        raise ClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
+        raise JudgedClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
     directory = Path(tempfile.mkdtemp(prefix="barnabas-judge-"))
-    peers = Peers(range(_BROKERS), seed) if between else None
+    peers = ProxiedPeers(range(_BROKERS), seed) if between else None
     own = None if peers is None else peers.config
     try:
         with contextlib.ExitStack() as running:
@@ -110,7 +110,7 @@ def made(kind: str, *, between: bool, seed: int = 0) -> Iterator[tuple[Brokers, 
                     )
                 running.enter_context(cluster)
             except (BenchError, RuntimeError, TimeoutError) as error:
-                raise ClusterError(f"the cluster did not start: {error}") from None
+                raise JudgedClusterError(f"the cluster did not start: {error}") from None
             yield ApacheBrokers(cluster), None if peers is None else peers.proxy
     finally:
         if peers is not None:

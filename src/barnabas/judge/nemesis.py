@@ -27,7 +27,7 @@ FIRST_S: Final = 2.0
 REST_S: Final = (4.0, 10.0)
 
 
-class Nemesis:
+class JudgeNemesis:
     """`brokers` is for faults of processes, `proxy` for those of the clients' network, `peers` of the brokers'."""
 
     def __init__(

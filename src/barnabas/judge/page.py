@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
-from barnabas.judge.check import Verdict
+from barnabas.judge.check import JudgeVerdict
 from barnabas.judge.findings import Example, Finding
-from barnabas.judge.history import NEVER, Column, History, Op, Status
+from barnabas.judge.history import NEVER, Column, Op, OperationHistory, Status
 from barnabas.judge.lines import told
 
 AROUND: Final = 40
@@ -37,11 +37,11 @@ table { border-collapse: collapse } td { padding: .1rem 1.2rem .1rem 0 }
 """
 
 
-def page(verdict: Verdict) -> str:
+def page(verdict: JudgeVerdict) -> str:
     return "".join(_parts(verdict))
 
 
-def _parts(verdict: Verdict) -> Iterator[str]:
+def _parts(verdict: JudgeVerdict) -> Iterator[str]:
     history = verdict.history
     yield _HEAD
     state, word = ("good", "no anomaly") if verdict.good else ("bad", "anomalies")
@@ -61,7 +61,7 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     yield "</html>\n"
 
 
-def _finding(history: History, finding: Finding) -> Iterator[str]:
+def _finding(history: OperationHistory, finding: Finding) -> Iterator[str]:
     limit = finding.limit
     kind = f'<span class="limit">known limit {limit}</span>' if limit else '<span class="bad">anomaly</span>'
     yield f"<h2>{escape(finding.anomaly)}: {finding.count:,}, {kind}</h2>"
@@ -75,7 +75,7 @@ def _finding(history: History, finding: Finding) -> Iterator[str]:
         yield "</pre>"
 
 
-def around(history: History, example: Example) -> list[int]:
+def around(history: OperationHistory, example: Example) -> list[int]:
     """The example's rows, and those of its transactions, of the offsets near it, and what the nemesis did by then."""
     own = np.array(example.rows, np.int64)
     sent = np.isin(history.value, history.value[own][history.value[own] >= 0])
@@ -93,7 +93,7 @@ def around(history: History, example: Example) -> list[int]:
     return [int(row) for row in np.unique(np.concatenate([own, nearest, faults]))]
 
 
-def _picture(history: History, rows: list[int], example: Example) -> str:
+def _picture(history: OperationHistory, rows: list[int], example: Example) -> str:
     """A lane for each client; from left to right in the order of time, which is not to scale."""
     lanes = list(dict.fromkeys(int(history.process[row]) for row in rows))
     ends = [int(history.completed[row]) for row in rows]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.bench.apache import free_port
-from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, Link, Proxy, framed, read_frame
+from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, ProxiedClient, Proxy, framed, read_frame
 from barnabas.wire.errors import WireError
 
 PREFIX: Final = "peers-"
@@ -25,7 +25,7 @@ _CLIENT_ID: Final = struct.Struct(">hhih")
 _BROKER: Final = re.compile(rb"(?:broker-)?(\d{1,9})(?:-.*)?")
 
 
-class PeerLink(Link):
+class PeerLink(ProxiedClient):
     """A connection of one broker to another. Nothing in it is rewritten."""
 
     def fault(self) -> str | None:
@@ -60,7 +60,7 @@ def sender(frame: bytes) -> int | None:
     return int(named[1]) if named else None
 
 
-class Peers:
+class ProxiedPeers:
     """`proxy`, and what it asks of each broker's configuration."""
 
     def __init__(self, ids: range, seed: int = 0) -> None:

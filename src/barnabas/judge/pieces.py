@@ -22,7 +22,7 @@ import pyarrow as pa
 from barnabas.judge import cycles, records
 from barnabas.judge.check import of_partitions, of_transactions
 from barnabas.judge.findings import Judged
-from barnabas.judge.history import SCHEMA, Column, Context, History, of_table
+from barnabas.judge.history import SCHEMA, Column, Context, OperationHistory, of_table
 from barnabas.judge.seen import Seen
 
 ROW: Final = "row"
@@ -71,7 +71,7 @@ def by_transaction(table: Any, context: Context, common: Any) -> Any:
     return pa.Table.from_pylist(found, FOUND)
 
 
-def _history(table: Any, context: Context, common: Any) -> tuple[History, Column]:
+def _history(table: Any, context: Context, common: Any) -> tuple[OperationHistory, Column]:
     """A piece in the order of the history, each row once; and the numbers of its rows."""
     columns = [*SCHEMA.names, ROW]
     plain = pa.schema([_plain(field) for field in SCHEMA] + [pa.field(ROW, pa.int64())])

@@ -67,8 +67,8 @@ class Held(NamedTuple):
 class Proxy:
     """Runs in a thread of its own until `close`. `bootstrap` is where clients are to go."""
 
-    def __init__(self, brokers: Mapping[int, Address], seed: int = 0, link: type[Link] | None = None) -> None:
-        self._link = link or Link
+    def __init__(self, brokers: Mapping[int, Address], seed: int = 0, link: type[ProxiedClient] | None = None) -> None:
+        self._link = link or ProxiedClient
         self.chance = random.Random(seed)
         self.faults: dict[int, str] = {}
         self.addresses = dict(brokers)
@@ -77,7 +77,7 @@ class Proxy:
         self.held: list[Held] = []
         self.before_kip_890: set[str] = set()
         """The transactional ids of which an EndTxn came in a version from before it."""
-        self._links: set[Link] = set()
+        self._links: set[ProxiedClient] = set()
         self._awaited: dict[str, asyncio.Event] = {}
         self._running: set[asyncio.Future[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -166,7 +166,7 @@ class Proxy:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-class Link:
+class ProxiedClient:
     """One client's connection, and the one to its broker."""
 
     source: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
-from barnabas.judge.check import Verdict
+from barnabas.judge.check import JudgeVerdict
 from barnabas.judge.findings import Finding
 from barnabas.judge.lines import told
 
@@ -13,7 +13,7 @@ SHOWN = 3
 """Examples of each finding in the text; JSON has more."""
 
 
-def text(verdict: Verdict) -> Iterator[str]:
+def text(verdict: JudgeVerdict) -> Iterator[str]:
     count = sum(sum(statuses.values()) for statuses in verdict.operations.values())
     drivers = ", ".join(f"{count} of {name}" for name, count in verdict.drivers.items())
     yield f"{count:,} operations of {len(verdict.history.context.clients)} clients" + (
@@ -35,7 +35,7 @@ def text(verdict: Verdict) -> Iterator[str]:
     yield f"\n{count:,} anomalies{f' ({kinds})' if kinds else ''}, {limits:,} known limits"
 
 
-def _told(verdict: Verdict, finding: Finding) -> Iterator[str]:
+def _told(verdict: JudgeVerdict, finding: Finding) -> Iterator[str]:
     anomaly = ANOMALIES[finding.anomaly]
     limit = f", known limit {finding.limit}" if finding.limit else ""
     yield f"\n{finding.anomaly}: {finding.count:,}{limit} ({anomaly.source})"

@@ -17,9 +17,9 @@ from barnabas.judge.clusters import Brokers
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
-from barnabas.judge.history import BEFORE_KIP_890, Client, History
+from barnabas.judge.history import BEFORE_KIP_890, Client, OperationHistory
 from barnabas.judge.journal import Notes
-from barnabas.judge.nemesis import HELD_S, REST_S, Nemesis
+from barnabas.judge.nemesis import HELD_S, REST_S, JudgeNemesis
 from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
@@ -65,7 +65,7 @@ class RunPlan:
 
 @dataclass
 class RunOutcome:
-    history: History
+    history: OperationHistory
     struck: dict[str, int]
     met: dict[str, int]
     """How many frames met each fault of the network."""
@@ -93,7 +93,7 @@ def run(plan: RunPlan) -> RunOutcome:
         notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
     )  # fmt: skip
     journal = notes.journal(Client("nemesis"))
-    nemesis = Nemesis(
+    nemesis = JudgeNemesis(
         plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, plan.held_s, plan.rest_s,
         partial(_elect, plan),
     )  # fmt: skip
@@ -119,7 +119,7 @@ def run(plan: RunPlan) -> RunOutcome:
     return RunOutcome(notes.history(), nemesis.struck, met, settled)
 
 
-def _strive(plan: RunPlan, work: Work, name: str, nemesis: Nemesis, stop: threading.Event) -> None:
+def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> None:
     trouble: list[BaseException] = []
     threads = [_thread(task, trouble, stop) for task in _clients(plan, work, name)]
     try:
@@ -134,7 +134,7 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: Nemesis, stop: thread
         raise RunError("a client did not end within two minutes")
 
 
-def _last(plan: RunPlan, nemesis: Nemesis, stop: threading.Event, ends: float) -> None:
+def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:
     """The run's time. The last fault is healed before it is over, so that clients see the cluster well again."""
 
     calm = ends - min(15.0, 15.0 * plan.minutes)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from barnabas.judge.history import BEFORE_KIP_890, NEVER, NONE, Column, History, HistoryError, Op, Status
+from barnabas.judge.history import BEFORE_KIP_890, NEVER, NONE, Column, HistoryError, Op, OperationHistory, Status
 
 READ_COMMITTED = "read_committed"
 
@@ -24,7 +24,7 @@ class TransactionOutcome(IntEnum):
 class Seen:
     """Columns that end in `_row` have row numbers; those by place or by client have one element for each of them."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: OperationHistory) -> None:
         self.history = history
         clients = history.context.clients
         self.reads_committed = np.array([each.isolation == READ_COMMITTED for each in clients], bool)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from barnabas.judge import pieces
 from barnabas.judge.anomalies import ANOMALIES
-from barnabas.judge.check import PLACED, Verdict, in_order
+from barnabas.judge.check import PLACED, JudgeVerdict, in_order
 from barnabas.judge.cycles import NOT_ISOLATED, SAID
 from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
 from barnabas.judge.history import SCHEMA, Context, HistoryError, Op, Status, context_of, of_table
@@ -32,7 +32,7 @@ _BY_TRANSACTION: Final = 64
 """Pieces by transaction."""
 
 
-def check(spark: SparkSession, path: Path | str) -> Verdict:
+def check(spark: SparkSession, path: Path | str) -> JudgeVerdict:
     """`path` is a history's file, or a directory of files that go on from each other by their names.
 
     Raises `HistoryError` for what is no history or contradicts itself, and ``OSError``.
@@ -270,7 +270,9 @@ def _stretch(key: tuple[int, int], begins: list[tuple[int, int]], ends: list[tup
     return at if at >= 0 and key <= ends[at] else -1
 
 
-def _verdict(rows: DataFrame, context: Context, judged: list[Judged], counts: dict[str, dict[str, int]]) -> Verdict:
+def _verdict(
+    rows: DataFrame, context: Context, judged: list[Judged], counts: dict[str, dict[str, int]]
+) -> JudgeVerdict:
     """With the rows that are shown, and the history's first, from which times are told."""
     from pyspark.sql import functions as F
 
@@ -290,4 +292,4 @@ def _verdict(rows: DataFrame, context: Context, judged: list[Judged], counts: di
             )
         )  # fmt: skip
 
-    return Verdict(history, in_order(map(moved, judged)), counts)
+    return JudgeVerdict(history, in_order(map(moved, judged)), counts)

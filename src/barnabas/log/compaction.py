@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from barnabas.log.batches import CorruptBatch, StoredBatch
-from barnabas.log.producer_state import ProducerState
+from barnabas.log.producer_state import ProducerStateManager
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validation import end_txn_marker
 from barnabas.model.ids import NO_OFFSET
@@ -77,7 +77,7 @@ class LastRecord(NamedTuple):
     producer_epoch: int
 
 
-def last_records_of(producers: ProducerState) -> dict[int, LastRecord]:
+def last_records_of(producers: ProducerStateManager) -> dict[int, LastRecord]:
     """Where each known producer stands."""
     return {
         entry.producer_id: LastRecord(entry.last_offset if entry.batches else None, entry.producer_epoch)

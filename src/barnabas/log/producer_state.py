@@ -144,7 +144,7 @@ class ProducerEntry:
             self.producer_epoch = producer_epoch
 
 
-class ProducerState:
+class ProducerStateManager:
     """All producers of one log, up to `map_end_offset`."""
 
     def __init__(
@@ -214,7 +214,7 @@ class ProducerState:
             verification.lowest_sequence = first_sequence
         return verification
 
-    def take_verifications(self, other: ProducerState) -> None:
+    def take_verifications(self, other: ProducerStateManager) -> None:
         """Those under way go on, and those confirmed count, where this state takes the place of `other`."""
         self._verifications = other._verifications
 

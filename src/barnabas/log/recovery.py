@@ -19,7 +19,7 @@ from barnabas.log.batches import CorruptBatch, StoredBatch
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS_FILE_NAME
 from barnabas.log.leader_epoch_cache import LeaderEpochCache
-from barnabas.log.producer_state import ProducerState
+from barnabas.log.producer_state import ProducerStateManager
 from barnabas.log.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -48,7 +48,7 @@ class LoadedLog:
     log_end_offset: int
     recovery_point: int
     leader_epochs: LeaderEpochCache
-    producers: ProducerState
+    producers: ProducerStateManager
 
 
 def load_segments(
@@ -70,7 +70,7 @@ def load_segments(
     segments = [Segment(disk, directory, base, index_bytes=settings.index_bytes, now_ms=now_ms) for base in bases]
     epochs = LeaderEpochCache(disk, directory)
     epochs_known = _load_epochs(epochs, directory, skip)
-    producers = ProducerState(
+    producers = ProducerStateManager(
         disk, directory, topic_partition, producer_id_expiration_ms=producer_id_expiration_ms, skip=skip
     )
     producers.remove_stray_snapshots(bases)
@@ -278,7 +278,7 @@ class _Loading:
         log_start_offset: int,
         segments: list[Segment],
         epochs: LeaderEpochCache,
-        producers: ProducerState,
+        producers: ProducerStateManager,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -382,7 +382,7 @@ class _Loading:
         self.disk.fsync_dir(self.directory)
 
 
-def _take_stored(segment: Segment, batch: StoredBatch, producers: ProducerState, *, index_aborted: bool) -> None:
+def _take_stored(segment: Segment, batch: StoredBatch, producers: ProducerStateManager, *, index_aborted: bool) -> None:
     """Brings the producer state past one batch of the log, and the transaction index where it is made anew."""
     aborted = producers.append_stored(batch, lambda: end_txn_marker(segment.read_batch(batch)))
     if aborted is not None and index_aborted:
@@ -391,7 +391,7 @@ def _take_stored(segment: Segment, batch: StoredBatch, producers: ProducerState,
 
 def replay_producers(
     segments: Sequence[Segment],
-    producers: ProducerState,
+    producers: ProducerStateManager,
     log_start_offset: int,
     end_offset: int,
 ) -> None:
@@ -402,7 +402,7 @@ def replay_producers(
 
 def replaying_producers(
     segments: Sequence[Segment],
-    producers: ProducerState,
+    producers: ProducerStateManager,
     log_start_offset: int,
     end_offset: int,
 ) -> Pieces:

@@ -13,6 +13,7 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -23,6 +24,15 @@ Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | None"
 
 _BITS: Final = {"short": 15, "int": 31, "long": 63}
 _RANGE: Final = re.compile(r"^\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?$")
+
+
+class AlterOperation(IntEnum):
+    """What an incremental change does with a value (KIP-339, ``AlterConfigOp.OpType``)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,13 @@ from enum import IntEnum
 from typing import TypeAlias
 
 
+class ElectionType(IntEnum):
+    """What an operator may ask for (ElectLeaders); the values are those of the request."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
 class LeaderRecoveryState(IntEnum):
     RECOVERED = 0
     RECOVERING = 1

@@ -121,7 +121,7 @@ class FetchedPartition:
         )
 
 
-class Reader(Protocol):
+class FetchReader(Protocol):
     """What a fetch that waits needs of `fetching`."""
 
     quotas: ReplicationQuotas
@@ -143,7 +143,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         self,
         params: FetchParams,
         fetched: list[FetchedPartition],
-        reader: Reader,
+        reader: FetchReader,
         session: FetchSession | None = None,
     ) -> None:
         super().__init__()

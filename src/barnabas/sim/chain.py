@@ -13,7 +13,7 @@ from barnabas.wire.records import check_crc
 SEQUENCES: Final = 1 << 31
 
 
-class Link(NamedTuple):
+class ChainedBatch(NamedTuple):
     """One batch of a log, and the hash of the log up to its end."""
 
     base: int
@@ -39,7 +39,7 @@ class Chain:
     life: int
     partition: str
     topic_id: str
-    links: list[Link] = field(default_factory=list)
+    links: list[ChainedBatch] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     log_start: int = 0
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def bytes_in(names: dict[str, Any], prefix: str) -> int:
     return hash(tuple((len(path), value) for path, value in found)) if found else 0
 
 
-def whole_batches(durable: dict[str, bytes], links: list[Link], log_start: int) -> int:
+def whole_batches(durable: dict[str, bytes], links: list[ChainedBatch], log_start: int) -> int:
     """How many of the log's first batches are whole in the durable files; those before its start need not be there."""
     count = next((index for index, link in enumerate(links) if link.last >= log_start), len(links))
     for path in sorted(each for each in durable if each.endswith(".log")):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from barnabas.client.admin import Admin, AlterOperation, NewTopic, ResourceType
+from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
@@ -29,6 +29,7 @@ from barnabas.client.transactions import TransactionalProducer
 from barnabas.log import cleaner
 from barnabas.log.cleaner import log_to_clean
 from barnabas.log.log import Log
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.chance import Chance

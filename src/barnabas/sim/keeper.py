@@ -17,7 +17,7 @@ from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, World
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.handlers import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, Operation, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData, ZkOperation
 
 if TYPE_CHECKING:
     from barnabas.sim.workload import Workload
@@ -30,7 +30,7 @@ KEPT: Final = 8
 WITHIN_S: Final = 30.0
 
 
-class Seen:
+class KeeperView:
     """What the looker knows: the counter's data, None where there is none, and the names in the list."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Keeper:
             await zk.set(COUNTER, b"%d" % self._written)
             return
         names = [f"{LIST}/{self._written}-{part}" for part in range(2)]
-        parts: list[Operation[Any]] = [Create(name, ephemeral=self.chance.happens(0.4)) for name in names]
+        parts: list[ZkOperation[Any]] = [Create(name, ephemeral=self.chance.happens(0.4)) for name in names]
         there = sorted(await zk.children(LIST))
         parts += [Delete(f"{LIST}/{each}") for each in there[: max(0, len(there) - KEPT)]]
         parts.append(SetData(COUNTER, b"%d" % self._written))
@@ -103,7 +103,7 @@ class Looker:
     def __init__(self, workload: Workload, action: Action) -> None:
         self.workload = workload
         self.client = str(action.arguments["client"])
-        self.seen = workload.seen[self.client] = Seen()
+        self.seen = workload.seen[self.client] = KeeperView()
 
     def _changed(self) -> None:
         self.seen.outdated = True

@@ -10,7 +10,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
-from barnabas.sim.chain import Chain, Committed, Link
+from barnabas.sim.chain import Chain, ChainedBatch, Committed
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World, broker_name, broker_number
@@ -394,7 +394,7 @@ class LeaderWatch:
             )  # fmt: skip
 
 
-def _is_found(found: int, first: Link | None, bound: int) -> bool:
+def _is_found(found: int, first: ChainedBatch | None, bound: int) -> bool:
     """Whether a lookup that ends at `found` is right, where `first` is the first batch with a record late enough."""
     if first is None or first.last >= bound:
         return found == -1 or (first is not None and first.base <= found < bound)

@@ -18,12 +18,12 @@ from typing import Any, Final
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.partition import Partition
-from barnabas.sim.chain import SEQUENCES, Chain, Committed, Link
+from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch, Committed
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
-from barnabas.sim.watch_losses import Batch, LossWatch
+from barnabas.sim.watch_losses import AppendedBatch, LossWatch
 from barnabas.sim.watch_restarts import RestartWatch
 from barnabas.sim.watch_sequences import SequenceWatch
 from barnabas.sim.world import World, broker_name, broker_number
@@ -103,7 +103,7 @@ class LogWatch:
         self._forget(chain, [each for each in taken if each.epoch == leader_epoch])
         self.world.note(f"{partition}: {chain.node} leads without what was written from {loss.end} on; it may be lost")
 
-    def _forget(self, chain: Chain, batches: list[Batch]) -> None:
+    def _forget(self, chain: Chain, batches: list[AppendedBatch]) -> None:
         """What of its own epoch the leader lost, and no copy has: others may come in its place."""
         place = chain.partition, chain.topic_id
         keys = [(*place, each.base, each.epoch) for each in batches]
@@ -165,8 +165,7 @@ class LogWatch:
         return self.unclean.get(partition.rpartition("-")[0], False)
 
     def stamps_at(self, partition: str, offset: int) -> list[int | None]:
-        """Of the batch at the offset in each copy: its time as in a `Link` where the broker stamped it, None where its
-        producer did."""
+        """Of the batch at the offset in each copy: its time as in a `ChainedBatch`, None if its producer stamped it."""
         found: dict[int | None, None] = {}
         for chain in self.chains.values():
             at = bisect_right(chain.ends, offset)
@@ -302,7 +301,7 @@ class LogWatch:
             if header.attributes & LOG_APPEND_TIME:
                 self.stamped[chain.partition] = None
             links.append(
-                Link(
+                ChainedBatch(
                     header.base_offset, last, header.partition_leader_epoch, header.crc, value, header.producer_id,
                     header.producer_epoch, sequence, last_sequence, header.max_timestamp - EPOCH_MS,
                     bool(header.attributes & LOG_APPEND_TIME),

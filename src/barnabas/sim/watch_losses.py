@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.sim.chain import Chain, Link
+from barnabas.sim.chain import Chain, ChainedBatch
 from barnabas.sim.world import World
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FOREVER = 1 << 62
 
 
-class Batch(NamedTuple):
+class AppendedBatch(NamedTuple):
     """One that a leader appended, and when."""
 
     base: int
@@ -45,7 +45,7 @@ class LostBatches(NamedTuple):
     end: int
     forked_until: int
 
-    def takes(self, batch: Batch) -> bool:
+    def takes(self, batch: AppendedBatch) -> bool:
         if batch.epoch > self.leader_epoch:
             return False
         if batch.epoch == self.leader_epoch:
@@ -63,20 +63,20 @@ class LossWatch:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._written: dict[tuple[str, str], list[Batch]] = {}
+        self._written: dict[tuple[str, str], list[AppendedBatch]] = {}
         self._losses: dict[tuple[str, str], list[LostBatches]] = {}
-        self._lost: dict[str, list[Batch]] = {}
+        self._lost: dict[str, list[AppendedBatch]] = {}
         """By partition."""
 
-    def appended(self, chain: Chain, link: Link) -> None:
+    def appended(self, chain: Chain, link: ChainedBatch) -> None:
         """A leader wrote a batch, in whichever epoch it believes to lead."""
         key = chain.partition, chain.topic_id
-        batch = Batch(link.base, link.last, link.epoch, link.producer_id, self.world.loop.now_ns)
+        batch = AppendedBatch(link.base, link.last, link.epoch, link.producer_id, self.world.loop.now_ns)
         self._written.setdefault(key, []).append(batch)
         if any(loss.takes(batch) for loss in self._losses.get(key, ())):
             self._lost.setdefault(chain.partition, []).append(batch)
 
-    def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[LostBatches, list[Batch]]:
+    def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[LostBatches, list[AppendedBatch]]:
         """What would be lost if the log's owner leads in that epoch."""
         now_ns, end = self.world.loop.now_ns, log.log_end_offset
         epochs = tuple((each.epoch, each.start_offset) for each in log.leader_epochs.entries)
@@ -91,7 +91,7 @@ class LossWatch:
         loss = LostBatches(leader_epoch, now_ns, epochs, end, max(own, default=0))
         return loss, [each for each in written if loss.takes(each)]
 
-    def happened(self, chain: Chain, loss: LostBatches, taken: Sequence[Batch]) -> None:
+    def happened(self, chain: Chain, loss: LostBatches, taken: Sequence[AppendedBatch]) -> None:
         self._losses.setdefault((chain.partition, chain.topic_id), []).append(loss)
         known = self._lost.setdefault(chain.partition, [])
         known += [each for each in taken if each not in known]

@@ -14,7 +14,7 @@ from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
 from barnabas.model.ids import TopicPartition
-from barnabas.sim.chain import Chain, Link, bytes_in, read_checkpoint, whole_batches
+from barnabas.sim.chain import Chain, ChainedBatch, bytes_in, read_checkpoint, whole_batches
 from barnabas.sim.world import DATA, World, broker_number
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Dead(NamedTuple):
     """
 
     topic_id: str
-    links: list[Link]
+    links: list[ChainedBatch]
     log_start: int
     how: str
     in_trouble: bool
@@ -231,7 +231,7 @@ class RestartWatch:
                 return path
         return None
 
-    def of_the_dead(self, partition: str, topic_id: str) -> list[list[Link]]:
+    def of_the_dead(self, partition: str, topic_id: str) -> list[list[ChainedBatch]]:
         """What lies in logs whose process is gone."""
         dead = [each for (_, name), each in self._dead.items() if name == partition]
         return [each.links for each in dead if each.topic_id == topic_id]

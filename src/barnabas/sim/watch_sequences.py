@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.log.log import Log
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
-from barnabas.sim.chain import SEQUENCES, Chain, Link
+from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch
 from barnabas.sim.world import World
 from barnabas.wire.records import batches
 
@@ -15,7 +15,7 @@ class SequenceWatch:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def follows(self, chain: Chain, link: Link, *, judged: bool) -> None:
+    def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
         if link.producer_id < 0 or link.base_sequence < 0:
             return

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from barnabas.client.admin import Admin, AlterOperation, ElectionType, NewTopic, ResourceType
+from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import RANGE
@@ -15,13 +15,15 @@ from barnabas.client.offsets import EARLIEST, READ_COMMITTED, ListedOffset, isol
 from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.producing import NO_PRODUCER, PartitionQueue
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import ElectionType
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.asker import Asker
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
-from barnabas.sim.keeper import Keeper, Looker, Seen
+from barnabas.sim.keeper import Keeper, KeeperView, Looker
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader
 from barnabas.sim.silent_member import SilentMember
@@ -51,7 +53,7 @@ class Workload:
         self.consumers: list[asyncio.Future[Any]] = []
         self.administrators: list[asyncio.Future[Any]] = []
         self.operations: dict[str, int] = {}
-        self.seen: dict[str, Seen] = {}
+        self.seen: dict[str, KeeperView] = {}
         """By client: what those know who look on at an application's znodes."""
         self.reading: dict[str, Reader] = {}
         """By client: consumers that read on until the end of the run."""

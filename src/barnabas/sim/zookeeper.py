@@ -18,9 +18,9 @@ from typing import Any, Final
 from barnabas.runtime.doors import Listener, Network, Runtime
 from barnabas.zk.protocol.acl import Identity
 from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, OpCode
-from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import decode_request_header, encode_reply
-from barnabas.zk.protocol.ops import Operation
+from barnabas.zk.protocol.ops import ZkOperation
 from barnabas.zk.server.server import CoordinatorServer, ServerConnection
 from barnabas.zk.server.sessions import Session
 from barnabas.zk.server.tree import DataTree
@@ -38,7 +38,7 @@ _WRITES: Final = frozenset(
     int(each) for each in (OpCode.CREATE, OpCode.CREATE2, OpCode.DELETE, OpCode.SET_DATA, OpCode.MULTI)
 )
 
-OnCommit = Callable[[Operation[Any], int, Any, int], None]
+OnCommit = Callable[[ZkOperation[Any], int, Any, int], None]
 """Told every transaction that was done: the operation, the session, its result, the zxid."""
 
 
@@ -51,7 +51,7 @@ class CommittedTree(DataTree[ServerConnection]):
         self.on_commit: OnCommit | None = None
 
     def write(
-        self, operation: Operation[Any], session_id: int, identities: Sequence[Identity], zxid: int, now_ms: int
+        self, operation: ZkOperation[Any], session_id: int, identities: Sequence[Identity], zxid: int, now_ms: int
     ) -> tuple[Any, list[Any]]:
         before = self.last_zxid
         result, fired = super().write(operation, session_id, identities, zxid, now_ms)
@@ -76,7 +76,7 @@ class FrontEnd:
         ensemble.committed.watches, ensemble.committed.on_commit = watches, on_commit
         ensemble.committed.front_ends = front_ends
         self.tree: DataTree[ServerConnection] = copied
-        self._backlog: deque[tuple[Operation[Any], int, tuple[Identity, ...], int, int]] = deque()
+        self._backlog: deque[tuple[ZkOperation[Any], int, tuple[Identity, ...], int, int]] = deque()
         self._answers: deque[tuple[int, ServerConnection, bytes]] = deque()
         """Answers that wait until the transaction is applied here."""
         self._due: dict[ServerConnection, int] = {}
@@ -85,7 +85,7 @@ class FrontEnd:
         """Requests that wait for the answers before theirs."""
 
     def learn(
-        self, operation: Operation[Any], session_id: int, identities: tuple[Identity, ...], zxid: int, now_ms: int
+        self, operation: ZkOperation[Any], session_id: int, identities: tuple[Identity, ...], zxid: int, now_ms: int
     ) -> None:
         self._backlog.append((operation, session_id, identities, zxid, now_ms))
         self.ensemble.later(self.lag_ms, self.apply_up_to, zxid)
@@ -124,7 +124,7 @@ class FrontEnd:
         self.ensemble.later(self.lag_ms, self.apply_up_to, zxid)
 
 
-class ClientConnection(ServerConnection):
+class CollectedConnection(ServerConnection):
     """Its answers can be collected, to be sent later."""
 
     __slots__ = ("answers",)
@@ -141,7 +141,7 @@ class ClientConnection(ServerConnection):
 
 
 class _Door:
-    """The coordinator's network, whose connections are `ClientConnection`s."""
+    """The coordinator's network, whose connections are `CollectedConnection`s."""
 
     def __init__(self, network: Network, ensemble: Ensemble) -> None:
         self._network = network
@@ -149,7 +149,7 @@ class _Door:
         self.connect = network.connect
 
     async def listen(self, protocol_factory: object, host: str, port: int, *, tls: Any = None) -> Listener:
-        return await self._network.listen(lambda: ClientConnection(self._ensemble), host, port, tls=tls)
+        return await self._network.listen(lambda: CollectedConnection(self._ensemble), host, port, tls=tls)
 
 
 class Ensemble(CoordinatorServer):
@@ -224,7 +224,7 @@ class Ensemble(CoordinatorServer):
             self.struck["zk-auth-fail"] += 1
             super().handshake(connection, frame, now_ms)
             if connection.session is not None:
-                connection.send(encode_reply(AUTH_XID, 0, ErrorCode.AUTH_FAILED))
+                connection.send(encode_reply(AUTH_XID, 0, ZkErrorCode.AUTH_FAILED))
                 connection.close_when_sent()
             return
         super().handshake(connection, frame, now_ms)
@@ -270,7 +270,7 @@ class Ensemble(CoordinatorServer):
             finally:
                 self.tree = self.committed
             return
-        assert isinstance(connection, ClientConnection)
+        assert isinstance(connection, CollectedConnection)
         answers: list[bytes] = []
         connection.answers = answers
         try:

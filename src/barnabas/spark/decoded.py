@@ -1,4 +1,4 @@
-"""What a format makes of a column: `Format` of one schema, `Payloads` of its values, `Decoded` what came of them."""
+"""What a format makes of a column: `SchemaFormat` of one schema, `Payloads` of its values, `Decoded` what they are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Payloads(Protocol):
     def decode(self, payloads: list[bytes]) -> Decoded: ...
 
 
-class Format(Protocol):
+class SchemaFormat(Protocol):
     """A schema: the column that it is, and how values of it are read and written."""
 
     def spark_type(self) -> str:

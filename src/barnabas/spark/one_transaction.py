@@ -25,7 +25,7 @@ from barnabas.client.blocking_producer import BlockingProducer
 from barnabas.client.blocking_transaction import BlockingTransaction
 from barnabas.client.offsets import LATEST
 from barnabas.client.partitioner import partition_for_key
-from barnabas.client.transaction_requests import TransactionIdentity, Written
+from barnabas.client.transaction_requests import PartitionProducer, TransactionIdentity
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.spark.arrow import records_in
@@ -232,7 +232,7 @@ class _Rows:
         if written is not None:
             self._producer.resume(target, written.last_sequence + 1)
 
-    def _read(self, target: TopicPartition, written: Written) -> Counter[bytes]:
+    def _read(self, target: TopicPartition, written: PartitionProducer) -> Counter[bytes]:
         found = _records(self._cluster, target, written, self._transaction.identity, self._options)
         stamped = "timestamp" in self._options.columns
         return Counter(
@@ -264,7 +264,7 @@ def _held(key: bytes | None, value: bytes | None, headers: Sequence[Any], timest
 def _records(
     cluster: BlockingCluster,
     target: TopicPartition,
-    written: Written,
+    written: PartitionProducer,
     identity: TransactionIdentity,
     options: SinkOptions,
 ) -> Iterator[Record]:

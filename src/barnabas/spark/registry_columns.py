@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.compute
 
 from barnabas.spark.dead_letter_topic import dead_letter
-from barnabas.spark.decoded import Decoded, Format, Payloads
+from barnabas.spark.decoded import Decoded, Payloads, SchemaFormat
 from barnabas.spark.registry import Registry, Schema
 from barnabas.spark.versions import arrow_type_of
 
@@ -129,7 +129,7 @@ def _value_type(schema: Schema, message: str | None) -> Any:
 
 
 @lru_cache(maxsize=256)
-def format_of(schema: Schema, message: str | None = None) -> Format:
+def format_of(schema: Schema, message: str | None = None) -> SchemaFormat:
     """Raises ``ValueError`` for another kind of schema, and for one whose libraries are not installed."""
     if schema.kind not in _FORMATS:
         raise ValueError(f"A schema is of kind {schema.kind}: there are {', '.join(_FORMATS)}.")
@@ -137,7 +137,7 @@ def format_of(schema: Schema, message: str | None = None) -> Format:
         raise ValueError(f"message={message} is for Protobuf, and the schema is {schema.kind}.")
     module, name = _FORMATS[schema.kind]
     try:
-        made: Format = getattr(import_module(module), name)(schema, message)
+        made: SchemaFormat = getattr(import_module(module), name)(schema, message)
     except ModuleNotFoundError as error:
         raise ValueError(
             f"Schemas of kind {schema.kind} need {error.name}: pip install 'barnabas[registry]', on executors, too."

@@ -57,7 +57,7 @@ class Column(NamedTuple):
         return cls(_numbers(None, numpy.uint8), none, none)
 
 
-class Columns(NamedTuple):
+class TopicRows(NamedTuple):
     """The rows of one topic. `timestamps` in ms; `tails` are the headers as they lie in a record, or nothing."""
 
     keys: Column
@@ -70,7 +70,7 @@ class Columns(NamedTuple):
     key_array: Any
 
     @classmethod
-    def of(cls, batch: pyarrow.RecordBatch, options: SinkOptions) -> Columns:
+    def of(cls, batch: pyarrow.RecordBatch, options: SinkOptions) -> TopicRows:
         def column(name: str) -> Any:
             return batch.column(batch.schema.names.index(name)) if name in options.columns else None
 
@@ -87,21 +87,21 @@ class Columns(NamedTuple):
         )
 
 
-def by_topic(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[tuple[str, Columns]]:
+def by_topic(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[tuple[str, TopicRows]]:
     """The rows by topic, in their order. Raises ``ValueError`` as `rows_of` does."""
     if not batch.num_rows:
         return
     if options.topic is not None:
-        yield options.topic, Columns.of(batch, options)
+        yield options.topic, TopicRows.of(batch, options)
         return
     column = topic_column(batch)
     names = column.unique().to_pylist()
     for name in names:
         rows = batch if len(names) == 1 else batch.filter(pyarrow.compute.equal(column, name))
-        yield name, Columns.of(rows, options)
+        yield name, TopicRows.of(rows, options)
 
 
-def targets(columns: Columns, topic: str, producer: BlockingProducer) -> Array:
+def targets(columns: TopicRows, topic: str, producer: BlockingProducer) -> Array:
     """The partition of each row, which it names or Kafka's partitioner gives its key, or `KEYLESS`.
 
     Raises ``ValueError`` for a partition that the topic doesn't have, `KafkaError` for a topic that is not there.
@@ -180,19 +180,19 @@ class Encoder:
                 else:
                     self.append(TopicPartition(topic, partition), columns, rows)
 
-    def append(self, target: TopicPartition, columns: Columns, rows: Array) -> None:
+    def append(self, target: TopicPartition, columns: TopicRows, rows: Array) -> None:
         done = 0
         while done < len(rows):
             done = self._fill(target, columns, rows, done)
 
-    def _scatter(self, topic: str, columns: Columns, rows: Array) -> None:
+    def _scatter(self, topic: str, columns: TopicRows, rows: Array) -> None:
         """Where the producer's sticky partition is, a batch for each in turn."""
         done = 0
         while done < len(rows):
             target = TopicPartition(topic, self._producer.sticky_partition(topic))
             done = self._fill(target, columns, rows, done)
 
-    def _fill(self, target: TopicPartition, columns: Columns, rows: Array, done: int) -> int:
+    def _fill(self, target: TopicPartition, columns: TopicRows, rows: Array, done: int) -> int:
         """Appends rows from `done` on until the batch is full, and sends it then. How many are done."""
         opened = self._open.get(target)
         if opened is None:

@@ -37,7 +37,7 @@ from barnabas.testing.handles import (
     Record,
     TopicHandle,
 )
-from barnabas.testing.history import History
+from barnabas.testing.history import ClusterHistory
 from barnabas.testing.host import SESSION_TIMEOUT_MS, ZOOKEEPER, ClusterError, Host, InProcessHost, broker_name
 from barnabas.testing.injection import Injection
 from barnabas.testing.loop import background
@@ -82,7 +82,7 @@ class KafkaCluster:
         self.seed = secrets.randbelow(1 << 32) if seed is None else seed
         self.random = random.Random(self.seed)
         """Draws from `seed`: choose by it what to break, and the same seed breaks the same."""
-        self.history = History()
+        self.history = ClusterHistory()
         self._count = brokers
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         for name, near in broker_config(self._config).unknown():

@@ -34,7 +34,7 @@ class Acknowledged(NamedTuple):
     crc: int | None
 
 
-class Event(NamedTuple):
+class HistoryEvent(NamedTuple):
     at_ms: int
     who: str
     what: str
@@ -49,7 +49,7 @@ class Served:
     crc: int
 
 
-class History:
+class ClusterHistory:
     def __init__(self) -> None:
         self.began_ms = now_ms()
         self.acknowledged: list[Acknowledged] = []
@@ -57,12 +57,12 @@ class History:
         """By topic id, partition and base offset."""
         self.contradictions: list[str] = []
         """Seen as it happened: two consumers were given different batches for one offset."""
-        self.timeline: deque[Event] = deque(maxlen=TIMELINE_MAX)
+        self.timeline: deque[HistoryEvent] = deque(maxlen=TIMELINE_MAX)
         self.high_watermarks: dict[TopicPartition, deque[tuple[int, int, int]]] = {}
         """By partition: time, leader, high watermark, as it moved."""
 
     def note(self, who: str, what: str) -> None:
-        self.timeline.append(Event(now_ms(), who, what))
+        self.timeline.append(HistoryEvent(now_ms(), who, what))
 
     def acknowledge(
         self,
@@ -106,7 +106,7 @@ class History:
         return "\n".join(f"{(at_ms - self.began_ms) / 1000:9.3f} s  {who:<12} {what}" for at_ms, _, who, what in events)
 
 
-def _runs(moves: Iterable[tuple[int, int, int]], timeline: Iterable[Event]) -> list[tuple[int, int, int, int]]:
+def _runs(moves: Iterable[tuple[int, int, int]], timeline: Iterable[HistoryEvent]) -> list[tuple[int, int, int, int]]:
     """Moves of one leader with nothing in between are told as one: time, leader, from, to."""
     moments = [event.at_ms for event in timeline]
     runs: list[tuple[int, int, int, int]] = []

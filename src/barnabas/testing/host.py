@@ -22,12 +22,12 @@ from barnabas.runtime.doors import Disk, Runtime
 from barnabas.runtime.real import RealClock, RealDisk, RealEntropy, uuid_from
 from barnabas.sim.disk import SimDisk, Volume
 from barnabas.testing.disk import MortalDisk
-from barnabas.testing.history import History
+from barnabas.testing.history import ClusterHistory
 from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
-from barnabas.testing.loop import Background, Clock, Process
+from barnabas.testing.loop import Background, Process, StallFreeClock
 from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
 from barnabas.testing.view import viewed
-from barnabas.web.history import History as ViewedHistory
+from barnabas.web.history import SeenHistory
 from barnabas.zk.kafka.znodes import BrokerIdZNode
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
@@ -109,7 +109,7 @@ class Host(ABC):
         self,
         background: Background,
         count: int,
-        history: History,
+        history: ClusterHistory,
         *,
         seed: int,
         directory: Path | None,
@@ -136,7 +136,9 @@ class Host(ABC):
         return ",".join(f"{HOST}:{port}" for port in self.ports)
 
     def client_runtime(self) -> Runtime:
-        return Runtime(Clock(self.background), RealDisk(), LinkNetwork(self._net, self._harness), RealEntropy())
+        return Runtime(
+            StallFreeClock(self.background), RealDisk(), LinkNetwork(self._net, self._harness), RealEntropy()
+        )
 
     def place(self, name: str) -> str:
         """The directory of a broker or of the coordinator."""
@@ -150,7 +152,7 @@ class Host(ABC):
             Process(self.background.loop, name, self.history.note),
             self._net,
             None if self.directory is not None else volume,
-            Clock(self.background),
+            StallFreeClock(self.background),
             f"{self._seed}/{name}/{self._lives_begun}",
         )
 
@@ -248,7 +250,7 @@ class Host(ABC):
 
     # ---- what the coordinator knows
 
-    def viewed(self, made_by: str) -> ViewedHistory:
+    def viewed(self, made_by: str) -> SeenHistory:
         """What happened so far, as the view shows it (from any thread). Raises `OSError`."""
         self.gather()
         assert self._zookeeper is not None
@@ -343,7 +345,7 @@ class SeededEntropy(RealEntropy):
 class Life:
     """A process on the background loop, and its doors."""
 
-    def __init__(self, process: Process, links: Links, volume: Volume | None, clock: Clock, seed: str) -> None:
+    def __init__(self, process: Process, links: Links, volume: Volume | None, clock: StallFreeClock, seed: str) -> None:
         self.process = process
         self.network = LinkNetwork(links, process)
         self.disk: MortalDisk | SimDisk

@@ -17,7 +17,7 @@ from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords
-from barnabas.testing.history import History
+from barnabas.testing.history import ClusterHistory
 from barnabas.testing.network import CLIENT, Links
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
@@ -93,7 +93,7 @@ class _RepeatedFetches(RepeatedFetches):
         return super().answer(broker, connection, frame)
 
 
-def instrument(broker: Broker, injections: Injections, history: History) -> None:
+def instrument(broker: Broker, injections: Injections, history: ClusterHistory) -> None:
     """Puts faults and history around the handlers of a broker that has not started yet."""
     routes = broker.router.routes
     for number, route in list(routes.items()):
@@ -107,7 +107,7 @@ def instrument(broker: Broker, injections: Injections, history: History) -> None
     broker.router.repeated_fetches = _RepeatedFetches(injections)
 
 
-def _failing(handle: Handle, api: ApiKey, injections: Injections, history: History) -> Handle:
+def _failing(handle: Handle, api: ApiKey, injections: Injections, history: ClusterHistory) -> Handle:
     async def failing(broker: Broker, request: Any, context: RequestContext) -> Any:
         rule = injections.match(api, broker.broker_id, context)
         if rule is None:
@@ -146,7 +146,7 @@ def _fetch_failed(response: Any, error: ErrorCode) -> Any:
     return response
 
 
-def _acknowledging(handle: Handle, history: History) -> Handle:
+def _acknowledging(handle: Handle, history: ClusterHistory) -> Handle:
     async def acknowledging(broker: Broker, request: Any, context: RequestContext) -> Any:
         if request.acks != ACKS_ALL:
             return await handle(broker, request, context)
@@ -173,7 +173,7 @@ def _noted(outcome: Any, note: Callable[[Any], Any]) -> Any:
 
 
 def _acknowledge(
-    broker: Broker, history: History, context: RequestContext, topic: str, answer: Any, records: Any
+    broker: Broker, history: ClusterHistory, context: RequestContext, topic: str, answer: Any, records: Any
 ) -> None:
     topic_partition = TopicPartition(topic, answer.index)
     topic_id, converts = _topic(broker, topic_partition)
@@ -194,7 +194,7 @@ def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]
     return log.topic_id or ZERO_UUID, settings.log_append_time or settings.codec is not None
 
 
-def _serving(handle: Handle, history: History) -> Handle:
+def _serving(handle: Handle, history: ClusterHistory) -> Handle:
     async def serving(broker: Broker, request: Any, context: RequestContext) -> Any:
         outcome = await handle(broker, request, context)
         replica = request.replica_id if context.version < 15 else request.replica_state.replica_id
@@ -214,7 +214,7 @@ def _serving(handle: Handle, history: History) -> Handle:
     return serving
 
 
-def _serve(broker: Broker, history: History, topic_partition: TopicPartition, records: Any) -> None:
+def _serve(broker: Broker, history: ClusterHistory, topic_partition: TopicPartition, records: Any) -> None:
     topic_id, _ = _topic(broker, topic_partition)
     if isinstance(records, FileRecords):
         records = records.read()
@@ -225,7 +225,7 @@ def _serve(broker: Broker, history: History, topic_partition: TopicPartition, re
         history.contradictions.append(f"{topic_partition}: a consumer was given what cannot be read ({error})")
 
 
-def follow_high_watermarks(broker: Broker, history: History) -> None:
+def follow_high_watermarks(broker: Broker, history: ClusterHistory) -> None:
     """Notes how the high watermarks of a started broker's partitions move."""
     replicas = broker.replicas
     moved = replicas.high_watermark_moved

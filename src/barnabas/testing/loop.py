@@ -4,7 +4,7 @@ Every cluster of a test process runs on one thread, so that brokers share nothin
 has a `Process`: every callback and every task begun in its context passes through it. A process that was killed runs
 nothing any more; one that is paused runs nothing until it is resumed, and then everything in its order, as after
 SIGSTOP and SIGCONT. Time that the whole thread stood still (a test that keeps the interpreter busy, a slow machine) is
-no time for the sessions of the cluster: `Clock` leaves it out, so that short timeouts do not make a test flaky.
+no time for the sessions of the cluster: `StallFreeClock` leaves it out, so that short timeouts make no test flaky.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Background:
         self._thread.join(2)
 
 
-class Clock:
+class StallFreeClock:
     """The wall clock, and a monotonic clock from which the thread's standstills are left out."""
 
     def __init__(self, background: Background) -> None:

@@ -20,7 +20,7 @@ from barnabas.client.metadata import ClusterMetadata, metadata_request, read_met
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Disk
 from barnabas.runtime.real import RealDisk, real_runtime
-from barnabas.testing.history import Acknowledged, Event, History, now_ms
+from barnabas.testing.history import Acknowledged, ClusterHistory, HistoryEvent, now_ms
 from barnabas.testing.host import (
     START_TIMEOUT_S,
     ClusterError,
@@ -212,10 +212,10 @@ class ProcessHost(Host):
             for line in self._logs[broker_id].lines():
                 seconds, _, text = line.partition(" ")
                 if seconds.replace(".", "", 1).isdigit():
-                    history.timeline.append(Event(round(float(seconds) * 1000), broker_name(broker_id), text))
+                    history.timeline.append(HistoryEvent(round(float(seconds) * 1000), broker_name(broker_id), text))
 
 
-class WrittenHistory(History):
+class WrittenHistory(ClusterHistory):
     """The history of a broker that is a process: its promises go to a file before they are made."""
 
     def __init__(self, path: str) -> None:

@@ -13,7 +13,7 @@ from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.testing.handles import is_led
 from barnabas.testing.history import Acknowledged, Served
 from barnabas.testing.host import PartitionView
-from barnabas.testing.verdict import Replica, promised_is_there, read_replica, replicas_agree
+from barnabas.testing.verdict import StoredReplica, promised_is_there, read_replica, replicas_agree
 
 if TYPE_CHECKING:
     from barnabas.testing.cluster import KafkaCluster
@@ -109,7 +109,7 @@ async def _examine_partition(
     start = (await cluster.offsets([topic_partition], EARLIEST))[topic_partition]
     high_watermark = (await cluster.offsets([topic_partition], LATEST))[topic_partition]
     broken: list[Broken] = []
-    replicas: dict[int, Replica] = {}
+    replicas: dict[int, StoredReplica] = {}
     for broker_id in sorted(view.isr, key=lambda each: each != view.leader):
         replica = read_replica(*cluster.host.files(broker_id), topic_partition)
         if replica is not None:

@@ -11,7 +11,7 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.records import batches, check_crc
 
 
-class Batch(NamedTuple):
+class ReplicaBatch(NamedTuple):
     """A batch as a replica's file holds it."""
 
     base_offset: int
@@ -20,10 +20,10 @@ class Batch(NamedTuple):
     crc: int
 
 
-class Replica(NamedTuple):
+class StoredReplica(NamedTuple):
     """The batches of one replica's segment files in their order, and what is wrong with the files themselves."""
 
-    batches: list[Batch]
+    batches: list[ReplicaBatch]
     wrong: list[str]
 
     @property
@@ -31,7 +31,7 @@ class Replica(NamedTuple):
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
 
-def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> Replica | None:
+def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> StoredReplica | None:
     """Reads every segment, checking each batch's CRC; None where there is no such replica.
 
     Bytes after the last whole batch of the last segment are a write that a kill cut short, and no fault.
@@ -39,7 +39,7 @@ def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> R
     place = f"{log_dir}/{topic_partition}"
     if not disk.is_dir(place):
         return None
-    found: list[Batch] = []
+    found: list[ReplicaBatch] = []
     wrong: list[str] = []
     names = [name for name in disk.listdir(place) if name.endswith(".log")]
     for index, name in enumerate(names):
@@ -50,16 +50,18 @@ def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> R
                 check_crc(data, start, end)
                 if found and header.base_offset <= found[-1].last_offset:
                     wrong.append(f"offset {header.base_offset} follows {found[-1].last_offset} in {place}/{name}")
-                found.append(Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc))
+                found.append(
+                    ReplicaBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
+                )
                 read = end
         except WireError as error:
             wrong.append(f"{place}/{name} at byte {read}: {error}")
         if read < len(data) and index < len(names) - 1:
             wrong.append(f"{place}/{name} has {len(data) - read} bytes after its last batch")
-    return Replica(found, wrong)
+    return StoredReplica(found, wrong)
 
 
-def covering(replica: Replica, offset: int) -> Batch | None:
+def covering(replica: StoredReplica, offset: int) -> ReplicaBatch | None:
     """The batch that holds `offset`."""
     low, high = 0, len(replica.batches)
     while low < high:
@@ -74,7 +76,7 @@ def covering(replica: Replica, offset: int) -> Batch | None:
 
 
 def promised_is_there(
-    promised: Iterable[tuple[int, int, int | None]], leader: Replica, log_start_offset: int
+    promised: Iterable[tuple[int, int, int | None]], leader: StoredReplica, log_start_offset: int
 ) -> list[tuple[int, str]]:
     """Checks (base offset, last offset, CRC) of what was promised against the leader's files.
 
@@ -92,9 +94,9 @@ def promised_is_there(
     return broken
 
 
-def replicas_agree(replicas: Mapping[int, Replica], log_start_offset: int, high_watermark: int) -> list[str]:
+def replicas_agree(replicas: Mapping[int, StoredReplica], log_start_offset: int, high_watermark: int) -> list[str]:
     """Below the high watermark every in-sync replica holds the same batches, with the same leader epochs."""
-    committed: dict[int, Sequence[Batch]] = {
+    committed: dict[int, Sequence[ReplicaBatch]] = {
         broker_id: [b for b in replica.batches if log_start_offset <= b.base_offset and b.last_offset < high_watermark]
         for broker_id, replica in replicas.items()
     }

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Disk
-from barnabas.testing.history import History
-from barnabas.web.history import History as ViewedHistory
-from barnabas.web.history import broker_fact, partition_fact, registered_fact
+from barnabas.testing.history import ClusterHistory
+from barnabas.web.history import SeenHistory, broker_fact, partition_fact, registered_fact
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
     BrokerIdZNode,
@@ -24,12 +23,12 @@ from barnabas.zk.kafka.znodes import (
 )
 from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.frames import decode_operation
-from barnabas.zk.protocol.ops import Multi, Operation
+from barnabas.zk.protocol.ops import Multi, ZkOperation
 from barnabas.zk.server.recovery import replay
 from barnabas.zk.server.sessions import Sessions
 from barnabas.zk.server.snapshot import restore_snapshot
 from barnabas.zk.server.tree import DataTree
-from barnabas.zk.server.wal import Transaction, WriteAheadLog
+from barnabas.zk.server.wal import LoggedTransaction, WriteAheadLog
 
 _ALL_OF_IT_MS: Final = 2**53
 
@@ -37,9 +36,9 @@ Told = tuple[int, str, Any]
 """When, the fact, and its value from then on; a fact without a name is a line."""
 
 
-def viewed(history: History, disk: Disk, coordinator_directory: str, made_by: str) -> ViewedHistory:
+def viewed(history: ClusterHistory, disk: Disk, coordinator_directory: str, made_by: str) -> SeenHistory:
     """Raises `OSError` where the coordinator's directory cannot be read."""
-    seen = ViewedHistory(made_by, history.began_ms, kept_ms=_ALL_OF_IT_MS)
+    seen = SeenHistory(made_by, history.began_ms, kept_ms=_ALL_OF_IT_MS)
     told = [*_of_the_coordinator(disk, coordinator_directory, history.began_ms), *_of_the_brokers(history)]
     for ms, name, value in sorted(told, key=lambda each: each[0]):
         if name:
@@ -49,7 +48,7 @@ def viewed(history: History, disk: Disk, coordinator_directory: str, made_by: st
     return seen
 
 
-def _of_the_brokers(history: History) -> Iterator[Told]:
+def _of_the_brokers(history: ClusterHistory) -> Iterator[Told]:
     for event in list(history.timeline):
         yield event.at_ms, "", f"{event.who}: {event.what}"
     for topic_partition, moves in list(history.high_watermarks.items()):
@@ -72,7 +71,7 @@ def _of_the_coordinator(disk: Disk, directory: str, began_ms: int) -> Iterator[T
             yield from _facts(transaction.time_ms, path, tree)
 
 
-def _touched(transaction: Transaction, tree: DataTree[Any]) -> list[str]:
+def _touched(transaction: LoggedTransaction, tree: DataTree[Any]) -> list[str]:
     if transaction.op_code == OpCode.CREATE_SESSION:
         return []
     if transaction.op_code == OpCode.CLOSE_SESSION:
@@ -80,7 +79,7 @@ def _touched(transaction: Transaction, tree: DataTree[Any]) -> list[str]:
     return list(_paths(decode_operation(transaction.op_code, transaction.record, 0)))
 
 
-def _paths(operation: Operation[Any] | None) -> Iterator[str]:
+def _paths(operation: ZkOperation[Any] | None) -> Iterator[str]:
     if isinstance(operation, Multi):
         for part in operation.operations:
             yield from _paths(part)

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from barnabas.web.history import History
+from barnabas.web.history import SeenHistory
 
 INDEX: Final = "index.html"
 TYPES: Final = {
@@ -53,7 +53,7 @@ def _assets() -> dict[str, Asset]:
     }
 
 
-def exported(history: History) -> Iterator[bytes]:
+def exported(history: SeenHistory) -> Iterator[bytes]:
     """One HTML file with the view and `history` in it, which fetches nothing."""
     assets = _assets()
     page = assets[INDEX].data.decode()

@@ -26,9 +26,9 @@ from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener, Story, Tasks, drive
 from barnabas.web.assets import PROTECTION, asset, exported
 from barnabas.web.exposition import CONTENT_TYPE, exposed
-from barnabas.web.history import History
+from barnabas.web.history import SeenHistory
 from barnabas.web.pages import PAGES, groups
-from barnabas.web.recorder import Recorder
+from barnabas.web.recorder import BrokerRecorder
 from barnabas.web.table import Table
 from barnabas.web.views import VIEWS, NotSeen, Query
 
@@ -89,8 +89,8 @@ class AdminEndpoint:
         self._listener = await self.broker.runtime.network.listen(lambda: HttpConnection(self), host, port)
         self.broker.admin = f"{host}:{self._listener.port}"
         self._local = is_loopback(host)
-        self.history = History(f"broker {self.broker.broker_id}", self.broker.runtime.clock.now_ms())
-        recorder = Recorder(self.broker, self.history, self._table.group_lag, self._tell_live)
+        self.history = SeenHistory(f"broker {self.broker.broker_id}", self.broker.runtime.clock.now_ms())
+        recorder = BrokerRecorder(self.broker, self.history, self._table.group_lag, self._tell_live)
         self._recording = self._tasks.begin(recorder.run(), "history")
         logger.info("[broker %d] admin endpoint at http://%s", self.broker.broker_id, self.broker.admin)
 

@@ -58,7 +58,7 @@ def leader_fact(high_watermark: int, log_end_offset: int, followers: Mapping[int
     return {**offsets, "behind": behind}
 
 
-class History:
+class SeenHistory:
     """See the module. `made_by` says whose eyes these were."""
 
     def __init__(

@@ -18,7 +18,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.replica.partition import Partition
 from barnabas.runtime.turns import SLICE
 from barnabas.web.group_lag import GroupLag
-from barnabas.web.history import History, leader_fact, partition_fact, registered_fact
+from barnabas.web.history import SeenHistory, leader_fact, partition_fact, registered_fact
 
 LOOK_INTERVAL_S: Final = 0.25
 OFFSETS_INTERVAL_MS: Final = 1_000
@@ -30,10 +30,10 @@ LAGS_MAX: Final = 1_000
 """Groups whose lag is written."""
 
 
-class Recorder:
+class BrokerRecorder:
     """Writes what it sees of `broker` into `history`. `changed` is called behind each look that saw something."""
 
-    def __init__(self, broker: Broker, history: History, lag: GroupLag, changed: Callable[[], None]) -> None:
+    def __init__(self, broker: Broker, history: SeenHistory, lag: GroupLag, changed: Callable[[], None]) -> None:
         self.history = history
         self._broker = broker
         self._lag = lag

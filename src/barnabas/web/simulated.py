@@ -10,7 +10,7 @@ from typing import Final
 
 from barnabas.sim.timeline import Picture, broker_id
 from barnabas.sim.trace import Event, Happening
-from barnabas.web.history import HISTORY_BYTES_MAX, History, broker_fact, leader_fact, partition_fact
+from barnabas.web.history import HISTORY_BYTES_MAX, SeenHistory, broker_fact, leader_fact, partition_fact
 
 _MOVES: Final = (Happening.LEADING, Happening.FOLLOWING, Happening.LOG, Happening.TRUNCATED)
 _FACTS: Final = (
@@ -25,8 +25,8 @@ _FACTS: Final = (
 _ALL_OF_IT_MS: Final = 2**53
 
 
-def history_of(trace: Iterable[Event], made_by: str) -> History:
-    history = History(made_by, 0, bytes_max=HISTORY_BYTES_MAX, kept_ms=_ALL_OF_IT_MS)
+def history_of(trace: Iterable[Event], made_by: str) -> SeenHistory:
+    history = SeenHistory(made_by, 0, bytes_max=HISTORY_BYTES_MAX, kept_ms=_ALL_OF_IT_MS)
     picture = Picture()
     for event in trace:
         picture.take(event)
@@ -58,7 +58,7 @@ def history_of(trace: Iterable[Event], made_by: str) -> History:
     return history
 
 
-def _note_offsets(history: History, ms: int, picture: Picture, partition: str) -> None:
+def _note_offsets(history: SeenHistory, ms: int, picture: Picture, partition: str) -> None:
     """As the partition's leader has them, while it is one."""
     known = picture.partitions.get(partition)
     leader = None if known is None else picture.replicas.get((f"broker-{known.leader}", partition))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.wire.message import (
     Message,
 )
-from barnabas.wire.schema import Field, Struct, message_schema
+from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.source import (
     FORMATS,
     NUMBERS_IN_AN_ELEMENT,
@@ -183,7 +183,7 @@ class DecoderSource(Source):
         else:
             self.value(field, target, nullable)
 
-    def fields(self, struct_: Struct) -> str:
+    def fields(self, struct_: StructSchema) -> str:
         """Reads a struct into a new object and returns its name; nothing is left pending."""
         target = self.name("x")
         self.add(f"{target} = new(C_{struct_.name})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.wire.message import (
     Message,
 )
-from barnabas.wire.schema import Field, Struct, message_schema
+from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.source import FORMATS, STRING_LENGTH_MAX, TURN_BYTES, Source
 
 
@@ -109,7 +109,7 @@ class EncoderSource(Source):
         else:
             self.value(field, path, nullable)
 
-    def fields(self, struct_: Struct, path: str) -> None:
+    def fields(self, struct_: StructSchema, path: str) -> None:
         """Writes a struct; its last fixed-width run is left pending."""
         tagged = []
         for field in struct_.fields:

@@ -48,7 +48,7 @@ _VERSIONS: Final = b"".join(
 """Of each API for `_kernel.header`: the highest version, and the first flexible one; 255 for what it is not to read."""
 
 
-class RequestHeader(NamedTuple):
+class ReadHeader(NamedTuple):
     api_key: int
     api_version: int
     correlation_id: int
@@ -74,7 +74,7 @@ def response_class(api_key: int) -> type[Message]:
     return _class(api_key, "Response")
 
 
-def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
+def decode_request_header(frame: Bytes) -> tuple[ReadHeader, int]:
     """The header of a frame (without its size), and where the body begins. Raises `WireError`.
 
     An unknown API is `UnsupportedVersionError`; so is an unknown version, except of ApiVersions: a client may ask in a
@@ -83,7 +83,7 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     frame_bytes = len(frame)
     length: int | None
     if _kernel is not None:
-        found: tuple[RequestHeader, int] | None = _kernel.header(_VERSIONS, _new_tuple, RequestHeader, frame)
+        found: tuple[ReadHeader, int] | None = _kernel.header(_VERSIONS, _new_tuple, ReadHeader, frame)
         if found is not None:
             return found
     if frame_bytes >= _HEADER_BYTES:
@@ -99,7 +99,7 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     if not 0 <= version <= api.max_version and api_key != _API_VERSIONS:
         raise UnsupportedVersionError(f"{api.name} has no version {version}")
     if api_key == _CONTROLLED_SHUTDOWN and version == 0:
-        return RequestHeader(api_key, version, correlation_id, None), _HEADER_START.size
+        return ReadHeader(api_key, version, correlation_id, None), _HEADER_START.size
     if length is None:
         raise WireError("a request header ends before its client id")
     position = _HEADER_BYTES
@@ -114,7 +114,7 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     if api.flexible_since <= version <= api.max_version:
         position = _skip_tagged_fields(frame, position)
     # `tuple.__new__` has a quarter of the price of the class's own constructor.
-    return tuple.__new__(RequestHeader, (api_key, version, correlation_id, client_id)), position
+    return tuple.__new__(ReadHeader, (api_key, version, correlation_id, client_id)), position
 
 
 def _skip_tagged_fields(frame: Bytes, position: int) -> int:

@@ -10,7 +10,7 @@ import keyword
 from pathlib import Path  # noqa: TID251 - a developer's tool, no part of the product
 from typing import Final
 
-from barnabas.wire.schema import Field, MessageSchema, Struct, message_names, message_schema, snake_case
+from barnabas.wire.schema import Field, MessageSchema, StructSchema, message_names, message_schema, snake_case
 
 PYTHON_TYPES: Final = {
     "bool": "bool",
@@ -74,7 +74,7 @@ def _comment(field: Field) -> str:
     return ", ".join(words)
 
 
-def _class_body(schema: MessageSchema, struct: Struct, indent: str) -> list[str]:
+def _class_body(schema: MessageSchema, struct: StructSchema, indent: str) -> list[str]:
     lines = []
     slots = [field.attribute for field in struct.fields]
     for name in slots:

@@ -17,7 +17,7 @@ from barnabas.wire.codec import compile_decoder, compile_decoder_in_turns, compi
 from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.message import Bytes, Decoder, DecoderInTurns, Encoder, Framer, Message, default_of
 from barnabas.wire.message import Struct as StructOf
-from barnabas.wire.schema import Field, MessageSchema, Struct, message_schema
+from barnabas.wire.schema import Field, MessageSchema, StructSchema, message_schema
 from barnabas.wire.source import TURN, is_compact, least_size
 
 _KINDS: Final = (
@@ -109,7 +109,7 @@ def _slots(cls: type[StructOf]) -> dict[str, int]:
     return {name: _kernel.slot_of(cls, name, cls.__basicsize__) for name in cls.__slots__}
 
 
-def structs_of(cls: type[Message]) -> list[Struct]:
+def structs_of(cls: type[Message]) -> list[StructSchema]:
     """The message's own first."""
     schema = message_schema(cls.name)
     return [schema.root, *schema.structs.values()]

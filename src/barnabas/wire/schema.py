@@ -76,7 +76,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Struct:
+class StructSchema:
     """A named group of fields."""
 
     name: str
@@ -94,8 +94,8 @@ class MessageSchema:
     api_key: int
     versions: Versions
     flexible: Versions
-    root: Struct
-    structs: dict[str, Struct]
+    root: StructSchema
+    structs: dict[str, StructSchema]
 
     @property
     def is_ever_flexible(self) -> bool:
@@ -169,7 +169,7 @@ def _field(source: dict[str, Any], at_root: bool) -> Field:
 def message_schema(name: str) -> MessageSchema:
     """The schema of the message that Kafka calls `name`, for instance ``FetchRequest``."""
     source = json.loads(_lines()[name])
-    structs: dict[str, Struct] = {}
+    structs: dict[str, StructSchema] = {}
 
     def fields_of(sources: list[dict[str, Any]], at_root: bool) -> tuple[Field, ...]:
         fields = []
@@ -182,13 +182,13 @@ def message_schema(name: str) -> MessageSchema:
         return tuple(fields)
 
     def add_struct(struct_name: str, versions: Versions, sources: list[dict[str, Any]]) -> None:
-        structs[struct_name] = Struct(struct_name, versions, ())  # holds its place before the structs inside it
-        structs[struct_name] = Struct(struct_name, versions, fields_of(sources, at_root=False))
+        structs[struct_name] = StructSchema(struct_name, versions, ())  # holds its place before the structs inside it
+        structs[struct_name] = StructSchema(struct_name, versions, fields_of(sources, at_root=False))
 
     for struct_source in source.get("structs", ()):
         add_struct(struct_source["name"], Versions.parse(struct_source["versions"]), struct_source["fields"])
     versions = Versions.parse(source["validVersions"])
-    root = Struct(name, versions, fields_of(source["fields"], at_root=True))
+    root = StructSchema(name, versions, fields_of(source["fields"], at_root=True))
     for struct in (root, *structs.values()):
         for field in struct.fields:
             assert not field.is_struct or field.type in structs, f"{name}.{struct.name}: no struct {field.type}"

@@ -14,7 +14,7 @@ from barnabas.wire.message import (
     TaggedFields,
     default_of,
 )
-from barnabas.wire.schema import Field, MessageSchema, Struct
+from barnabas.wire.schema import Field, MessageSchema, StructSchema
 
 FORMATS: Final = {
     "bool": "?",
@@ -217,7 +217,7 @@ class Source:
         return f"{prefix}{self.names}"
 
     def packer(self, codes: str, method: str) -> tuple[str, int]:
-        """The name of a bound method of the ``Struct`` of `codes`, and its size."""
+        """The name of a bound method of the ``StructSchema`` of `codes`, and its size."""
         packer = struct.Struct(">" + codes)
         name = f"{method[0]}_{codes.replace('?', 'Z')}"
         self.namespace[name] = getattr(packer, method)
@@ -226,7 +226,7 @@ class Source:
     def is_flexible(self, field: Field) -> bool:
         return is_compact(self.schema, field, self.version)
 
-    def struct(self, field: Field) -> Struct:
+    def struct(self, field: Field) -> StructSchema:
         return self.schema.structs[field.type]
 
     def default(self, field: Field) -> str:

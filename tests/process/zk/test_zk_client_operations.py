@@ -10,7 +10,7 @@ from zk_plays import Run, connected, cut, expire, until
 
 from barnabas.zk.client.handlers import ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.protocol.acl import digest_of
-from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, Permission
+from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, EventType, ZkPermission
 from barnabas.zk.protocol.errors import (
     InvalidACL,
     NoAuth,
@@ -82,8 +82,8 @@ def test_acls_hold_for_whoever_is_somebody_else(run: Run) -> None:
             await owner.create("/secret", b"y", acl=CREATOR_ALL_ACL)
             acls, stat = await owner.submit(GetACL("/mine"))
             assert set(acls) == {
-                ACL(Permission.ALL, "digest", digest_of(b"alice:secret")),
-                ACL(Permission.READ, "world", "anyone"),
+                ACL(ZkPermission.ALL, "digest", digest_of(b"alice:secret")),
+                ACL(ZkPermission.READ, "world", "anyone"),
             }
             assert stat.aversion == 0
             assert (await other.get("/mine"))[0] == b"x"
@@ -104,7 +104,7 @@ def test_acls_hold_for_whoever_is_somebody_else(run: Run) -> None:
             assert (await other.submit(GetACL("/mine")))[0] == OPEN_ACL_UNSAFE
             with pytest.raises(InvalidACL):
                 await owner.create("/bad", acl=())
-            await owner.create("/local", acl=(ACL(Permission.ALL, "ip", "127.0.0.1/32"),))
+            await owner.create("/local", acl=(ACL(ZkPermission.ALL, "ip", "127.0.0.1/32"),))
             await other.set("/local", b"also from here")
             assert ("digest", "alice") in await owner.submit(WhoAmI())
 

@@ -24,7 +24,7 @@ from barnabas.zk.client.client import (
 )
 from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, Permission
+from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, ZkPermission
 from barnabas.zk.protocol.errors import AuthFailed, NoAuth
 from barnabas.zk.protocol.ops import GetACL
 
@@ -93,7 +93,7 @@ def test_a_certificate_is_an_identity(run_tls: Run, authority: Authority) -> Non
         ):
             await alice.create("/x509", b"", acl=CREATOR_ALL_ACL)
             ((permissions, scheme, identity),) = (await alice.submit(GetACL("/x509")))[0]
-            assert (permissions, scheme) == (Permission.ALL, "x509")
+            assert (permissions, scheme) == (ZkPermission.ALL, "x509")
             assert "CN=alice" in identity
             with pytest.raises(NoAuth):
                 await mallory.get("/x509")
@@ -108,7 +108,7 @@ def test_a_user_proves_itself_by_sasl_on_every_connection(run: Run) -> None:
             connected(address, security=ClientSecurity(sasl=("eve", "other"))) as eve,
         ):
             await bob.create("/bobs", b"1", acl=CREATOR_ALL_ACL)
-            assert (await bob.submit(GetACL("/bobs")))[0] == (ACL(Permission.ALL, "sasl", "bob"),)
+            assert (await bob.submit(GetACL("/bobs")))[0] == (ACL(ZkPermission.ALL, "sasl", "bob"),)
             with pytest.raises(NoAuth):
                 await eve.set("/bobs", b"2")
             cut(bob)
@@ -211,7 +211,7 @@ def test_a_broker_with_set_acl_protects_what_it_makes(run: Run) -> None:
             await zk.create_chroot_path_if_not_set()
             await zk.create_top_level_paths()
             await zk.register_controller_and_increment_controller_epoch(1)
-            broker = ACL(Permission.ALL, "sasl", "bob")
+            broker = ACL(ZkPermission.ALL, "sasl", "bob")
             for path in ("/", "/brokers/topics", "/config/topics", "/controller", "/controller_epoch"):
                 assert set(await zk.get_acl(path)) == {broker, *READ_ACL_UNSAFE}
             for path in ("/config/users", "/config/brokers"):  # what holds secrets is not even read

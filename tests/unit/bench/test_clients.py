@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from barnabas.bench import BenchError, clients
-from barnabas.bench.clients import LOADS, Java, Load
+from barnabas.bench.clients import LOADS, ClientLoad, Java
 
 SENT = (
     "2341 records sent, 468.2 records/sec (0.45 MB/sec), 312.0 ms avg latency, 801.0 ms max latency.\n"
@@ -24,7 +24,7 @@ def test_javas_rate_is_that_of_the_whole_run(monkeypatch: pytest.MonkeyPatch) ->
         return SENT
 
     monkeypatch.setattr(clients, "_told", told)
-    load = Load("paced, in transactions", 3000, rate=1000, transaction_ms=100)
+    load = ClientLoad("paced, in transactions", 3000, rate=1000, transaction_ms=100)
     assert Java().produce("127.0.0.1:9092", "t", load) == pytest.approx(512.295)
     assert asked[asked.index("--throughput") + 1] == "1000"
     assert asked[asked.index("--transaction-duration-ms") + 1] == "100"

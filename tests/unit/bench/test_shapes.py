@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from barnabas.bench.shapes import PRODUCE_VERSION, SHAPES, RoundTrips, Shape, check, requests_of
+from barnabas.bench.shapes import PRODUCE_VERSION, SHAPES, LoadShape, RoundTrips, check, requests_of
 from barnabas.bench.small_requests import Refused
 from barnabas.wire import frames
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import batches, records_of
 
 
-def sent(shape: Shape) -> dict[int, ProduceRequest]:
+def sent(shape: LoadShape) -> dict[int, ProduceRequest]:
     requests = {}
     for broker, frame in requests_of(shape, "t").items():
         header, offset = frames.decode_request_header(frame[4:])
@@ -23,7 +23,7 @@ def sent(shape: Shape) -> dict[int, ProduceRequest]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_each_partition_is_sent_once_to_its_leader(shape: Shape) -> None:
+def test_each_partition_is_sent_once_to_its_leader(shape: LoadShape) -> None:
     requests = sent(shape)
     assert len(requests) == (min(3, shape.partitions) if shape.everywhere else 1)
     found = {}
@@ -44,7 +44,7 @@ def test_each_partition_is_sent_once_to_its_leader(shape: Shape) -> None:
 
 def test_a_compressed_shape_is_smaller() -> None:
     plain, packed = (
-        len(requests_of(Shape("of 100", records=100, compression=name), "t")[0]) for name in ("none", "gzip")
+        len(requests_of(LoadShape("of 100", records=100, compression=name), "t")[0]) for name in ("none", "gzip")
     )
     assert packed < 0.8 * plain
 

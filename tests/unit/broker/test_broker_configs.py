@@ -1,14 +1,13 @@
 import pytest
 
 from barnabas.broker.configs import (
-    AlterOperation,
     BrokerConfigLayers,
     ConfigSource,
     apply_incremental,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
-from barnabas.model.config import broker_config, topic_definitions
+from barnabas.model.config import AlterOperation, broker_config, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 
 

@@ -6,13 +6,13 @@ import pytest
 from clocks import ManualClock
 
 from barnabas.broker import quotas as quotas_module
-from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, Cost, Quotas
+from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, Quotas, RequestCost
 from barnabas.broker.rates import SampledRate, TokenBucket, Windows
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import Principal
 from barnabas.wire.api import ApiKey
-from barnabas.wire.frames import RequestHeader
+from barnabas.wire.frames import ReadHeader
 from barnabas.wire.messages.metadata import MetadataResponse
 from barnabas.wire.messages.produce import ProduceResponse
 
@@ -75,10 +75,10 @@ class Context:
     def __init__(self, user: str, client_id: str, api_key: ApiKey, version: int = 9, size: int = 0) -> None:
         self.principal = Principal("User", user)
         self.client_id = client_id
-        self.header = RequestHeader(int(api_key), version, 1, client_id)
+        self.header = ReadHeader(int(api_key), version, 1, client_id)
         self.version = version
         self.connection = Connection()
-        self.cost = Cost(size, 0)
+        self.cost = RequestCost(size, 0)
 
 
 @pytest.fixture

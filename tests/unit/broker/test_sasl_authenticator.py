@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, SaslSession, State
+from barnabas.broker.sasl_authenticator import Reply, SaslServerAuthenticator, SaslSession, SaslState
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Bytes
 from barnabas.runtime.sparing_log import VARYING
@@ -91,7 +91,7 @@ def test_a_client_asks_for_versions_and_logs_in(version: int) -> None:
     reply, answer = token(asked, ALICE, version)
     assert not reply.failure
     assert (answer.error_code, answer.auth_bytes, answer.session_lifetime_ms) == (0, b"", 0)
-    assert asked.state is State.COMPLETE
+    assert asked.state is SaslState.COMPLETE
     assert asked.session is not None
     assert asked.session.authenticated.principal == Principal("User", "alice")
     assert asked.session.expires_ms is None
@@ -168,7 +168,7 @@ def test_a_wrong_password_is_told_no_more_than_kafka_tells() -> None:
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert answer.error_message == "Authentication failed: Invalid username or password"
     assert asked.session is None
-    assert asked.state is State.AUTHENTICATE
+    assert asked.state is SaslState.AUTHENTICATE
     asked = authenticator()
     handshake(asked, "TICKET")
     reply, answer = token(asked, b"forged")

@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from barnabas.broker.scram_credentials import Change
+from barnabas.broker.scram_credentials import CredentialChange
 from barnabas.model.errors import ErrorCode
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 
@@ -38,13 +38,13 @@ def test_what_is_no_credential_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (Change("", 1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
-        (Change("kate", 3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
-        (Change("kate", 1, iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL),
-        (Change("kate", 2, iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (CredentialChange("", 1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (CredentialChange("kate", 3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        (CredentialChange("kate", 1, iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (CredentialChange("kate", 2, iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL),
     ],
 )
-def test_a_change_that_is_wrong_in_itself_is_refused(change: Change, code: ErrorCode) -> None:
+def test_a_change_that_is_wrong_in_itself_is_refused(change: CredentialChange, code: ErrorCode) -> None:
     refusal = change.refusal()
     assert refusal is not None
     assert refusal.code is code

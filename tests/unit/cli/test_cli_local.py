@@ -14,7 +14,7 @@ from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.cli import local
 from barnabas.cli.local import LocalCluster
 from barnabas.cli.local_brokers import server_properties
-from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, Process
+from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess
 from barnabas.cli.output import CommandError
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.config import broker_config, parse_properties
@@ -83,9 +83,9 @@ def test_a_secured_brokers_lines_are_known_too_and_ask_for_what_there_is() -> No
 
 
 def test_a_process_is_ours_only_when_it_began_when_we_noted_it() -> None:
-    assert Process(os.getpid()).alive
-    assert not Process(os.getpid(), began=1).alive
-    assert not Process(None).alive
+    assert StartedProcess(os.getpid()).alive
+    assert not StartedProcess(os.getpid(), began=1).alive
+    assert not StartedProcess(None).alive
 
 
 def test_the_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:

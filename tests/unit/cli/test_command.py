@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pytest
 
 from barnabas.cli.app import ROOT, run
-from barnabas.cli.command import Argument, Command, Group, Option
+from barnabas.cli.command import Argument, Command, CommandGroup, Option
 from barnabas.cli.completion import candidates
 from barnabas.cli.options import HERE, Reach
 from barnabas.cli.output import CommandError, UsageError
@@ -117,7 +117,7 @@ def test_help_shows_places_options_and_defaults(capsys: pytest.CaptureFixture[st
 
 
 def test_a_command_that_is_not_there_names_the_nearest() -> None:
-    group = Group("Things.")
+    group = CommandGroup("Things.")
     group.command("paint")(paint)
     with pytest.raises(UsageError, match=r"There is no things pain: did you mean paint\?"):
         group.run("things", ["pain"])
@@ -150,7 +150,7 @@ def test_a_directory_without_a_cluster_is_named() -> None:
 
 
 def completed(*words: str) -> list[str] | None:
-    group = Group("Things.")
+    group = CommandGroup("Things.")
     group.command("paint")(paint)
     found = candidates(group, words)
     return None if found is None else [each.word for each in found]

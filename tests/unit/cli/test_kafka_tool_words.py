@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.cli.kafka_tools import link
 from barnabas.cli.kafka_tools.console_producer import LineReader
-from barnabas.cli.kafka_tools.errors import Exit, JavaError
+from barnabas.cli.kafka_tools.errors import JavaError, ToolExit
 from barnabas.cli.kafka_tools.java import double, in_hash_order
 from barnabas.cli.kafka_tools.names import TOOLS
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser
@@ -72,7 +72,7 @@ def test_missing_and_unreadable_arguments_are_told_in_joptsimples_words() -> Non
 def test_the_help_is_in_two_columns_of_eighty_characters(capsys: pytest.CaptureFixture[str]) -> None:
     parser = OptionParser()
     parser.takes("bootstrap-server", "The brokers to ask first, and more of them if need be.", "server to connect to")
-    with pytest.raises(Exit):
+    with pytest.raises(ToolExit):
         parser.usage_and_exit("No.")
     message, *lines = capsys.readouterr().err.splitlines()
     assert message == "No."

@@ -11,7 +11,7 @@ from controller_world import World, world
 
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.security_znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
-from barnabas.zk.protocol.data import ACL, Permission
+from barnabas.zk.protocol.data import ACL, ZkPermission
 
 Play = Callable[[World], Awaitable[None]]
 
@@ -75,7 +75,7 @@ def test_a_token_that_cannot_be_removed_keeps_no_other(play: Callable[[Play], No
             await zk.set_or_create_delegation_token(token(made, name, expires_ms=-1))
         # "a" cannot be deleted: what is below it would have to go first, and may not.
         await zk.create_recursive(f"{DelegationTokensZNode.path}/a/child")
-        kept = ACL(Permission.ALL & ~Permission.DELETE, "world", "anyone")
+        kept = ACL(ZkPermission.ALL & ~ZkPermission.DELETE, "world", "anyone")
         await zk.set_acl(f"{DelegationTokensZNode.path}/a", (kept,))
         made.config["delegation.token.secret.key"] = "secret"
         await made.start(1)

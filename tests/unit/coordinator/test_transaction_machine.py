@@ -20,7 +20,7 @@ from barnabas.coordinator.transactions import (
     PREPARE_COMMIT,
     NeedsProducerId,
     ProducerIdAndEpoch,
-    Transaction,
+    TransactionMachine,
     TransactionMetadata,
     TransactionState,
 )
@@ -33,12 +33,14 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 PRODUCER = 7
 
 
-def transaction(state: TransactionState = EMPTY, epoch: int = 0, *partitions: TopicPartition) -> Transaction:
+def transaction(state: TransactionState = EMPTY, epoch: int = 0, *partitions: TopicPartition) -> TransactionMachine:
     start_ms = -1 if state is EMPTY else 500
-    return Transaction("id", TransactionMetadata(PRODUCER, epoch, 60_000, state, frozenset(partitions), start_ms, 500))
+    return TransactionMachine(
+        "id", TransactionMetadata(PRODUCER, epoch, 60_000, state, frozenset(partitions), start_ms, 500)
+    )
 
 
-def step(subject: Transaction, decided: object) -> TransactionMetadata:
+def step(subject: TransactionMachine, decided: object) -> TransactionMetadata:
     """What was decided is written."""
     assert isinstance(decided, TransactionMetadata), decided
     subject.write(decided)
@@ -47,7 +49,7 @@ def step(subject: Transaction, decided: object) -> TransactionMetadata:
 
 
 def test_a_new_producer_gets_epoch_0_and_its_successor_1() -> None:
-    subject = Transaction("id", TransactionMetadata(PRODUCER, NO_PRODUCER_EPOCH, 60_000))
+    subject = TransactionMachine("id", TransactionMetadata(PRODUCER, NO_PRODUCER_EPOCH, 60_000))
     first = step(subject, subject.init_producer_id(60_000, None, PRODUCER, 1_000))
     assert (first.producer_id, first.producer_epoch, first.state) == (PRODUCER, 0, EMPTY)
     second = step(subject, subject.init_producer_id(30_000, None, None, 2_000))

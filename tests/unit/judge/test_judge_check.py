@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
 from barnabas.judge.check import check
-from barnabas.judge.history import History, HistoryError
+from barnabas.judge.history import HistoryError, OperationHistory
 from barnabas.judge.lines import parse
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ BAD = bad()
 GOOD = sections("good_histories.txt")
 
 
-def made(text: str) -> History:
+def made(text: str) -> OperationHistory:
     """The history of a text, in whose last operation ``LATER`` stands for a minute."""
     history = parse(text.replace(" LATER", ""))
     if "LATER" in text:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barnabas.judge.history import SCHEMA, History, HistoryError, read, write
+from barnabas.judge.history import SCHEMA, HistoryError, OperationHistory, read, write
 from barnabas.judge.lines import parse, told
 
 TEXT = """
@@ -23,7 +23,7 @@ p send q/0 v=9 failed
 """
 
 
-def lines(history: History) -> list[str]:
+def lines(history: OperationHistory) -> list[str]:
     return [told(history, row) for row in range(len(history))]
 
 

@@ -13,15 +13,15 @@ import pytest
 from test_judge_check import BAD, GOOD, made
 
 from barnabas.cli.app import run
-from barnabas.judge.check import Verdict, check
-from barnabas.judge.history import BEFORE_KIP_890, NEVER, Client, Context, History, HistoryError, write
+from barnabas.judge.check import JudgeVerdict, check
+from barnabas.judge.history import BEFORE_KIP_890, NEVER, Client, Context, HistoryError, OperationHistory, write
 from barnabas.judge.lines import parse
 from barnabas.judge.proxy import DELAY_END_TXN
 
 _APART = 10**12
 
 
-def together(histories: Sequence[History]) -> History:
+def together(histories: Sequence[OperationHistory]) -> OperationHistory:
     """One after another, with clients, topics, values, transactions and names of their own."""
     clients: list[Client] = []
     topics: dict[str, Any] = {}
@@ -51,10 +51,12 @@ def together(histories: Sequence[History]) -> History:
         places += [(f"{number}.{topic}", partition) for topic, partition in one.places]
         names += [_renamed(name, number) for name in one.names]
     whole = {field: np.concatenate(parts) for field, parts in columns.items()}
-    return History(Context(tuple(clients), topics, _facts(histories)), tuple(places), tuple(names), (), **whole)
+    return OperationHistory(
+        Context(tuple(clients), topics, _facts(histories)), tuple(places), tuple(names), (), **whole
+    )
 
 
-def _facts(histories: Sequence[History]) -> dict[str, str]:
+def _facts(histories: Sequence[OperationHistory]) -> dict[str, str]:
     older = [
         f"{number}.{each}"
         for number, one in enumerate(histories)
@@ -97,7 +99,7 @@ def _groups() -> dict[str, list[str]]:
 GROUPS = _groups()
 
 
-def one_of(group: str) -> tuple[History, Verdict]:
+def one_of(group: str) -> tuple[OperationHistory, JudgeVerdict]:
     """The histories of a group in one, and the verdict on it in memory, which is that on each of them."""
     histories = [made(text) for text in GROUPS[group]]
     whole = together(histories)

@@ -12,7 +12,7 @@ from log_worlds import NOW, append, idempotent, marker, values
 from barnabas.log.batches import StoredBatch
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.log_dirs import LogDirs
-from barnabas.log.producer_state import ProducerState
+from barnabas.log.producer_state import ProducerStateManager
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
@@ -107,7 +107,7 @@ def test_files_with_names_that_are_no_offsets_are_left_alone(tmp_path: Path) -> 
 def test_a_snapshot_in_which_two_transactions_are_one_is_read_from_the_log_instead(tmp_path: Path) -> None:
     stopped(tmp_path)
     log_dir = str(tmp_path / "a-0")
-    false = ProducerState(real_runtime().disk, log_dir, A, producer_id_expiration_ms=NOW)
+    false = ProducerStateManager(real_runtime().disk, log_dir, A, producer_id_expiration_ms=NOW)
     for producer_id in (7, 8):
         false.append_data(StoredBatch(0, 61, 0, 0, 0, 2, 0, TRANSACTIONAL, NOW, NOW, producer_id, 0, 0, 1))
     false.map_end_offset = 1

@@ -34,7 +34,7 @@ from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import groups_are_listed
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
-from barnabas.sim.keeper import Seen, lookers_know
+from barnabas.sim.keeper import KeeperView, lookers_know
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader, readers_get_to_the_end
@@ -328,7 +328,7 @@ def c18(cluster: Cluster) -> None:
 
 def c19(cluster: Cluster) -> None:
     """Who looks on has not heard that there is a counter no more."""
-    seen = cluster.workload.seen["looker"] = Seen()
+    seen = cluster.workload.seen["looker"] = KeeperView()
     seen.counter = b"7"
     cluster.run(lookers_know(cluster.world, cluster.workload))
     cluster.workload.seen.clear()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.sim.chain import Chain, Link
+from barnabas.sim.chain import Chain, ChainedBatch
 from barnabas.sim.watch_losses import LossWatch
 from barnabas.sim.world import World
 
@@ -36,9 +36,9 @@ class Written:
         return self.losses.may_be_lost("orders-0", offset, **span)
 
 
-def link(base: int, epoch: int, records: int = 1, producer_id: int = -1, sequence: int = -1) -> Link:
+def link(base: int, epoch: int, records: int = 1, producer_id: int = -1, sequence: int = -1) -> ChainedBatch:
     last = sequence + records - 1 if sequence >= 0 else -1
-    return Link(base, base + records - 1, epoch, 0, base, producer_id, 0, sequence, last, 0)
+    return ChainedBatch(base, base + records - 1, epoch, 0, base, producer_id, 0, sequence, last, 0)
 
 
 @pytest.fixture

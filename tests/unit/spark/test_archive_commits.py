@@ -10,18 +10,18 @@ from barnabas.spark.jobs.archive import Ahead, crowded, portions
 from barnabas.spark.jobs.commits import (
     Archive,
     ArchiveError,
+    ArchiveSettings,
     Commit,
     Coverage,
     Covered,
     DataFile,
-    Settings,
-    Source,
+    PartitionLife,
     coverage,
 )
 
-SETTINGS = Settings("cluster", "event", "day", "timestamp")
+SETTINGS = ArchiveSettings("cluster", "event", "day", "timestamp")
 FILE = "topic=t/period=2026-11-21/part-1.parquet"
-SOURCE = Source("t", "id", 0)
+SOURCE = PartitionLife("t", "id", 0)
 
 
 def commit(number: int, start: int, end: int, *paths: str, removed: tuple[str, ...] = ()) -> Commit:
@@ -90,7 +90,7 @@ def test_a_compaction_replaces_its_files(tmp_path: Path) -> None:
 def test_an_archive_keeps_its_settings_and_its_place(tmp_path: Path) -> None:
     Archive.open_or_create(tmp_path / "a", SETTINGS)
     with pytest.raises(ArchiveError, match="per is day, not hour"):
-        Archive.open_or_create(tmp_path / "a", Settings("cluster", "event", "hour", "timestamp"))
+        Archive.open_or_create(tmp_path / "a", ArchiveSettings("cluster", "event", "hour", "timestamp"))
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "mine.txt").write_text("")
     with pytest.raises(ArchiveError, match="not empty and not an archive"):
@@ -125,7 +125,7 @@ def test_coverage_shows_what_was_left_out_and_what_was_covered_twice() -> None:
 
 
 def test_portions_cover_everything_once_and_in_order() -> None:
-    ahead = [Ahead(SOURCE, 5, 105), Ahead(Source("t", "id", 1), 0, 7)]
+    ahead = [Ahead(SOURCE, 5, 105), Ahead(PartitionLife("t", "id", 1), 0, 7)]
     parts = list(portions(ahead, 10))
     assert len(parts) == 11
     for each in ahead:

@@ -14,9 +14,9 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 from barnabas.spark.jobs import tables  # noqa: E402
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, arrow_schema, directory_values  # noqa: E402
-from barnabas.spark.jobs.commits import Archive, ArchiveError, Commit, Covered, DataFile, Settings, Source  # noqa: E402
+from barnabas.spark.jobs.commits import Archive, ArchiveError, ArchiveSettings, Commit, Covered, DataFile, PartitionLife  # noqa: E402
 
-SOURCE = Source("t", "id", 0)
+SOURCE = PartitionLife("t", "id", 0)
 DAY = "topic=t/period=2026-11-21"
 
 
@@ -25,9 +25,9 @@ class Killed(BaseException):
 
 
 @pytest.fixture(params=["delta", "iceberg"])
-def settings(request: pytest.FixtureRequest) -> Settings:
+def settings(request: pytest.FixtureRequest) -> ArchiveSettings:
     pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[request.param])
-    return Settings("cluster", "event", "day", "timestamp", table_format=request.param)
+    return ArchiveSettings("cluster", "event", "day", "timestamp", table_format=request.param)
 
 
 def iceberg_catalog(root: Path) -> Any:
@@ -93,7 +93,7 @@ def killing(take_up: Callable[..., None], *, after: bool) -> Callable[..., None]
 
 @pytest.mark.parametrize("moment", ["before the number", "before the table", "after the table"])
 def test_a_record_is_in_the_table_once_whenever_the_kill_came(
-    tmp_path: Path, settings: Settings, moment: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, settings: ArchiveSettings, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     committed(archive, 1)
@@ -115,7 +115,7 @@ def test_a_record_is_in_the_table_once_whenever_the_kill_came(
     assert resumed.positions() == {SOURCE: 20}
 
 
-def test_the_table_has_every_column_and_each_files_times(tmp_path: Path, settings: Settings) -> None:
+def test_the_table_has_every_column_and_each_files_times(tmp_path: Path, settings: ArchiveSettings) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     committed(archive)
     first = rows(archive).sort_by("offset").slice(0, 1).to_pylist()[0]
@@ -130,7 +130,7 @@ def test_the_table_has_every_column_and_each_files_times(tmp_path: Path, setting
 
 
 def test_a_commit_that_two_archivers_add_at_once_is_added_once(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, settings: ArchiveSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     committed(archive, 1)
@@ -152,7 +152,7 @@ def test_a_commit_that_two_archivers_add_at_once_is_added_once(
 
 
 def test_a_compaction_is_one_act_and_its_old_files_go_when_their_time_is_over(
-    tmp_path: Path, settings: Settings
+    tmp_path: Path, settings: ArchiveSettings
 ) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     small = committed(archive)
@@ -169,7 +169,7 @@ def test_a_compaction_is_one_act_and_its_old_files_go_when_their_time_is_over(
 
 
 def test_what_another_program_deletes_from_the_table_is_not_read_and_not_brought_back(
-    tmp_path: Path, settings: Settings
+    tmp_path: Path, settings: ArchiveSettings
 ) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     small = committed(archive)
@@ -189,7 +189,7 @@ def test_what_another_program_deletes_from_the_table_is_not_read_and_not_brought
     assert offsets(archive) == list(range(10, 30))
 
 
-def test_a_table_of_an_older_archive_gets_the_columns_it_lacks(tmp_path: Path, settings: Settings) -> None:
+def test_a_table_of_an_older_archive_gets_the_columns_it_lacks(tmp_path: Path, settings: ArchiveSettings) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     assert archive.table is not None
     archive.table.columns = {name: type for name, type in COLUMNS.items() if name not in ("leader_epoch", "headers")}
@@ -202,7 +202,7 @@ def test_a_table_of_an_older_archive_gets_the_columns_it_lacks(tmp_path: Path, s
     assert found["leader_epoch"].to_pylist() == [3] * 20
 
 
-def test_a_table_that_was_lost_is_made_of_the_commits_again(tmp_path: Path, settings: Settings) -> None:
+def test_a_table_that_was_lost_is_made_of_the_commits_again(tmp_path: Path, settings: ArchiveSettings) -> None:
     archive = Archive.open_or_create(tmp_path / "a", settings)
     small = committed(archive, 3)
     with archive.writing():
@@ -225,7 +225,9 @@ def test_an_iceberg_table_can_be_in_a_catalog_of_ones_own(tmp_path: Path, monkey
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/lake.db")
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "sql")
     monkeypatch.setattr(catalogs, "_ENV_CONFIG", Config())
-    there = Settings("c", "event", "day", "timestamp", table_format="iceberg", catalog="lake", table="raw.orders")
+    there = ArchiveSettings(
+        "c", "event", "day", "timestamp", table_format="iceberg", catalog="lake", table="raw.orders"
+    )
     archive = Archive.open_or_create(tmp_path / "a", there)
     committed(archive)
     with closing(catalogs.load_catalog("lake")) as lake:
@@ -239,7 +241,7 @@ def test_an_iceberg_table_can_be_in_a_catalog_of_ones_own(tmp_path: Path, monkey
     with pytest.raises(ArchiveError, match="catalog pond cannot be used"):
         Archive.open_or_create(
             tmp_path / "c",
-            Settings("c", "event", "day", "timestamp", table_format="iceberg", catalog="pond", table="a.b"),
+            ArchiveSettings("c", "event", "day", "timestamp", table_format="iceberg", catalog="pond", table="a.b"),
         ).files()
 
 
@@ -254,7 +256,7 @@ def test_what_cannot_be_is_said_before_a_directory_is_made(tmp_path: Path, monke
             tables.check_table(*given)
     monkeypatch.setattr(tables, "find_spec", lambda name: None)
     with pytest.raises(ArchiveError, match=r"An archive as delta needs deltalake: install barnabas\[delta\]\."):
-        Archive.open_or_create(tmp_path / "a", Settings("c", "event", "day", "timestamp", table_format="delta"))
+        Archive.open_or_create(tmp_path / "a", ArchiveSettings("c", "event", "day", "timestamp", table_format="delta"))
     assert not (tmp_path / "a").exists()
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from barnabas.testing.loop import Clock, Process, background
+from barnabas.testing.loop import Process, StallFreeClock, background
 
 
 def test_a_killed_process_runs_no_finally_and_no_timer():
@@ -71,7 +71,7 @@ def test_a_process_that_waits_in_a_finally_can_be_buried():
 
 
 def test_the_clock_leaves_out_what_the_thread_stood_still():
-    clock = Clock(background())
+    clock = StallFreeClock(background())
 
     async def stand_still():
         before = clock.monotonic_ms()

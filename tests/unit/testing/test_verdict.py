@@ -2,8 +2,8 @@
 
 from barnabas.model.ids import TopicPartition
 from barnabas.testing.verdict import (
-    Batch,
-    Replica,
+    ReplicaBatch,
+    StoredReplica,
     acknowledged_survive,
     covering,
     order_is_kept,
@@ -15,8 +15,8 @@ from barnabas.testing.verdict import (
 T = TopicPartition("t", 0)
 
 
-def replica(*batches: tuple[int, int, int, int]) -> Replica:
-    return Replica([Batch(*each) for each in batches], [])
+def replica(*batches: tuple[int, int, int, int]) -> StoredReplica:
+    return StoredReplica([ReplicaBatch(*each) for each in batches], [])
 
 
 def test_a_promise_is_kept_by_the_batch_that_was_promised():
@@ -42,7 +42,7 @@ def test_what_retention_took_is_not_missed():
 
 def test_the_batch_that_covers_an_offset_is_found_in_the_middle_and_not_in_a_gap():
     log = replica((0, 4, 0, 1), (10, 12, 0, 2), (13, 13, 1, 3))
-    assert covering(log, 11) == Batch(10, 12, 0, 2)
+    assert covering(log, 11) == ReplicaBatch(10, 12, 0, 2)
     assert covering(log, 7) is None
     assert covering(log, 14) is None
 

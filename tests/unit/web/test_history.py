@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.web.assets import MODULES, asset, exported
-from barnabas.web.history import OVERHEAD_BYTES, History, leader_fact, partition_fact, registered_fact
+from barnabas.web.history import OVERHEAD_BYTES, SeenHistory, leader_fact, partition_fact, registered_fact
 
 NAMES = st.sampled_from(["broker/1", "controller", "partition/a-0", "partition/a-1", ""])
 VALUES = st.one_of(st.none(), st.integers(0, 3), st.text(max_size=5))
 
 
-def read(history: History) -> dict[str, Any]:
+def read(history: SeenHistory) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(b"".join(history.pieces()))
     return value
 
@@ -38,7 +38,7 @@ def test_what_is_left_of_the_ring_still_makes_the_newest_picture(
     seen: list[tuple[int, str, Any]], bytes_max: int, kept_ms: int
 ) -> None:
     ms = 0
-    history = History("a test", ms, bytes_max=bytes_max, kept_ms=kept_ms)
+    history = SeenHistory("a test", ms, bytes_max=bytes_max, kept_ms=kept_ms)
     for later, name, value in seen:
         ms += later
         if name:
@@ -72,7 +72,7 @@ def test_the_facts_of_brokers_and_partitions_are_as_the_page_reads_them() -> Non
 
 
 def test_who_counts_along_is_told_what_is_new_and_sees_what_is_lost() -> None:
-    history = History("a test", 0, bytes_max=10 * (OVERHEAD_BYTES + 20))
+    history = SeenHistory("a test", 0, bytes_max=10 * (OVERHEAD_BYTES + 20))
     history.note(1, "controller", 1)
     history.note(2, "controller", 1)
     assert history.written == 1, "nothing changed"
@@ -85,7 +85,7 @@ def test_who_counts_along_is_told_what_is_new_and_sees_what_is_lost() -> None:
 
 
 def test_an_exported_page_fetches_nothing_and_no_text_ends_its_script() -> None:
-    history = History("a test", 0)
+    history = SeenHistory("a test", 0)
     history.line(1, "</script><script>alert(1)</script> of a topic")
     history.line(2, "<!--<script> behind which the next end of a script is none")
     page = b"".join(exported(history)).decode()

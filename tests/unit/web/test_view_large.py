@@ -28,9 +28,9 @@ from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.web.group_lag import GroupLag, PartitionLag
-from barnabas.web.history import History, partition_fact
+from barnabas.web.history import SeenHistory, partition_fact
 from barnabas.web.pages import groups, topics
-from barnabas.web.recorder import Recorder
+from barnabas.web.recorder import BrokerRecorder
 from barnabas.web.views import replicas
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
@@ -63,8 +63,8 @@ def lag_of(reading: dict[str, Group]) -> GroupLag:
     return lag
 
 
-def history_of(cluster: ClusterImage) -> History:
-    history = History("broker 1", 0)
+def history_of(cluster: ClusterImage) -> SeenHistory:
+    history = SeenHistory("broker 1", 0)
     for name, topic in cluster.topics.items():
         for number, each in topic.partitions.items():
             fact = partition_fact(each.leader, each.leader_epoch, each.isr, each.replicas)
@@ -172,8 +172,8 @@ def test_offsets_of_many_idle_partitions_are_looked_at_more_seldom(large: Any) -
             zookeeper_status=lambda: {"state": "CONNECTED"},
             long_requests=SimpleNamespace(turns=SimpleNamespace(next=turn)),
         )
-        history = History("broker 1", 0)
-        recorder = Recorder(broker, history, GroupLag(), lambda: None)
+        history = SeenHistory("broker 1", 0)
+        recorder = BrokerRecorder(broker, history, GroupLag(), lambda: None)
         await recorder.look()
         # The first look has seen all of them move.
         now.ms, Counted.looks = 600_000, 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.web.assets import exported
-from barnabas.web.history import History
+from barnabas.web.history import SeenHistory
 
 STATIC = Path(str(files("barnabas.web"))) / "static"
 NODE = shutil.which("node")
@@ -37,7 +37,7 @@ def loaded(name: str) -> str:
 @needs_node
 @pytest.mark.clients
 def test_a_moment_is_the_facts_with_all_changes_before_it() -> None:
-    history = History("broker 1", 0)
+    history = SeenHistory("broker 1", 0)
     history.note(10, "broker/1", {"up": True, "address": "a:1"})
     history.note(20, "partition/a-b-0", {"leader": 1, "leader_epoch": 3, "isr": [1, 2], "replicas": [1, 2]})
     history.line(30, "a line")
@@ -114,7 +114,7 @@ def test_bytes_are_shown_as_what_they_are() -> None:
 @needs_node
 @pytest.mark.clients
 def test_the_scripts_of_an_exported_page_are_one_script(tmp_path: Path) -> None:
-    page = b"".join(exported(History("a test", 0))).decode()
+    page = b"".join(exported(SeenHistory("a test", 0))).decode()
     script = page.rpartition('<script type="module">')[2].partition("</script>")[0]
     file = tmp_path / "whole.mjs"
     file.write_text(script)

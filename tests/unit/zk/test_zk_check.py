@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.zk.inspection.check import RULES, Finding, check, lasting
+from barnabas.zk.inspection.check import RULES, ZnodeFinding, check, lasting
 from barnabas.zk.inspection.image import ReadZNode, TreeImage
 from barnabas.zk.kafka.znodes import PERSISTENT_ZK_PATHS
 from barnabas.zk.protocol.data import Stat
@@ -62,7 +62,7 @@ class Tree:
             znodes[path] = ReadZNode(path, data, stat, tuple(names), None)
         return TreeImage(znodes)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[ZnodeFinding]:
         return check(self.image(), NOW_MS)[1]
 
     def rules(self) -> set[str]:
@@ -452,8 +452,10 @@ def test_an_empty_tree_is_no_cluster() -> None:
 
 
 def test_only_what_lasts_is_believed() -> None:
-    passing, staying = Finding("a", "/x", "1.", "."), Finding("a", "/y", "2 ms.", ".")
-    assert lasting([passing, staying], [Finding("a", "/y", "3 ms.", ".")]) == [Finding("a", "/y", "3 ms.", ".")]
+    passing, staying = ZnodeFinding("a", "/x", "1.", "."), ZnodeFinding("a", "/y", "2 ms.", ".")
+    assert lasting([passing, staying], [ZnodeFinding("a", "/y", "3 ms.", ".")]) == [
+        ZnodeFinding("a", "/y", "3 ms.", ".")
+    ]
 
 
 def test_every_rule_is_broken_here_at_least_once() -> None:

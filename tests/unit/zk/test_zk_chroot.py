@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.zk.client.chroot import absolute, below, outcome, relative
 from barnabas.zk.protocol.data import Stat
-from barnabas.zk.protocol.errors import ErrorCode, NoNode, error_of
+from barnabas.zk.protocol.errors import NoNode, ZkErrorCode, error_of
 from barnabas.zk.protocol.frames import REPLY_HEADER_SIZE
 from barnabas.zk.protocol.ops import Create, Delete, Exists, GetChildren, Multi
 
@@ -30,8 +30,8 @@ def test_a_multi_is_moved_part_by_part_and_the_original_stays() -> None:
 
 
 def test_a_missing_znode_is_no_error_to_exists_alone() -> None:
-    assert outcome(Exists("/a"), ErrorCode.NO_NODE, packet(b""), "") == (None, None)
-    result, error = outcome(GetChildren("/a"), ErrorCode.NO_NODE, packet(b""), "")
+    assert outcome(Exists("/a"), ZkErrorCode.NO_NODE, packet(b""), "") == (None, None)
+    result, error = outcome(GetChildren("/a"), ZkErrorCode.NO_NODE, packet(b""), "")
     assert (result, error) == (None, NoNode("/a"))
 
 
@@ -42,7 +42,7 @@ def test_made_paths_lose_the_chroot() -> None:
 
 def test_a_failed_multi_is_the_error_of_the_part_that_failed() -> None:
     multi = Multi([Create("/a"), Delete("/b"), Create("/c")])
-    codes = (ErrorCode.OK, ErrorCode.NO_NODE, ErrorCode.RUNTIME_INCONSISTENCY)
+    codes = (ZkErrorCode.OK, ZkErrorCode.NO_NODE, ZkErrorCode.RUNTIME_INCONSISTENCY)
     record = multi.encode_result([error_of(code, None) for code in codes])
     _, error = outcome(multi, 0, packet(record), "")
     assert error is not None

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.protocol.frames import ConnectRequest, WatchEvent, decode_reply_header, encode_request, framed
-from barnabas.zk.protocol.ops import Create, Exists, Multi, Operation
+from barnabas.zk.protocol.ops import Create, Exists, Multi, ZkOperation
 from barnabas.zk.protocol.session_ops import SetWatches
 from barnabas.zk.server import server as server_module
 from barnabas.zk.server.connection import REQUESTS_AT_ONCE, ServerConnection
@@ -48,7 +48,7 @@ class Client:
         self.connection.data_received(framed(ConnectRequest(60_000).encode()))
         self.xid = 0
 
-    def ask(self, operation: Operation[Any]) -> None:
+    def ask(self, operation: ZkOperation[Any]) -> None:
         self.xid += 1
         self.connection.data_received(encode_request(self.xid, operation))
 

@@ -15,7 +15,7 @@ from certificates import Authority
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.protocol.data import AUTH_XID
 from barnabas.zk.protocol.digest_md5 import DigestMd5Client
-from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
 from barnabas.zk.server import connection as bounds
@@ -203,7 +203,7 @@ def test_a_connection_proves_to_be_so_many_and_no_more(tmp_path: Path) -> None:
             client.say(encode_request(AUTH_XID, Auth("digest", b"user%d:secret" % number)))
             assert await client.code() == 0
         client.say(encode_request(AUTH_XID, Auth("digest", b"one:more")))
-        assert await client.code() == ErrorCode.AUTH_FAILED
+        assert await client.code() == ZkErrorCode.AUTH_FAILED
         assert await client.is_closed()
 
     play(tmp_path, CoordinatorConfig(), story)

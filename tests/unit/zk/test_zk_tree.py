@@ -9,7 +9,6 @@ from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, CREATOR_ALL_ACL, OPE
 from barnabas.zk.protocol.errors import (
     BadArguments,
     BadVersion,
-    ErrorCode,
     InvalidACL,
     NoAuth,
     NoChildrenForEphemerals,
@@ -17,9 +16,10 @@ from barnabas.zk.protocol.errors import (
     NoNode,
     NotEmpty,
     Unimplemented,
+    ZkErrorCode,
     ZooKeeperError,
 )
-from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.paths import is_valid_path
 from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
 from barnabas.zk.server.tree import DataTree
@@ -34,7 +34,7 @@ class Tree:
         self.data: DataTree[str] = DataTree()
         self.fired: list[tuple[str, EventType, str]] = []
 
-    def write(self, operation: Operation[Any], session: int = SESSION, who: tuple[tuple[str, str], ...] = ()) -> Any:
+    def write(self, operation: ZkOperation[Any], session: int = SESSION, who: tuple[tuple[str, str], ...] = ()) -> Any:
         zxid = self.data.last_zxid + 1
         result, fired = self.data.write(operation, session, who, zxid, zxid * 1000)
         self.fired += [(watcher, EventType(event.type), event.path) for watcher, event, _ in fired]
@@ -115,7 +115,7 @@ def test_create2_answers_with_the_stat(tree: Tree) -> None:
     ],
 )
 def test_a_write_that_fails_says_why_and_changes_nothing(
-    tree: Tree, operation: Operation[Any], error: type[ZooKeeperError]
+    tree: Tree, operation: ZkOperation[Any], error: type[ZooKeeperError]
 ) -> None:
     for made in (Create("/a"), Create("/e", ephemeral=True), Create("/p"), Create("/p/child")):
         tree.write(made)
@@ -165,7 +165,7 @@ def test_a_multi_that_fails_undoes_what_it_did_and_fires_nothing(tree: Tree) -> 
         )
     )
     codes = [error.code for error in results]
-    assert codes == [0, 0, 0, ErrorCode.BAD_VERSION, ErrorCode.RUNTIME_INCONSISTENCY]
+    assert codes == [0, 0, 0, ZkErrorCode.BAD_VERSION, ZkErrorCode.RUNTIME_INCONSISTENCY]
     assert {path: (node.data, node.stat()) for path, node in tree.data.nodes.items()} == before
     assert (tree.data.last_zxid, tree.data.data_bytes, tree.fired) == (3, bytes_before, [])
     assert tree.data.ephemerals_of(SESSION) == ["/p/child"]

@@ -10,15 +10,15 @@ from barnabas.zk.protocol.ops import Create
 from barnabas.zk.server.sessions import Sessions
 from barnabas.zk.server.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.server.tree import DataTree
-from barnabas.zk.server.wal import CorruptState, Transaction, WriteAheadLog
+from barnabas.zk.server.wal import CorruptState, LoggedTransaction, WriteAheadLog
 
 
-def read(directory: Path, *, fsync: bool = False) -> tuple[WriteAheadLog, int, bytes | None, list[Transaction]]:
+def read(directory: Path, *, fsync: bool = False) -> tuple[WriteAheadLog, int, bytes | None, list[LoggedTransaction]]:
     log = WriteAheadLog(RealDisk(), str(directory), fsync=fsync)
     return (log, *log.recover())
 
 
-def opened(directory: Path, *, fsync: bool = False) -> tuple[WriteAheadLog, int, bytes | None, list[Transaction]]:
+def opened(directory: Path, *, fsync: bool = False) -> tuple[WriteAheadLog, int, bytes | None, list[LoggedTransaction]]:
     """Ready to append: what was read is kept in a snapshot first, as a server does."""
     log, zxid, body, transactions = read(directory, fsync=fsync)
     last = transactions[-1].zxid if transactions else zxid
@@ -51,7 +51,7 @@ def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
     append(log, 3)
     log.close()
     log, _, _, transactions = opened(tmp_path)
-    assert transactions[2] == Transaction(3, 30, 7, OpCode.CREATE, b"record 3")
+    assert transactions[2] == LoggedTransaction(3, 30, 7, OpCode.CREATE, b"record 3")
     append(log, 4)
     log.close()
     _, zxid, body, transactions = read(tmp_path)

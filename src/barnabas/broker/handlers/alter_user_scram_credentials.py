@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker import scram_credentials
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
-from barnabas.broker.scram_credentials import Change
+from barnabas.broker.scram_credentials import CredentialChange
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_user_scram_credentials import (
@@ -28,9 +28,9 @@ async def handle(
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if not authorized_cluster(context, Operation.ALTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    changes = [Change(each.name, each.mechanism, delete=True) for each in request.deletions]
+    changes = [CredentialChange(each.name, each.mechanism, delete=True) for each in request.deletions]
     changes += [
-        Change(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
+        CredentialChange(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
         for each in request.upsertions
     ]
     outcomes = await scram_credentials.alter(broker.zk, changes)

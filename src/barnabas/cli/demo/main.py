@@ -20,7 +20,7 @@ from barnabas.cli.demo.audit import audits_by_spark, compare, ids_in_topic
 from barnabas.cli.demo.cluster import DemoCluster
 from barnabas.cli.demo.flights import read_flights
 from barnabas.cli.demo.pipeline import draw_delays, topic_to_parquet
-from barnabas.cli.demo.report import DemoReport, Event
+from barnabas.cli.demo.report import DemoReport, TimelineEvent
 from barnabas.cli.demo.stream import FlightStream
 from barnabas.cli.output import Exit
 from barnabas.client.metadata import ClusterMetadata
@@ -199,7 +199,7 @@ def _fail_over(cluster: DemoCluster, stream: FlightStream, report: DemoReport) -
     """Two broker deaths under load, each followed by the broker's return to every ISR."""
 
     def happened(text: str, label: str = "") -> None:
-        report.events.append(Event(time.monotonic() - stream.begun, text, label))
+        report.events.append(TimelineEvent(time.monotonic() - stream.begun, text, label))
         _say(f"[dim]{time.monotonic() - stream.begun:5.1f} s[/]  {text}")
 
     _when_sent(stream, 0.08)

@@ -33,7 +33,7 @@ footer { color: var(--soft); margin-top: 3rem; font-size: .9rem }
 
 
 @dataclass
-class Event:
+class TimelineEvent:
     """Something that happened `at_s` seconds after the stream began; `label` marks it on the timeline."""
 
     at_s: float
@@ -45,7 +45,7 @@ class Event:
 class DemoReport:
     """All that the demo measured."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[TimelineEvent] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)
     audits: list[Audit] = field(default_factory=list)
     delays: list[CarrierDelay] = field(default_factory=list)
@@ -107,7 +107,7 @@ def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _story_line(event: Event) -> str:
+def _story_line(event: TimelineEvent) -> str:
     return f"<li><time>{event.at_s:6.1f} s</time>{html.escape(event.text)}</li>"
 
 
@@ -122,7 +122,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
-def _timeline(per_bucket: Mapping[int, int], events: Sequence[Event]) -> str:
+def _timeline(per_bucket: Mapping[int, int], events: Sequence[TimelineEvent]) -> str:
     """Acknowledgements over time as an SVG; labelled events are vertical lines."""
     if not per_bucket:
         return ""

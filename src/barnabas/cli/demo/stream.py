@@ -16,7 +16,7 @@ _BUCKET_S: Final = 0.25
 _TURN_S: Final = 0.02
 
 
-class Acknowledged(NamedTuple):
+class ManifestLine(NamedTuple):
     """A line of the producer's manifest; `offset` is -1 where the broker did not say it again after a retry."""
 
     id: int
@@ -45,7 +45,7 @@ class FlightStream(threading.Thread):
         self.rate = rate
         self._on_progress = on_progress
         self.sent = 0
-        self.manifest: list[Acknowledged] = []
+        self.manifest: list[ManifestLine] = []
         self.failures: list[str] = []
         self.notices: list[str] = []
         self.fatal: str | None = None
@@ -92,7 +92,7 @@ class FlightStream(threading.Thread):
         bucket = int((now - self.begun) / _BUCKET_S)
         self.per_bucket[bucket] = self.per_bucket.get(bucket, 0) + 1
         self.manifest.append(
-            Acknowledged(flight.id, message.partition(), message.offset(), zlib.crc32(flight.value), sequence)
+            ManifestLine(flight.id, message.partition(), message.offset(), zlib.crc32(flight.value), sequence)
         )
 
     def run(self) -> None:
@@ -132,7 +132,7 @@ class FlightStream(threading.Thread):
         import pyarrow
         import pyarrow.parquet as parquet
 
-        columns = dict(zip(Acknowledged._fields, zip(*self.manifest, strict=True), strict=True))
+        columns = dict(zip(ManifestLine._fields, zip(*self.manifest, strict=True), strict=True))
         parquet.write_table(pyarrow.table(columns), str(target))
 
     def stop(self) -> None:

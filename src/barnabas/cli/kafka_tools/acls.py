@@ -17,7 +17,7 @@ from barnabas.cli.kafka_tools.errors import (
     java_error_of,
     wrapped,
 )
-from barnabas.cli.kafka_tools.options import Option, OptionParser
+from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
@@ -112,10 +112,10 @@ class _Words:
         parser.help_or_version(words, self.options, "This tool helps to manage acls on kafka.")
         self._check()
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def values(self, option: Option) -> list[Any]:
+    def values(self, option: ToolOption) -> list[Any]:
         return [str(each).strip() for each in self.options.values(option)]
 
     def _check(self) -> None:
@@ -174,13 +174,13 @@ class _Words:
             )
         return list(dict.fromkeys(found))
 
-    def _named(self, option: Option) -> list[str]:
+    def _named(self, option: ToolOption) -> list[str]:
         return self.values(option) if self.has(option) else []
 
-    def principals(self, option: Option) -> list[str]:
+    def principals(self, option: ToolOption) -> list[str]:
         return list(dict.fromkeys(map(_principal, self._named(option))))
 
-    def _hosts(self, hosts: Option, principals: Option) -> list[str]:
+    def _hosts(self, hosts: ToolOption, principals: ToolOption) -> list[str]:
         if self.has(hosts):
             return list(dict.fromkeys(self.values(hosts)))
         return ["*"] if self.has(principals) else []

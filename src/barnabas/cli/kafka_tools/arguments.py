@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from barnabas.cli.kafka_tools.errors import Exit
+from barnabas.cli.kafka_tools.errors import ToolExit
 from barnabas.cli.kafka_tools.options import CONVERT
 
 _COMMIT: Final = "5e9866f43ab8e7e4"
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         raise ArgumentError(_worded(message))
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        raise Exit(self._help_code)
+        raise ToolExit(self._help_code)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Raises `ArgumentError`."""
@@ -54,11 +54,11 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def refuse(self, error: ArgumentError) -> NoReturn:
-        """The usage and the error on the standard error. Raises `Exit` with 1."""
+        """The usage and the error on the standard error. Raises `ToolExit` with 1."""
         sys.stdout.flush()
         self.print_usage(sys.stderr)
         print(f"{self.prog}: error: {error}", file=sys.stderr)
-        raise Exit(1)
+        raise ToolExit(1)
 
 
 class PrintVersion(argparse.Action):
@@ -66,7 +66,7 @@ class PrintVersion(argparse.Action):
         from barnabas.cli.kafka_tools.options import KAFKA_VERSION
 
         print(f"{KAFKA_VERSION} (Commit:{_COMMIT})")
-        raise Exit(0)
+        raise ToolExit(0)
 
 
 def _worded(message: str) -> str:

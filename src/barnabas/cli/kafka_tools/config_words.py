@@ -7,7 +7,7 @@ import socket
 from typing import Any, Final
 
 from barnabas.cli.kafka_tools.errors import illegal_argument
-from barnabas.cli.kafka_tools.options import Option, OptionParser, Options
+from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption
 from barnabas.cli.kafka_tools.session import load_properties
 
 TOPICS: Final = "topics"
@@ -82,10 +82,10 @@ class ConfigWords:
         )
         self._check(self.options)
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     @property

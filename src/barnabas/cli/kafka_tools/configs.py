@@ -33,7 +33,7 @@ from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION, check_topic_name
-from barnabas.client.admin import AlterOperation
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest

@@ -8,10 +8,10 @@ import signal
 import sys
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.errors import Exit, JavaError, java_error, log, print_stack_trace
+from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, java_error, log, print_stack_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
-from barnabas.cli.kafka_tools.message_formatters import FORMATTERS, Formatter, Message, formatter_of
-from barnabas.cli.kafka_tools.options import Option, OptionError, OptionParser, key_values
+from barnabas.cli.kafka_tools.message_formatters import FORMATTERS, ConsumedMessage, Formatter, formatter_of
+from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption, key_values
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
 from barnabas.client.cluster import ClusterClient
@@ -84,10 +84,10 @@ class _Words:
         )
         self.group = parser.takes("group", "The group to read in.", "consumer group id")
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     @property
@@ -133,7 +133,7 @@ class _Words:
                 "option",
                 file=sys.stderr,
             )
-            raise Exit(1)
+            raise ToolExit(1)
         properties.setdefault("auto.offset.reset", "earliest" if self.has(self.from_beginning) else "latest")
         properties["bootstrap.servers"] = self.value(self.server)
         properties.setdefault("client.id", "console-consumer")
@@ -303,7 +303,9 @@ class _Reader:
         formatter = self._words.formatter
         kind = await self._stamp(cluster, fetched.topic) if formatter.shows_timestamps else ""
         try:
-            sys.stdout.buffer.write(formatter.shown(Message(fetched.topic, fetched.partition, kind, fetched.record)))
+            sys.stdout.buffer.write(
+                formatter.shown(ConsumedMessage(fetched.topic, fetched.partition, kind, fetched.record))
+            )
         except JavaError as error:
             if not self._words.has(self._words.skip):
                 raise

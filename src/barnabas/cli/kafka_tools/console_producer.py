@@ -21,7 +21,7 @@ from barnabas.cli.kafka_tools.errors import (
     print_stack_trace,
     wrapped,
 )
-from barnabas.cli.kafka_tools.options import Option, OptionError, OptionParser, key_values
+from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption, key_values
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
@@ -76,10 +76,10 @@ class _Words:
         self.servers = self.server if self.has(self.server) else self.broker_list
         parser.check_addresses(self.value(self.servers))
 
-    def _producer_options(self, parser: OptionParser) -> list[tuple[str, Option]]:
+    def _producer_options(self, parser: OptionParser) -> list[tuple[str, ToolOption]]:
         """Options that are another name of a producer's property; a later one of the same property wins."""
 
-        def number(name: str, description: str, placeholder: str, kind: str, default: int) -> Option:
+        def number(name: str, description: str, placeholder: str, kind: str, default: int) -> ToolOption:
             return parser.takes(name, description, placeholder, kind=kind, default=default)
 
         return [
@@ -124,10 +124,10 @@ class _Words:
             ),
         ]  # fmt: skip
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     def producer_properties(self) -> dict[str, str]:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas.cli.kafka_tools.options import Option, OptionParser, Options, as_set
+from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, as_set
 
 
-def _joined(options: Iterable[Option]) -> str:
+def _joined(options: Iterable[ToolOption]) -> str:
     return ", ".join(map(str, options))
 
 
@@ -90,10 +90,10 @@ class ConsumerGroupWords:
             )
         )
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     @property

@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 
 from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, print_stack_trace
-from barnabas.cli.kafka_tools.options import Option, OptionError, OptionParser
+from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption
 from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -68,10 +68,10 @@ class _Words:
         parser.help_or_version(words, self.options, "This tool is used to verify the consumer performance.")
         parser.require(self.options, self.topic, self.messages)
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     def properties(self) -> dict[str, str]:

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, Exit, JavaError, illegal_argument, java_error, wrapped
-from barnabas.cli.kafka_tools.options import Option, OptionParser
+from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, ToolExit, illegal_argument, java_error, wrapped
+from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.client.admin_security import DelegationToken
@@ -52,12 +52,12 @@ class _Words:
         if sum(options.has(each) for each in actions) != 1:
             parser.usage_and_exit("Command must include exactly one action: --create, --renew, --expire or --describe")
         parser.require(options, self.server, self.config_file)
-        needs: dict[Option, tuple[Option, ...]] = {
+        needs: dict[ToolOption, tuple[ToolOption, ...]] = {
             self.create: (self.max_life,),
             self.renew: (self.hmac, self.renew_period),
             self.expire: (self.hmac, self.expiry_period),
         }
-        refuses: dict[Option, tuple[Option, ...]] = {
+        refuses: dict[ToolOption, tuple[ToolOption, ...]] = {
             self.create: (self.hmac, self.renew_period, self.expiry_period),
             self.renew: (self.renewer, self.max_life, self.expiry_period, self.owner),
             self.expire: (self.renew, self.max_life, self.renew_period, self.owner),
@@ -69,7 +69,7 @@ class _Words:
         for action in actions:
             parser.forbid(options, action, refuses[action])
 
-    def principals(self, option: Option) -> list[Principal]:
+    def principals(self, option: ToolOption) -> list[Principal]:
         if not self.options.has(option):
             return []
         try:
@@ -87,7 +87,7 @@ def main(words: list[str]) -> int:
     except JavaError as error:
         sys.stdout.flush()
         print(error.message, file=sys.stderr)
-        raise Exit(1) from None
+        raise ToolExit(1) from None
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from barnabas.cli.kafka_tools.errors import JavaError
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.log_records import UnknownRecord, dumped_key, dumped_value, transaction_value
-from barnabas.cli.kafka_tools.options import Option, OptionParser
+from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record, TimestampType, batches, check_crc, records_of
 
@@ -77,10 +77,10 @@ class _Words:
         )
         parser.require(self.options, self.files)
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     @property

@@ -18,7 +18,7 @@ _PACKAGE: Final = "org.apache.kafka.common.errors"
 _OUTSIDE: Final = {"InvalidRecordException": "org.apache.kafka.common"}
 
 
-class Exit(Exception):
+class ToolExit(Exception):
     """The tool ends here with this code; it has said why."""
 
     def __init__(self, code: int) -> None:

@@ -7,7 +7,7 @@ import sys
 from typing import Final, NoReturn
 
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser
-from barnabas.cli.kafka_tools.errors import Exit, JavaError, java_error
+from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, java_error
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.client.descriptions import FeatureUpgrade
@@ -67,7 +67,7 @@ def main(words: list[str]) -> int:
 def _end(message: str) -> NoReturn:
     sys.stdout.flush()
     print(message, file=sys.stderr)
-    raise Exit(1)
+    raise ToolExit(1)
 
 
 def _level(feature: str, level: int) -> str:

@@ -22,9 +22,9 @@ from barnabas.cli.kafka_tools.json_files import (
 from barnabas.cli.kafka_tools.options import OptionParser, Options
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
-from barnabas.client.admin import ElectionType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import ElectionType
 
 _TIMEOUT_MS: Final = 30_000
 

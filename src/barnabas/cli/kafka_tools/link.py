@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from barnabas.cli.command import Argument, Group
+from barnabas.cli.command import Argument, CommandGroup
 from barnabas.cli.kafka_tools.names import TOOLS
 from barnabas.cli.output import CommandError
 
-app = Group("Kafka's tools by their own names.")
+app = CommandGroup("Kafka's tools by their own names.")
 
 
 @app.command("list")

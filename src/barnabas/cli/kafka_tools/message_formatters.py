@@ -25,7 +25,7 @@ _PACKAGE: Final = "org.apache.kafka.tools.consumer"
 _SERIALIZERS: Final = "org.apache.kafka.common.serialization"
 
 
-class Message(NamedTuple):
+class ConsumedMessage(NamedTuple):
     topic: str
     partition: int
     timestamp_type: str
@@ -36,7 +36,7 @@ class Message(NamedTuple):
 class Formatter:
     shows_timestamps = False
 
-    def shown(self, message: Message) -> bytes:
+    def shown(self, message: ConsumedMessage) -> bytes:
         """What is printed for a record. Raises `JavaError` for one that cannot be read."""
         return b""
 
@@ -118,7 +118,7 @@ class DefaultFormatter(Formatter):
         self._read_value = _deserializer(properties.get("value.deserializer"))
         self._read_header = _deserializer(properties.get("headers.deserializer"))
 
-    def shown(self, message: Message) -> bytes:
+    def shown(self, message: ConsumedMessage) -> bytes:
         record = message.record
         columns: list[bytes] = []
         if self.shows_timestamps:
@@ -144,7 +144,7 @@ class DefaultFormatter(Formatter):
         )
 
 
-def _timestamp(message: Message) -> bytes:
+def _timestamp(message: ConsumedMessage) -> bytes:
     if message.record.timestamp < 0:
         return b"NO_TIMESTAMP"
     return f"{message.timestamp_type}:{message.record.timestamp}".encode()
@@ -161,7 +161,7 @@ class InternalFormatter(Formatter):
         self._key = key
         self._value = value
 
-    def shown(self, message: Message) -> bytes:
+    def shown(self, message: ConsumedMessage) -> bytes:
         shown: dict[str, Any] = {}
         for name, data, read in (
             ("key", message.record.key, self._key),

@@ -48,14 +48,14 @@ def run_kafka_tool(name: str, arguments: Sequence[str]) -> int:
     import importlib
     import os
 
-    from barnabas.cli.kafka_tools.errors import Exit, JavaError, told_as_uncaught
+    from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, told_as_uncaught
 
     place = "link" if name == ITSELF else TOOLS[without_suffix(name)]
     module = importlib.import_module(f"barnabas.cli.kafka_tools.{place}")
     code = 0
     try:
         code = module.main(list(arguments)) or 0
-    except Exit as error:
+    except ToolExit as error:
         code = error.code
     except JavaError as error:
         code = told_as_uncaught(error)

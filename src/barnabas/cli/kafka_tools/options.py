@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NoReturn
 
-from barnabas.cli.kafka_tools.errors import Exit, JavaError
+from barnabas.cli.kafka_tools.errors import JavaError, ToolExit
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.model.java_hash import string_hash
 
@@ -23,7 +23,7 @@ _WIDTH: Final = 80
 _GAP: Final = 2
 
 
-class Argument(Enum):
+class ArgumentNeed(Enum):
     NONE = ""
     REQUIRED = "<>"
     OPTIONAL = "[]"
@@ -51,17 +51,17 @@ CONVERT: Final[dict[str, Callable[[str], Any]]] = {
 
 
 @dataclass(eq=False, slots=True)
-class Option:
+class ToolOption:
     names: tuple[str, ...]
     description: str
-    argument: Argument
+    argument: ArgumentNeed
     kind: str = "String"
     placeholder: str = ""
     default: tuple[Any, ...] = ()
     separator: str | None = None
     required: bool = False
     for_help: bool = False
-    available_if: tuple[Option, ...] = field(default=())
+    available_if: tuple[ToolOption, ...] = field(default=())
 
     def __str__(self) -> str:
         return f"[{', '.join(self.names)}]"
@@ -72,7 +72,7 @@ class Option:
         value = 1
         for name in self.names:
             value = 31 * value + string_hash(name)
-        return (value ^ (self.argument is Argument.OPTIONAL)) & 0xFFFFFFFF
+        return (value ^ (self.argument is ArgumentNeed.OPTIONAL)) & 0xFFFFFFFF
 
     def convert(self, text: str) -> Any:
         try:
@@ -87,7 +87,7 @@ class Option:
             ) from None
 
 
-def as_set(options: Iterable[Option]) -> list[Option]:
+def as_set(options: Iterable[ToolOption]) -> list[ToolOption]:
     """In the order of a Java hash set."""
     return in_hash_order(options, lambda each: each.java_hash)
 
@@ -99,7 +99,7 @@ class OptionError(JavaError):
         super().__init__(f"joptsimple.{kind}", message)
 
 
-def _in_brackets(options: Iterable[Option]) -> str:
+def _in_brackets(options: Iterable[ToolOption]) -> str:
     return "[" + ", ".join("/".join(option.names) for option in options) + "]"
 
 
@@ -107,30 +107,30 @@ class Options:
     """What was found in a tool's words."""
 
     def __init__(self) -> None:
-        self.found: list[Option] = []
+        self.found: list[ToolOption] = []
         """Every option in the order of its mentions."""
-        self._values: dict[Option, list[str]] = {}
+        self._values: dict[ToolOption, list[str]] = {}
         self.rest: list[str] = []
 
-    def add(self, option: Option, text: str | None) -> None:
+    def add(self, option: ToolOption, text: str | None) -> None:
         self.found.append(option)
         values = self._values.setdefault(option, [])
         if text is not None:
             parts = [] if option.separator is None else [each for each in text.split(option.separator) if each]
             values += parts or [text]
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return option in self._values
 
-    def has_any(self, options: Iterable[Option]) -> bool:
+    def has_any(self, options: Iterable[ToolOption]) -> bool:
         return any(option in self._values for option in options)
 
-    def values(self, option: Option) -> list[Any]:
+    def values(self, option: ToolOption) -> list[Any]:
         """All values, or the default's. Raises `OptionError` for one that is no such thing."""
         values = self._values.get(option)
         return [option.convert(each) for each in values] if values else list(option.default)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         """The value, None where there is none. Raises `OptionError` for several."""
         values = self.values(option)
         if len(values) > 1:
@@ -152,20 +152,22 @@ class OptionParser:
 
     def __init__(self, *, abbreviations: bool = False) -> None:
         self._abbreviations = abbreviations
-        self._options: list[Option] = []
-        self._by_name: dict[str, Option] = {}
+        self._options: list[ToolOption] = []
+        self._by_name: dict[str, ToolOption] = {}
         self.help = self.flag("help", "Print this help.", for_help=True)
         self.version = self.flag("version", "Print the version of Kafka whose tool this is.", for_help=True)
 
-    def _accept(self, option: Option) -> Option:
+    def _accept(self, option: ToolOption) -> ToolOption:
         self._options.append(option)
         self._by_name.update(dict.fromkeys(option.names, option))
         return option
 
     def flag(
-        self, name: str, description: str, *, for_help: bool = False, available_if: tuple[Option, ...] = ()
-    ) -> Option:
-        return self._accept(Option((name,), description, Argument.NONE, for_help=for_help, available_if=available_if))
+        self, name: str, description: str, *, for_help: bool = False, available_if: tuple[ToolOption, ...] = ()
+    ) -> ToolOption:
+        return self._accept(
+            ToolOption((name,), description, ArgumentNeed.NONE, for_help=for_help, available_if=available_if)
+        )
 
     def takes(
         self,
@@ -178,14 +180,14 @@ class OptionParser:
         optional: bool = False,
         separator: str | None = None,
         required: bool = False,
-        available_if: tuple[Option, ...] = (),
-    ) -> Option:
+        available_if: tuple[ToolOption, ...] = (),
+    ) -> ToolOption:
         """An option with an argument; with `optional` it may stand without one."""
         names = (name,) if isinstance(name, str) else tuple(sorted(name, key=lambda each: (len(each) > 1, each)))
         defaults = () if default is None else default if isinstance(default, tuple) else (default,)
-        argument = Argument.OPTIONAL if optional else Argument.REQUIRED
+        argument = ArgumentNeed.OPTIONAL if optional else ArgumentNeed.REQUIRED
         return self._accept(
-            Option(
+            ToolOption(
                 names, description, argument, kind, placeholder, defaults, separator, required,
                 available_if=available_if,
             )
@@ -211,7 +213,7 @@ class OptionParser:
         self._check(options)
         return options
 
-    def _named(self, name: str) -> Option | None:
+    def _named(self, name: str) -> ToolOption | None:
         option = self._by_name.get(name)
         if option is None and self._abbreviations and name:
             candidates = [each for each in self._by_name if each.startswith(name)]
@@ -232,24 +234,24 @@ class OptionParser:
         if option is not None:
             self._take(option, value if equals else None, waiting, options)
             return
-        cluster: list[tuple[Option, str | None]] = []
+        cluster: list[tuple[ToolOption, str | None]] = []
         for place, letter in enumerate(word):
             option = self._named(letter)
             if option is None:
                 raise OptionError("UnrecognizedOptionException", f"{letter} is not a recognized option")
-            glued = option.argument is not Argument.NONE and place + 1 < len(word)
+            glued = option.argument is not ArgumentNeed.NONE and place + 1 < len(word)
             cluster.append((option, word[place + 1 :] if glued else None))
-            if option.argument is not Argument.NONE:
+            if option.argument is not ArgumentNeed.NONE:
                 break
         for option, given in cluster:
             self._take(option, given, waiting, options)
 
-    def _take(self, option: Option, given: str | None, waiting: list[str], options: Options) -> None:
-        if option.argument is Argument.NONE:
+    def _take(self, option: ToolOption, given: str | None, waiting: list[str], options: Options) -> None:
+        if option.argument is ArgumentNeed.NONE:
             options.add(option, None)
         elif given is not None:
             options.add(option, given)
-        elif option.argument is Argument.REQUIRED:
+        elif option.argument is ArgumentNeed.REQUIRED:
             if not waiting:
                 name = "/".join(option.names)
                 raise OptionError("OptionMissingRequiredArgumentException", f"Option {name} requires an argument")
@@ -285,25 +287,25 @@ class OptionParser:
             self.usage_and_exit("Please provide valid host:port like host1:9091,host2:9092\n ")
 
     def usage_and_exit(self, message: object) -> NoReturn:
-        """The message and the help on the standard error. Raises `Exit` with 1."""
+        """The message and the help on the standard error. Raises `ToolExit` with 1."""
         sys.stdout.flush()
         sys.stderr.write(f"{message}\n{self.formatted_help()}")
-        raise Exit(1)
+        raise ToolExit(1)
 
     def help_or_version(self, words: Sequence[str], options: Options, message: str) -> None:
-        """For no words or ``--help`` the help, and for ``--version`` the version: then raises `Exit`."""
+        """For no words or ``--help`` the help, and for ``--version`` the version: then raises `ToolExit`."""
         if not words or options.has(self.help):
             self.usage_and_exit(message)
         if options.has(self.version):
             print(KAFKA_VERSION)
-            raise Exit(0)
+            raise ToolExit(0)
 
-    def require(self, options: Options, *required: Option) -> None:
+    def require(self, options: Options, *required: ToolOption) -> None:
         for each in required:
             if not options.has(each):
                 self.usage_and_exit(f'Missing required argument "{each}"')
 
-    def forbid(self, options: Options, used: Option, invalid: Iterable[Option]) -> None:
+    def forbid(self, options: Options, used: ToolOption, invalid: Iterable[ToolOption]) -> None:
         """None of `invalid` may stand beside `used`."""
         if options.has(used):
             for each in invalid:
@@ -330,17 +332,17 @@ class OptionParser:
         return "".join(lines)
 
 
-def _option_column(option: Option) -> str:
+def _option_column(option: ToolOption) -> str:
     names = ", ".join(("-" if len(name) == 1 else "--") + name for name in option.names)
     text = ("* " if option.required else "") + names
-    if option.argument is Argument.NONE:
+    if option.argument is ArgumentNeed.NONE:
         return text
     start, end = option.argument.value
     placeholder = f": {option.placeholder}" if option.placeholder else ""
     return f"{text} {start}{option.kind}{placeholder}{end}"
 
 
-def _description_column(option: Option) -> str:
+def _description_column(option: ToolOption) -> str:
     if not option.default:
         return option.description
     shown = ", ".join(str(each) for each in option.default)

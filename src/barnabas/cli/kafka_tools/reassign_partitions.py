@@ -12,11 +12,11 @@ from typing import Any, Final
 from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, java_error_of, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import ADMIN_COMMAND_FAILED, read_text
-from barnabas.cli.kafka_tools.options import Option, OptionParser
+from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
 from barnabas.cli.kafka_tools.reassignment import (
     Assignment,
     ReassignmentPlan,
-    Replica,
+    ShownReplica,
     executable_plan,
     follower_throttles,
     leader_throttles,
@@ -28,8 +28,9 @@ from barnabas.cli.kafka_tools.reassignment import (
 )
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
-from barnabas.client.admin import AlterOperation, ResourceType
+from barnabas.client.admin import ResourceType
 from barnabas.client.descriptions import LogDirDescription
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 
@@ -84,22 +85,22 @@ class _Words:
         parser.help_or_version(words, self.options, "This tool helps to move topic partitions between replicas.")
         self._check()
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option)
 
     def _check(self) -> None:
         everywhere = (self.server, self.config_file)
-        required: dict[Option, tuple[Option, ...]] = {
+        required: dict[ToolOption, tuple[ToolOption, ...]] = {
             self.generate: (self.topics_file, self.broker_list),
             self.execute: (self.file,),
             self.verify: (self.file,),
             self.cancel: (self.file,),
             self.list: (),
         }
-        permitted: dict[Option, tuple[Option, ...]] = {
+        permitted: dict[ToolOption, tuple[ToolOption, ...]] = {
             self.generate: (*everywhere, self.broker_list, self.no_racks),
             self.execute: (*everywhere, self.additional, self.throttle, self.dirs_throttle, self.timeout),
             self.verify: (*everywhere, self.preserve),
@@ -249,10 +250,10 @@ async def _verify(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> No
 
 
 async def _directories(
-    admin: ToolAdmin, directories: Mapping[Replica, str]
-) -> dict[Replica, tuple[str | None, str | None]]:
+    admin: ToolAdmin, directories: Mapping[ShownReplica, str]
+) -> dict[ShownReplica, tuple[str | None, str | None]]:
     """Each replica's current log directory, and the one that it is being moved to; None where there is none."""
-    found: dict[Replica, tuple[str | None, str | None]] = dict.fromkeys(directories, (None, None))
+    found: dict[ShownReplica, tuple[str | None, str | None]] = dict.fromkeys(directories, (None, None))
     described = (
         await admin.describe_log_dirs(sorted({directory.broker for directory in directories})) if directories else {}
     )
@@ -265,7 +266,7 @@ async def _directories(
     return found
 
 
-def _where(replica: Replica, directories: Iterable[LogDirDescription]) -> tuple[str | None, str | None]:
+def _where(replica: ShownReplica, directories: Iterable[LogDirDescription]) -> tuple[str | None, str | None]:
     current = future = None
     for directory in directories:
         there = directory.replicas.get(TopicPartition(replica.topic, replica.partition))
@@ -276,7 +277,7 @@ def _where(replica: Replica, directories: Iterable[LogDirDescription]) -> tuple[
     return current, future
 
 
-def _move_text(replica: Replica, target: str, current: str | None, future: str | None) -> str:
+def _move_text(replica: ShownReplica, target: str, current: str | None, future: str | None) -> str:
     partition = f"{replica.topic}-{replica.partition}"
     if current is None:
         return (
@@ -387,7 +388,7 @@ async def _begin(admin: ToolAdmin, targets: Assignment) -> None:
     print(f"Successfully started partition reassignment{_plural(targets)} for {names}")
 
 
-async def _move_directories(admin: ToolAdmin, directories: Mapping[Replica, str], timeout_ms: int) -> None:
+async def _move_directories(admin: ToolAdmin, directories: Mapping[ShownReplica, str], timeout_ms: int) -> None:
     """Asks until every replica is where it can be moved from: one that is to come to the broker is not there yet."""
     clock = admin.cluster.runtime.clock
     deadline = clock.monotonic_ms() + timeout_ms
@@ -408,14 +409,14 @@ async def _move_directories(admin: ToolAdmin, directories: Mapping[Replica, str]
         await asyncio.sleep(0.1)
 
 
-async def _begun(admin: ToolAdmin, pending: Mapping[Replica, str]) -> list[Replica]:
-    begun: list[Replica] = []
+async def _begun(admin: ToolAdmin, pending: Mapping[ShownReplica, str]) -> list[ShownReplica]:
+    begun: list[ShownReplica] = []
     for broker in sorted({each.broker for each in pending}):
         asked = {
             TopicPartition(each.topic, each.partition): path for each, path in pending.items() if each.broker == broker
         }
         for each, error in (await admin.alter_replica_log_dirs(broker, asked)).items():
-            replica = Replica(broker, *each)
+            replica = ShownReplica(broker, *each)
             if error is None:
                 begun.append(replica)
             elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:

@@ -29,7 +29,7 @@ ANY: Final = "any"
 Assignment = dict[TopicPartition, list[int]]
 
 
-class Replica(NamedTuple):
+class ShownReplica(NamedTuple):
     """A replica on a broker; they are shown in this order."""
 
     broker: int
@@ -45,7 +45,7 @@ class ReassignmentPlan:
     """The file's content: replicas by partition as often as it names one, and the log directories that are not any."""
 
     partitions: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
-    directories: dict[Replica, str] = field(default_factory=dict)
+    directories: dict[ShownReplica, str] = field(default_factory=dict)
 
 
 class Move(NamedTuple):
@@ -88,7 +88,7 @@ def parsed_plan(text: str) -> ReassignmentPlan:
         plan.partitions.append((partition, replicas))
         for broker, directory in zip(replicas, directories, strict=True):
             if directory != ANY:
-                plan.directories[Replica(broker, *partition)] = directory
+                plan.directories[ShownReplica(broker, *partition)] = directory
     return plan
 
 

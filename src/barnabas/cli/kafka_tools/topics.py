@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, log, print_stack_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
-from barnabas.cli.kafka_tools.options import Option, OptionParser, Options, as_set
+from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, as_set
 from barnabas.cli.kafka_tools.requests import Reassignment, ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import INTERNAL_TOPICS, check_topic_configs, filter_pattern
@@ -80,10 +80,10 @@ class _Words:
         self.options = parser.parse(words)
         self._check(words, self.options)
 
-    def has(self, option: Option) -> bool:
+    def has(self, option: ToolOption) -> bool:
         return self.options.has(option)
 
-    def value(self, option: Option) -> Any:
+    def value(self, option: ToolOption) -> Any:
         return self.options.value(option) if self.options.has(option) else None
 
     def _check(self, words: list[str], options: Options) -> None:
@@ -124,7 +124,7 @@ class _Words:
 
     def _check_invalid(self, options: Options) -> None:
         reports = (self.under_replicated, self.under_min_isr, self.at_min_isr, self.unavailable)
-        rules: list[tuple[Option, tuple[Option, ...], tuple[Option, ...]]] = [
+        rules: list[tuple[ToolOption, tuple[ToolOption, ...], tuple[ToolOption, ...]]] = [
             (self.config, (self.alter, self.create), ()),
             (self.delete_config, (self.alter,), (self.server,)),
             (self.partitions, (self.alter, self.create), ()),
@@ -143,7 +143,7 @@ class _Words:
         self._only_with(options, self.exclude_internal, (self.list, self.describe), ())
 
     def _only_with(
-        self, options: Options, option: Option, allowed: tuple[Option, ...], added: tuple[Option, ...]
+        self, options: Options, option: ToolOption, allowed: tuple[ToolOption, ...], added: tuple[ToolOption, ...]
     ) -> None:
         actions = (self.alter, self.create, self.describe, self.list, self.delete)
         self.parser.forbid(options, option, [*(action for action in actions if action not in allowed), *added])

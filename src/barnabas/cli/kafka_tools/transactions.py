@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, PrintVersion, number
-from barnabas.cli.kafka_tools.errors import Exit, JavaError, java_error, java_error_of
+from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, java_error, java_error_of
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.client.descriptions import OpenTransaction, ProducerState
@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
 def _end(message: str) -> NoReturn:
     sys.stdout.flush()
     print(message, file=sys.stderr)
-    raise Exit(1)
+    raise ToolExit(1)
 
 
 def _fail(message: str, error: KafkaError) -> NoReturn:

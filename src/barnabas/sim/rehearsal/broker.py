@@ -40,7 +40,7 @@ PORT: Final = 9092
 
 
 @dataclass(slots=True)
-class Replica:
+class ToldReplica:
     """What a broker was last told of a partition that it holds."""
 
     topic_id: Uuid
@@ -74,7 +74,7 @@ class RehearsedBroker:
         self.info = info
         self.broker_id = info.broker_id
         self.config = config
-        self.partitions: dict[TopicPartition, Replica] = {}
+        self.partitions: dict[TopicPartition, ToldReplica] = {}
         self.controller_epoch = 0
         self.process: Incarnation | None = None
         self.tasks = Tasks(neighbours.failed)
@@ -162,7 +162,7 @@ class RehearsedBroker:
                 known = self.partitions.get(partition)
                 if known is not None and state.leader_epoch < known.state.leader_epoch:
                     continue
-                self.partitions[partition] = Replica(
+                self.partitions[partition] = ToldReplica(
                     topic.topic_id,
                     LeaderAndIsr(
                         state.leader,

@@ -23,7 +23,7 @@ from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node
 from barnabas.sim.rehearsal.broker import RehearsedBroker, endpoint_of
 from barnabas.sim.rehearsal.forecast import Cost, Forecast
-from barnabas.sim.rehearsal.steps import DRAIN, ELECT, FAILOVER, KILL, RACK, REASSIGN, START, Step
+from barnabas.sim.rehearsal.steps import DRAIN, ELECT, FAILOVER, KILL, RACK, REASSIGN, START, RehearsalStep
 from barnabas.sim.rehearsal.tree import KEYS, ClusterTree, RehearsalError, Snapshot, snapshot
 from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, broker_name
 from barnabas.sim.zookeeper import Ensemble
@@ -63,7 +63,9 @@ class Tally:
     notes: list[str] = field(default_factory=list)
 
 
-def rehearse(tree: ClusterTree, steps: Sequence[Step], properties: Mapping[str, str] | None = None) -> list[Forecast]:
+def rehearse(
+    tree: ClusterTree, steps: Sequence[RehearsalStep], properties: Mapping[str, str] | None = None
+) -> list[Forecast]:
     """What each step does, the first being what a controller changes of the tree `as it is`.
 
     `properties` are the brokers' ``server.properties``, of which those count that elections and ISRs depend on. Raises
@@ -100,7 +102,7 @@ class CopiedCluster:
         }
         """Followers that live and are not in sync: nothing is known here of when they will be."""
 
-    def run(self, steps: Sequence[Step]) -> list[Forecast]:
+    def run(self, steps: Sequence[RehearsalStep]) -> list[Forecast]:
         forecasts: list[Forecast] = []
 
         async def story() -> None:
@@ -272,8 +274,8 @@ class CopiedCluster:
 
     # ---- steps
 
-    async def _carry_out(self, step: Step) -> None:
-        acts: dict[str, Callable[[Step], Awaitable[None]]] = {
+    async def _carry_out(self, step: RehearsalStep) -> None:
+        acts: dict[str, Callable[[RehearsalStep], Awaitable[None]]] = {
             KILL: self._kill,
             RACK: self._kill,
             DRAIN: self._drain,
@@ -284,7 +286,7 @@ class CopiedCluster:
         }
         await acts[step.kind](step)
 
-    def _meant(self, step: Step) -> list[RehearsedBroker]:
+    def _meant(self, step: RehearsalStep) -> list[RehearsedBroker]:
         if step.brokers is None:
             return [self._active(step)]
         dead = [number for number in step.brokers if number not in self.brokers]
@@ -292,19 +294,19 @@ class CopiedCluster:
             raise RehearsalError(f"{step.told}: broker {dead[0]} is not alive then.")
         return [self.brokers[number] for number in step.brokers if number in self.brokers]
 
-    def _active(self, step: Step) -> RehearsedBroker:
+    def _active(self, step: RehearsalStep) -> RehearsedBroker:
         active = self.active_controller()
         if active is None:
             raise RehearsalError(f"{step.told}: there is no controller then, for no broker is alive.")
         return active
 
-    async def _kill(self, step: Step) -> None:
+    async def _kill(self, step: RehearsalStep) -> None:
         """All at the same moment; each is known to be dead when its session has expired."""
         for broker in self._meant(step):
             del self.brokers[broker.broker_id]
             self._nodes[broker_name(broker.broker_id)].kill()
 
-    async def _drain(self, step: Step) -> None:
+    async def _drain(self, step: RehearsalStep) -> None:
         """One after the other, as an operator does."""
         for broker in self._meant(step):
             await self._hand_over(broker, step)
@@ -314,7 +316,7 @@ class CopiedCluster:
             self._nodes[broker_name(broker.broker_id)].exited()
             await self._settled()
 
-    async def _hand_over(self, broker: RehearsedBroker, step: Step) -> None:
+    async def _hand_over(self, broker: RehearsedBroker, step: RehearsalStep) -> None:
         for attempt in range(1, SHUTDOWN_RETRIES + 1):
             controller = self._active(step).controller
             self.count("ControlledShutdown", 0)
@@ -337,7 +339,7 @@ class CopiedCluster:
         assert broker.process is not None
         return await self.loop.create_task(story, context=broker.process.context)
 
-    async def _start_again(self, step: Step) -> None:
+    async def _start_again(self, step: RehearsalStep) -> None:
         """Their followers catch up; those that lagged before are given the time."""
         for broker_id in step.brokers or ():
             if broker_id in self.brokers:
@@ -348,12 +350,12 @@ class CopiedCluster:
             await self._begin(BrokerInfo(broker_id, (endpoint_of(broker_id),), rack))
             self.brokers[broker_id].stand_for_election()
 
-    async def _fail_over(self, step: Step) -> None:
+    async def _fail_over(self, step: RehearsalStep) -> None:
         """The controller loses its office, as when its session ends; who is first gets it."""
         active = self._active(step)
         await self._as(active, active.client.delete(ControllerZNode.path))
 
-    async def _elect(self, step: Step) -> None:
+    async def _elect(self, step: RehearsalStep) -> None:
         active = self._active(step)
         response = await self._as(active, active.controller.elect_leaders(ElectLeadersRequest(0, None)))
         left = {
@@ -368,7 +370,7 @@ class CopiedCluster:
                 f"The preferred leader is not elected of {len(left)} partitions ({name}: {code.name})."
             )
 
-    async def _reassign(self, step: Step) -> None:
+    async def _reassign(self, step: RehearsalStep) -> None:
         topics: dict[str, AlterPartitionReassignmentsRequest.ReassignableTopic] = {}
         for partition, replicas in step.moves.items():
             topic = topics.setdefault(

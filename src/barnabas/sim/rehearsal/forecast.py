@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from barnabas.model.ids import NO_BROKER, TopicPartition
-from barnabas.sim.rehearsal.tree import PartitionState, Snapshot
+from barnabas.sim.rehearsal.tree import PartitionZnodes, Snapshot
 
 
 class Cost(NamedTuple):
@@ -17,12 +17,12 @@ class Cost(NamedTuple):
     partitions: int
 
 
-class Change(NamedTuple):
+class PartitionChange(NamedTuple):
     """A partition before and after; None before it was made, and after it was deleted."""
 
     partition: TopicPartition
-    before: PartitionState | None
-    after: PartitionState | None
+    before: PartitionZnodes | None
+    after: PartitionZnodes | None
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,12 @@ class Forecast:
     min_isr: Mapping[str, int]
     notes: tuple[str, ...] = ()
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[PartitionChange]:
         """Partitions whose leader, ISR or replicas are others now."""
         for partition in sorted(self.before.partitions.keys() | self.after.partitions.keys()):
-            change = Change(partition, self.before.partitions.get(partition), self.after.partitions.get(partition))
+            change = PartitionChange(
+                partition, self.before.partitions.get(partition), self.after.partitions.get(partition)
+            )
             if change.before != change.after:
                 yield change
 
@@ -58,12 +60,12 @@ class Forecast:
     def newly_under_min_isr(self) -> list[TopicPartition]:
         return [each for each in self.under_min_isr() if not self._is_under(each, self.before.partitions.get(each))]
 
-    def new_leaders(self) -> list[Change]:
+    def new_leaders(self) -> list[PartitionChange]:
         return [
             each for each in self.changes() if each.before and each.after and each.before.leader != each.after.leader
         ]
 
-    def new_isrs(self) -> list[Change]:
+    def new_isrs(self) -> list[PartitionChange]:
         return [
             each
             for each in self.changes()
@@ -82,7 +84,7 @@ class Forecast:
             and change.after.leader in change.before.replicas
         ]
 
-    def _is_under(self, partition: TopicPartition, state: PartitionState | None) -> bool:
+    def _is_under(self, partition: TopicPartition, state: PartitionZnodes | None) -> bool:
         if state is None or state.leader == NO_BROKER:
             return False
         return len(state.isr) < state.effective_min_isr(self.min_isr.get(partition.topic, 1))
@@ -113,11 +115,11 @@ class Forecast:
         }
 
 
-def _is_offline(state: PartitionState | None) -> bool:
+def _is_offline(state: PartitionZnodes | None) -> bool:
     return state is not None and state.leader == NO_BROKER
 
 
-def _state_json(state: PartitionState | None) -> dict[str, Any] | None:
+def _state_json(state: PartitionZnodes | None) -> dict[str, Any] | None:
     if state is None:
         return None
     return {

@@ -11,8 +11,8 @@ from html import escape
 from typing import Final
 
 from barnabas.model.ids import NO_BROKER
-from barnabas.sim.rehearsal.forecast import Change, Forecast
-from barnabas.sim.rehearsal.tree import PartitionState
+from barnabas.sim.rehearsal.forecast import Forecast, PartitionChange
+from barnabas.sim.rehearsal.tree import PartitionZnodes
 
 COLUMNS: Final = 100
 _STYLE: Final = """
@@ -81,7 +81,7 @@ def _squares(forecast: Forecast) -> str:
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(squares)}</svg>'
 
 
-def _kind(change: Change | None) -> str:
+def _kind(change: PartitionChange | None) -> str:
     if change is None:
         return "same"
     if change.before is None or change.after is None or change.before.replicas != change.after.replicas:
@@ -89,7 +89,7 @@ def _kind(change: Change | None) -> str:
     return "led" if change.before.leader != change.after.leader else "isr"
 
 
-def _told(state: PartitionState | None) -> str:
+def _told(state: PartitionZnodes | None) -> str:
     if state is None:
         return "nothing"
     return (

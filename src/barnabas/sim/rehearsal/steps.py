@@ -34,7 +34,7 @@ WORDS: Final[Mapping[str, str | None]] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class RehearsalStep:
     """`brokers` are ids, or None where it is the controller's that is meant; `moves` are a reassignment's."""
 
     kind: str
@@ -43,9 +43,9 @@ class Step:
     moves: Mapping[TopicPartition, tuple[int, ...] | None] = field(default_factory=dict)
 
 
-def parse_steps(words: Sequence[str], tree: ClusterTree, read: Callable[[str], str]) -> list[Step]:
+def parse_steps(words: Sequence[str], tree: ClusterTree, read: Callable[[str], str]) -> list[RehearsalStep]:
     """Steps in their order. `read` gets a reassignment's file. Raises `RehearsalError` for what is none."""
-    steps: list[Step] = []
+    steps: list[RehearsalStep] = []
     left = list(words)
     while left:
         kind = left.pop(0)
@@ -53,20 +53,20 @@ def parse_steps(words: Sequence[str], tree: ClusterTree, read: Callable[[str], s
             raise RehearsalError(f"{kind!r} is no step: {', '.join(WORDS)} are, one after the other.")
         wanted = WORDS[kind]
         if wanted is None:
-            steps.append(Step(kind, kind))
+            steps.append(RehearsalStep(kind, kind))
             continue
         if not left:
             raise RehearsalError(f"{kind} takes {wanted}.")
         word = left.pop(0)
         told = f"{kind} {word}"
         if kind == REASSIGN:
-            steps.append(Step(kind, told, moves=parse_moves(word, read(word))))
+            steps.append(RehearsalStep(kind, told, moves=parse_moves(word, read(word))))
         elif kind == RACK:
             if word not in tree.racks:
                 raise RehearsalError(f"No living broker is in rack {word!r}: {_listed(tree.racks) or 'none has one'}.")
-            steps.append(Step(kind, told, tree.racks[word]))
+            steps.append(RehearsalStep(kind, told, tree.racks[word]))
         else:
-            steps.append(Step(kind, told, _brokers(kind, word, tree)))
+            steps.append(RehearsalStep(kind, told, _brokers(kind, word, tree)))
     return steps
 
 

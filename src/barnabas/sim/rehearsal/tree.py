@@ -59,7 +59,7 @@ class RehearsalError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionZnodes:
     """A partition as ZooKeeper has it; `leader` is -1 where there is none."""
 
     leader: int
@@ -78,17 +78,17 @@ class Snapshot:
 
     brokers: tuple[int, ...]
     controller: int
-    partitions: Mapping[TopicPartition, PartitionState]
+    partitions: Mapping[TopicPartition, PartitionZnodes]
 
 
 def snapshot(data: Callable[[str], bytes | None], children: Callable[[str], Iterable[str]]) -> Snapshot:
     """Reads a tree through `data` (None: no such znode) and `children`. Raises `ZNodeError`."""
-    partitions: dict[TopicPartition, PartitionState] = {}
+    partitions: dict[TopicPartition, PartitionZnodes] = {}
     for topic in sorted(children(TopicsZNode.path)):
         for partition, assignment in TopicZNode.decode(topic, data(TopicZNode.path(topic))).assignment.items():
             written = data(TopicPartitionStateZNode.path(partition))
             state = TopicPartitionStateZNode.decode(partition, written, 0).leader_and_isr if written else None
-            partitions[partition] = PartitionState(
+            partitions[partition] = PartitionZnodes(
                 NO_BROKER if state is None else state.leader,
                 () if state is None else state.isr,
                 assignment.replicas,

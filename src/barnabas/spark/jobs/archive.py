@@ -29,7 +29,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, SCHEMA
-from barnabas.spark.jobs.commits import Archive, Commit, Covered, DataFile, Settings, Source
+from barnabas.spark.jobs.commits import Archive, ArchiveSettings, Commit, Covered, DataFile, PartitionLife
 from barnabas.spark.jobs.epochs import leader_epochs
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Archived:
 class Ahead(NamedTuple):
     """What is to be archived of a source; `start` is where its archive ends, or its log where nothing is there yet."""
 
-    source: Source
+    source: PartitionLife
     start: int
     end: int
 
@@ -99,7 +99,7 @@ def archive(
     done = Archived()
     with cluster_of(bootstrap, "barnabas-archive") as cluster:
         metadata = cluster.refresh(topics)
-        settings = Settings(
+        settings = ArchiveSettings(
             metadata.cluster_id or "", by, per, event_time, table_format=table_format, catalog=catalog, table=table
         )
         kept = Archive.open_or_create(target, settings)
@@ -124,7 +124,7 @@ def archive(
 
 def ahead(
     cluster: BlockingCluster,
-    positions: Mapping[Source, int],
+    positions: Mapping[PartitionLife, int],
     topics: Sequence[str],
     level: int,
     *,
@@ -146,7 +146,7 @@ def ahead(
                 f"Topic {each.topic} was deleted and created again since it was {taken} (its id was "
                 f"{known[each.topic]}, it is {topic_id}): archive it elsewhere, or take it up by --recreated"
             )
-        source = Source(each.topic, topic_id, each.partition)
+        source = PartitionLife(each.topic, topic_id, each.partition)
         low, high = earliest[each].offset, latest[each].offset
         start = positions.get(source, low)
         if start > high:

@@ -43,7 +43,7 @@ _MANIFEST: Final = {
 """A manifest's columns with their types. ``crc`` is that of the value (``zlib.crc32``)."""
 
 
-class Finding(NamedTuple):
+class AuditFinding(NamedTuple):
     """One record that is not as it should be. `partition` and `offset` are -1 where they are not known."""
 
     kind: str
@@ -73,7 +73,7 @@ class Audit:
     misplaced: int | None = None
     reordered: int | None = None
     compared: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -218,14 +218,14 @@ def audit(expected: DataFrame, found: DataFrame, *, place: str, findings_max: in
         "corrupted": 0 if "crc" in compared else None,
         "misplaced": 0 if "offset" in compared else None,
     }
-    findings: list[Finding] = []
+    findings: list[AuditFinding] = []
     if differing:
         differences = _differences(expected, found, differing, compared).persist()
         try:
             kinds = differences.groupBy("kind").agg(sql.sum("n").alias("n")).collect()
             counts |= {row.kind: row.n for row in kinds}
             findings = [
-                Finding(row.kind, row.id, row.topic, row.partition, row.offset, row.detail)
+                AuditFinding(row.kind, row.id, row.topic, row.partition, row.offset, row.detail)
                 for row in differences.orderBy("kind", "id").limit(findings_max).collect()
             ]
         finally:
@@ -321,7 +321,7 @@ def _differences(expected: DataFrame, found: DataFrame, differing: list[int], co
 
 def _reordered(
     expected: DataFrame, found: DataFrame, compared: Sequence[str], findings_max: int
-) -> tuple[int | None, list[Finding]]:
+) -> tuple[int | None, list[AuditFinding]]:
     """Records whose sequence is not above that of the record before them, by the same producer in the partition."""
     from pyspark.sql import functions as sql
     from pyspark.sql.window import Window
@@ -345,7 +345,7 @@ def _reordered(
     finally:
         rows.unpersist()
     return count, [
-        Finding(
+        AuditFinding(
             "reordered",
             row.id,
             row.topic if "topic" in keys else None,

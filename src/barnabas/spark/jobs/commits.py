@@ -38,7 +38,7 @@ class ArchiveError(JobError):
     """An archive that cannot be used as it is; the text says why."""
 
 
-class Source(NamedTuple):
+class PartitionLife(NamedTuple):
     """One life of a topic's partition: a topic that is deleted and created again has another id."""
 
     topic: str
@@ -63,8 +63,8 @@ class Covered(NamedTuple):
     epochs: tuple[tuple[int, int], ...] = ()
 
     @property
-    def source(self) -> Source:
-        return Source(self.topic, self.topic_id, self.partition)
+    def source(self) -> PartitionLife:
+        return PartitionLife(self.topic, self.topic_id, self.partition)
 
 
 class DataFile(NamedTuple):
@@ -117,7 +117,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ArchiveSettings:
     """What an archive is once and for all."""
 
     cluster_id: str
@@ -135,7 +135,7 @@ class Settings:
 class Coverage(NamedTuple):
     """What all commits together say of one source; the ranges are (start, end) and joined where they touch."""
 
-    source: Source
+    source: PartitionLife
     ranges: list[tuple[int, int]]
     gaps: list[tuple[int, int]]
     """Offsets between the ranges; those that were allowed are among them."""
@@ -144,7 +144,7 @@ class Coverage(NamedTuple):
 
 def coverage(commits: Sequence[Commit]) -> list[Coverage]:
     """Each source's ranges, and whether one was covered twice or left out between others: the proof of exactly once."""
-    by_source: dict[Source, list[tuple[int, int]]] = {}
+    by_source: dict[PartitionLife, list[tuple[int, int]]] = {}
     for commit in commits:
         for each in commit.covered:
             by_source.setdefault(each.source, []).append((each.start, each.end))
@@ -172,7 +172,7 @@ def coverage(commits: Sequence[Commit]) -> list[Coverage]:
 class Archive:
     """The directory `root`, which all executors must see: a local disk with ``local[*]``, else a mounted one."""
 
-    def __init__(self, root: Path, settings: Settings) -> None:
+    def __init__(self, root: Path, settings: ArchiveSettings) -> None:
         from barnabas.spark.jobs.tables import table_of
 
         self.root = root
@@ -183,7 +183,7 @@ class Archive:
     def open(cls, path: str | Path) -> Self:
         root = root_of(path)
         try:
-            settings = Settings(**json.loads((root / META / "archive.json").read_text()))
+            settings = ArchiveSettings(**json.loads((root / META / "archive.json").read_text()))
         except FileNotFoundError:
             raise ArchiveError(
                 f"{root} is not an archive: make one by `barnabas spark archive TOPIC --to {root}`."
@@ -195,7 +195,7 @@ class Archive:
         return cls(root, settings)
 
     @classmethod
-    def open_or_create(cls, path: str | Path, settings: Settings) -> Self:
+    def open_or_create(cls, path: str | Path, settings: ArchiveSettings) -> Self:
         """An archive that exists must have been made with the same `settings`."""
         from barnabas.spark.jobs.tables import check_table
 
@@ -251,9 +251,9 @@ class Archive:
         """Those of `files` that are not there any more, or are shorter than they were written."""
         return [file for file in self.files() if _size(self.root / file.path) != file.bytes]
 
-    def positions(self) -> dict[Source, int]:
+    def positions(self) -> dict[PartitionLife, int]:
         """Where each source's archiving goes on."""
-        ends: dict[Source, int] = {}
+        ends: dict[PartitionLife, int] = {}
         for commit in self.commits():
             for each in (*commit.covered, *commit.gaps):
                 ends[each.source] = max(each.end, ends.get(each.source, 0))

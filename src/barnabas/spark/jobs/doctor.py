@@ -40,54 +40,58 @@ _TIMEOUT_MS: Final = "5000"
 _NOT_TOLD: Final = -(1 << 31)
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     what: str
     state: str
     says: str
     do: str = ""
 
 
-def of_this_machine() -> Iterator[Finding]:
+def of_this_machine() -> Iterator[DoctorFinding]:
     """Python, Spark, Java, libraries and kernels."""
-    yield Finding("python", OK, platform.python_version())
+    yield DoctorFinding("python", OK, platform.python_version())
     if find_spec("pyspark") is None:
-        yield Finding("spark", WRONG, "PySpark is not installed", "pip install 'barnabas[spark]'")
+        yield DoctorFinding("spark", WRONG, "PySpark is not installed", "pip install 'barnabas[spark]'")
     else:
         try:
             require_spark()
             import pyspark  # of SPARK_HOME it may be, where no package says its version
 
-            yield Finding("spark", OK, f"PySpark {pyspark.__version__}")
+            yield DoctorFinding("spark", OK, f"PySpark {pyspark.__version__}")
         except SparkTooOld as error:
-            yield Finding("spark", WRONG, str(error).rstrip("."), "pip install 'barnabas[spark]', in a new environment")
+            yield DoctorFinding(
+                "spark", WRONG, str(error).rstrip("."), "pip install 'barnabas[spark]', in a new environment"
+            )
     try:
         home = java_home()
-        yield Finding("java", OK, f"{java_version(str(home / 'bin' / 'java'))}, in {home}")
+        yield DoctorFinding("java", OK, f"{java_version(str(home / 'bin' / 'java'))}, in {home}")
     except SparkUnavailable as error:
-        yield Finding("java", WRONG, str(error).rstrip("."), f"set JAVA_HOME to a Java of {JAVA_VERSION_MIN} or newer")
+        yield DoctorFinding(
+            "java", WRONG, str(error).rstrip("."), f"set JAVA_HOME to a Java of {JAVA_VERSION_MIN} or newer"
+        )
     for name, (oldest, lacking) in _LIBRARIES.items():
         yield _of_library(name, _version(name), oldest, lacking, "")
     if find_spec("barnabas.wire._kernel") is None:
-        yield Finding(
+        yield DoctorFinding(
             "kernel", NOTE, "records are checked in Python, slowly", "install a C compiler, then Barnabas anew"
         )
     else:
-        yield Finding("kernel", OK, "built")
+        yield DoctorFinding("kernel", OK, "built")
 
 
-def _of_library(name: str, found: str | None, oldest: int, lacking: str, where: str) -> Finding:
+def _of_library(name: str, found: str | None, oldest: int, lacking: str, where: str) -> DoctorFinding:
     install = "pip install 'barnabas[spark]'" + (
         " there, or ship an environment (docs/spark/deploy.md)" if where else ""
     )
     if found is None:
         says = "is not installed" + (": records are decoded in plain Python" if name == "numba" else "")
-        return Finding(name, lacking, f"{says}{where}", install)
+        return DoctorFinding(name, lacking, f"{says}{where}", install)
     if int(found.split(".")[0]) < oldest:
-        return Finding(name, lacking, f"{found} is older than {oldest}{where}", install)
-    return Finding(name, OK, f"{found}{where}")
+        return DoctorFinding(name, lacking, f"{found} is older than {oldest}{where}", install)
+    return DoctorFinding(name, OK, f"{found}{where}")
 
 
-def of_the_cluster(servers: Servers, topics: Sequence[str], *, local: bool) -> Iterator[Finding]:
+def of_the_cluster(servers: Servers, topics: Sequence[str], *, local: bool) -> Iterator[DoctorFinding]:
     """Reachability from here, advertised listeners, topics and what may be done with them, transactions.
 
     `local`: executors are processes of this machine.
@@ -97,28 +101,30 @@ def of_the_cluster(servers: Servers, topics: Sequence[str], *, local: bool) -> I
     try:
         with cluster_of(hasty, "barnabas-doctor") as cluster:
             metadata = cluster.refresh(None)
-            yield Finding("brokers", OK, f"{named} answers: {len(metadata.brokers)} brokers of {metadata.cluster_id}")
+            yield DoctorFinding(
+                "brokers", OK, f"{named} answers: {len(metadata.brokers)} brokers of {metadata.cluster_id}"
+            )
             yield from _of_the_brokers(cluster, metadata, local)
             yield from _of_the_topics(cluster, topics)
     except (OSError, KafkaError, ConfigError, ValueError) as error:
         do = "check the addresses, that the brokers run, and security.protocol and its settings"
-        yield Finding("brokers", WRONG, f"{named}: {str(error).rstrip('.')}", do)
+        yield DoctorFinding("brokers", WRONG, f"{named}: {str(error).rstrip('.')}", do)
         return
     yield from _of_transactions(hasty, min(metadata.brokers))
 
 
-def _of_the_brokers(cluster: BlockingCluster, metadata: ClusterMetadata, local: bool) -> Iterator[Finding]:
+def _of_the_brokers(cluster: BlockingCluster, metadata: ClusterMetadata, local: bool) -> Iterator[DoctorFinding]:
     for broker_id, node in sorted(metadata.brokers.items()):
         what, address = f"broker {broker_id}", f"{node.host}:{node.port}"
         if not local and _loopback(node.host):
             do = f"set its advertised.listeners to an address that other machines have, not {node.host}"
-            yield Finding(what, WRONG, f"advertises {address}: an executor elsewhere would call itself", do)
+            yield DoctorFinding(what, WRONG, f"advertises {address}: an executor elsewhere would call itself", do)
             continue
         if trouble := _trouble(cluster, broker_id):
             do = "check its advertised.listeners, name service and firewalls"
-            yield Finding(what, WRONG, f"advertises {address}: {trouble}", do)
+            yield DoctorFinding(what, WRONG, f"advertises {address}: {trouble}", do)
         else:
-            yield Finding(what, OK, f"answers at {address}")
+            yield DoctorFinding(what, OK, f"answers at {address}")
 
 
 def _trouble(cluster: BlockingCluster, broker_id: int) -> str:
@@ -136,7 +142,7 @@ def _loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _of_the_topics(cluster: BlockingCluster, topics: Sequence[str]) -> Iterator[Finding]:
+def _of_the_topics(cluster: BlockingCluster, topics: Sequence[str]) -> Iterator[DoctorFinding]:
     if not topics:
         return
     request = MetadataRequest(
@@ -148,41 +154,47 @@ def _of_the_topics(cluster: BlockingCluster, topics: Sequence[str]) -> Iterator[
         what = f"topic {topic.name}"
         code = ErrorCode(topic.error_code)
         if code is not ErrorCode.NONE:
-            yield Finding(what, WRONG, code.name, "create it, or let this user describe it (`barnabas acl add`)")
+            yield DoctorFinding(what, WRONG, code.name, "create it, or let this user describe it (`barnabas acl add`)")
             continue
         leaderless = [each.partition_index for each in topic.partitions if each.leader_id < 0]
         if leaderless:
-            yield Finding(what, WRONG, f"partitions {leaderless} have no leader", "start the brokers that have them")
+            yield DoctorFinding(
+                what, WRONG, f"partitions {leaderless} have no leader", "start the brokers that have them"
+            )
         bits = topic.topic_authorized_operations
         if bits == _NOT_TOLD:
-            yield Finding(what, UNSEEN, "the broker does not tell what this user may do", "try a read")
+            yield DoctorFinding(what, UNSEEN, "the broker does not tell what this user may do", "try a read")
             continue
         may = [each for each in (Operation.READ, Operation.WRITE) if bits & 1 << each or bits & 1 << Operation.ALL]
         if Operation.READ not in may:
-            yield Finding(what, WRONG, "this user may not read it", "let it: `barnabas acl add`, operation Read")
+            yield DoctorFinding(what, WRONG, "this user may not read it", "let it: `barnabas acl add`, operation Read")
         elif Operation.WRITE not in may:
-            yield Finding(what, NOTE, "this user may read it, not write it", "for a sink let it: operation Write")
+            yield DoctorFinding(what, NOTE, "this user may read it, not write it", "for a sink let it: operation Write")
         else:
-            yield Finding(what, OK, f"{len(topic.partitions)} partitions, may be read and written")
+            yield DoctorFinding(what, OK, f"{len(topic.partitions)} partitions, may be read and written")
 
 
-def _of_transactions(servers: Servers, broker_id: int) -> Iterator[Finding]:
+def _of_transactions(servers: Servers, broker_id: int) -> Iterator[DoctorFinding]:
     name = "transaction.max.timeout.ms"
     try:
         with blocking.connect(config=settings_of(servers)) as client:
             entries = client.admin.describe_configs(ResourceType.BROKER, str(broker_id))
     except (OSError, KafkaError) as error:
-        yield Finding("transactions", UNSEEN, f"{name}: {str(error).rstrip('.')}", "let this user: DescribeConfigs")
+        yield DoctorFinding(
+            "transactions", UNSEEN, f"{name}: {str(error).rstrip('.')}", "let this user: DescribeConfigs"
+        )
         return
     longest = next((int(each.value) for each in entries if each.name == name and each.value), None)
     if longest is not None and longest < TRANSACTION_TIMEOUT_MS:
         says = f"{name} is {longest}, and the sink asks for {TRANSACTION_TIMEOUT_MS}"
-        yield Finding("transactions", WRONG, says, f"set the sink's kafka.transaction.timeout.ms to {longest} or less")
+        yield DoctorFinding(
+            "transactions", WRONG, says, f"set the sink's kafka.transaction.timeout.ms to {longest} or less"
+        )
     else:
-        yield Finding("transactions", OK, f"{name} is {longest}")
+        yield DoctorFinding("transactions", OK, f"{name} is {longest}")
 
 
-def of_the_executors(spark: SparkSession, servers: Servers) -> Iterator[Finding]:
+def of_the_executors(spark: SparkSession, servers: Servers) -> Iterator[DoctorFinding]:
     """What the executors' Pythons have, and whether they reach every broker at its advertised address."""
     tasks = min(max(spark.sparkContext.defaultParallelism, 2), _TASKS_MAX)
     asked = {**settings_of(servers), "default.api.timeout.ms": _TIMEOUT_MS}
@@ -198,31 +210,31 @@ def of_the_executors(spark: SparkSession, servers: Servers) -> Iterator[Finding]
         rows = spark.range(0, tasks, 1, tasks).mapInArrow(seen, "seen string").collect()
     except Exception as error:
         do = "install barnabas[spark] on every node, or ship an environment (docs/spark/deploy.md)"
-        yield Finding("executors", WRONG, reason(error).rstrip("."), do)
+        yield DoctorFinding("executors", WRONG, reason(error).rstrip("."), do)
         return
     by_host = {each["host"]: each for each in (json.loads(row["seen"]) for row in rows)}
     for host, found in sorted(by_host.items()):
         yield from _of_an_executor(host, found)
 
 
-def _of_an_executor(host: str, found: dict[str, Any]) -> Iterator[Finding]:
+def _of_an_executor(host: str, found: dict[str, Any]) -> Iterator[DoctorFinding]:
     what = f"executor {host}"
     here = platform.python_version().rpartition(".")[0]
     if found["python"].rpartition(".")[0] != here:
         do = "set PYSPARK_PYTHON to the same Python everywhere"
-        yield Finding(what, WRONG, f"has Python {found['python']}, and the driver {here}", do)
+        yield DoctorFinding(what, WRONG, f"has Python {found['python']}, and the driver {here}", do)
     if found["barnabas"] != _version("barnabas"):
         says = f"has Barnabas {found['barnabas']}, and the driver {_version('barnabas')}"
-        yield Finding(what, NOTE, says, "install the same everywhere")
+        yield DoctorFinding(what, NOTE, says, "install the same everywhere")
     for name, (oldest, lacking) in _LIBRARIES.items():
         each = _of_library(name, found[name], oldest, lacking, f" on {host}")
         if each.state != OK:
             yield each
     for broker, trouble in found["trouble"].items():
         do = "check the broker's advertised.listeners, name service and firewalls, as seen from there"
-        yield Finding(what, WRONG, f"does not reach broker {broker}: {trouble}", do)
+        yield DoctorFinding(what, WRONG, f"does not reach broker {broker}: {trouble}", do)
     if not found["trouble"]:
-        yield Finding(what, OK, f"Python {found['python']}, reaches {found['brokers']} brokers")
+        yield DoctorFinding(what, OK, f"Python {found['python']}, reaches {found['brokers']} brokers")
 
 
 def _seen_here(servers: Servers) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from barnabas.spark.access import Servers, cluster_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import KEPT_MS, PER, RECORDS_PER_COMMIT, SMALL_FILES, crowded, portions, records_of
 from barnabas.spark.jobs.archive import ahead as whats_ahead
-from barnabas.spark.jobs.commits import Covered, Source
+from barnabas.spark.jobs.commits import Covered, PartitionLife
 from barnabas.spark.jobs.evolution import as_arrow, fitted, merged
 from barnabas.spark.jobs.landed import LandedTable, Landing, check_landing, landed_table
 from barnabas.spark.jobs.tables import TableConflict
@@ -171,7 +171,8 @@ def _rounds(cluster: BlockingCluster, job: Job, records: int, *, allow_gaps: boo
     landing = job.landing
     partitions = [each.partition for each in cluster.metadata.partitions(job.topic)]
     positions = {
-        Source(job.topic, landing.topic_id, each): offset for each, offset in job.table.positions(partitions).items()
+        PartitionLife(job.topic, landing.topic_id, each): offset
+        for each, offset in job.table.positions(partitions).items()
     }
     level = level_of(job.isolation_level)
     if str(cluster.metadata.topic_id(job.topic)) != landing.topic_id:

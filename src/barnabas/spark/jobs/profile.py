@@ -39,7 +39,7 @@ class PartitionCount(NamedTuple):
 
 
 @dataclass
-class Profile:
+class TopicProfile:
     """One topic. Bytes are of keys and values as they are given to a producer; times in ms since 1970."""
 
     topic: str
@@ -80,11 +80,11 @@ class Profile:
         return self.top_keys[0].records / self.records if self.top_keys and self.records else 0.0
 
 
-def profile(spark: SparkSession, bootstrap: Servers, topics: Sequence[str]) -> list[Profile]:
+def profile(spark: SparkSession, bootstrap: Servers, topics: Sequence[str]) -> list[TopicProfile]:
     """Reads the topics four times, each time only the columns that are needed."""
     from pyspark.sql import functions as sql
 
-    profiles = {topic: Profile(topic) for topic in topics}
+    profiles = {topic: TopicProfile(topic) for topic in topics}
     size = sql.length("value")
     for row in (
         _read(spark, bootstrap, topics, "key,value,topic,partition,timestamp")
@@ -132,7 +132,7 @@ def _read(spark: SparkSession, bootstrap: Servers, topics: Sequence[str], column
     )
 
 
-def _add(found: Profile, row: Any) -> None:
+def _add(found: TopicProfile, row: Any) -> None:
     found.first_ms = min(found.first_ms, row.first_ms) if found.records else row.first_ms
     found.last_ms = max(found.last_ms, row.last_ms)
     found.value_bytes_max = max(found.value_bytes_max, row.largest)
@@ -151,7 +151,7 @@ def _shown(key: bytes) -> str:
 # ------------------------------------------------------------------------------------------------ codecs
 
 
-def _try_codecs(bootstrap: Servers, profiles: dict[str, Profile]) -> None:
+def _try_codecs(bootstrap: Servers, profiles: dict[str, TopicProfile]) -> None:
     with cluster_of(bootstrap, "barnabas-profile") as cluster:
         cluster.refresh(list(profiles))
         for topic, each in profiles.items():
@@ -205,7 +205,7 @@ def shares(groups: Sequence[Sequence[Record]]) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------ the picture
 
 
-def draw(profiles: Sequence[Profile], target: Path) -> None:
+def draw(profiles: Sequence[TopicProfile], target: Path) -> None:
     """Rates, partitions, top keys and codecs of each topic in one row. Raises ``ImportError`` without matplotlib."""
     from datetime import UTC, datetime
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.spark.jobs.columns import COLUMNS
-from barnabas.spark.jobs.commits import ArchiveError, Commit, DataFile, Settings
+from barnabas.spark.jobs.commits import ArchiveError, ArchiveSettings, Commit, DataFile
 
 TABLE_FORMATS: Final = ("parquet", "delta", "iceberg")
 _NEEDED: Final = {"delta": ("deltalake",), "iceberg": ("pyiceberg", "sqlalchemy")}
@@ -105,7 +105,7 @@ def check_table(table_format: str, catalog: str = "", table: str = "") -> None:
         raise ArchiveError(f"An archive as {table_format} needs {missing[0]}: install barnabas[{table_format}].")
 
 
-def table_of(root: Path, settings: Settings) -> ArchiveTable | None:
+def table_of(root: Path, settings: ArchiveSettings) -> ArchiveTable | None:
     """None for an archive that is Parquet files alone. Raises as `check_table` does."""
     check_table(settings.table_format, settings.catalog, settings.table)
     if settings.table_format == "delta":

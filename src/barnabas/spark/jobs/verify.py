@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Work(NamedTuple):
+class PartitionComparison(NamedTuple):
     """One partition's comparison."""
 
     topic_partition: TopicPartition
@@ -30,7 +30,7 @@ class Work(NamedTuple):
     high_watermark: int
 
 
-def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) -> list[Work]:
+def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) -> list[PartitionComparison]:
     """What is to be compared, from the directories' names and checkpoints. Raises `JobError`."""
     disk = RealDisk()
     replicas: dict[TopicPartition, list[ReplicaDir]] = {}
@@ -56,7 +56,8 @@ def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) ->
     if missing:
         raise JobError(f"No log directory has a partition of {', '.join(missing)}")
     return [
-        Work(each, tuple(found), starts.get(each, 0), marks.get(each, 0)) for each, found in sorted(replicas.items())
+        PartitionComparison(each, tuple(found), starts.get(each, 0), marks.get(each, 0))
+        for each, found in sorted(replicas.items())
     ]
 
 

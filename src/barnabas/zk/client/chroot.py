@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
-from barnabas.zk.protocol.errors import ErrorCode, NoNode, ZooKeeperError, error_of
+from barnabas.zk.protocol.errors import NoNode, ZkErrorCode, ZooKeeperError, error_of
 from barnabas.zk.protocol.frames import REPLY_HEADER_SIZE
-from barnabas.zk.protocol.ops import Create, Exists, GetChildren, GetEphemerals, Multi, MultiRead, Operation, Sync
+from barnabas.zk.protocol.ops import Create, Exists, GetChildren, GetEphemerals, Multi, MultiRead, Sync, ZkOperation
 
-O = TypeVar("O", bound=Operation[Any])  # noqa: E741
+O = TypeVar("O", bound=ZkOperation[Any])  # noqa: E741
 
 
 def absolute(path: str, chroot: str) -> str:
@@ -32,7 +32,7 @@ def below(operation: O, chroot: str) -> O:
     return moved
 
 
-def outcome(operation: Operation[Any], code: int, packet: bytes, chroot: str) -> tuple[Any, ZooKeeperError | None]:
+def outcome(operation: ZkOperation[Any], code: int, packet: bytes, chroot: str) -> tuple[Any, ZooKeeperError | None]:
     """What `operation` returns, or its error.
 
     A missing znode is no error to `Exists`: its result is None. `GetChildren` returns the names alone. A multi that
@@ -50,13 +50,13 @@ def outcome(operation: Operation[Any], code: int, packet: bytes, chroot: str) ->
     for index, part in enumerate(result):
         if isinstance(operation, MultiRead):
             break
-        if isinstance(part, ZooKeeperError) and part.code != ErrorCode.OK:
+        if isinstance(part, ZooKeeperError) and part.code != ZkErrorCode.OK:
             part.op_index = index
             return None, part
     return [_own(part, value, chroot) for part, value in zip(operation.operations, result, strict=True)], None
 
 
-def _own(operation: Operation[Any], result: Any, chroot: str) -> Any:
+def _own(operation: ZkOperation[Any], result: Any, chroot: str) -> Any:
     if isinstance(result, ZooKeeperError):
         return result
     if isinstance(operation, Create):

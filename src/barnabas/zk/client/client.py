@@ -54,7 +54,7 @@ from barnabas.zk.protocol.errors import (
     ZooKeeperError,
 )
 from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER, WatchEvent
-from barnabas.zk.protocol.ops import Create, Exists, Operation
+from barnabas.zk.protocol.ops import Create, Exists, ZkOperation
 from barnabas.zk.protocol.session_ops import AddWatch, CloseSession, RemoveWatches
 
 __all__ = [
@@ -285,11 +285,11 @@ class ZooKeeperClient(ZooKeeperOperations):
 
     # --- requests ---------------------------------------------------------------------------------------------
 
-    def submit(self, op: Operation[Any]) -> asyncio.Future[Any]:
+    def submit(self, op: ZkOperation[Any]) -> asyncio.Future[Any]:
         """Queues one operation behind those submitted before; the future has its result or `ZooKeeperError`."""
         return self._submit(op, self.chroot)
 
-    def _submit(self, op: Operation[Any], chroot: str) -> asyncio.Future[Any]:
+    def _submit(self, op: ZkOperation[Any], chroot: str) -> asyncio.Future[Any]:
         request = Request(op, chroot, asyncio.get_running_loop().create_future())
         if self._state in (ConnectionState.CONNECTING, ConnectionState.CONNECTED):
             if len(self._queued) >= QUEUE_MAX:
@@ -320,7 +320,7 @@ class ZooKeeperClient(ZooKeeperOperations):
                 else:
                     break
 
-    async def handle_requests(self, ops: Sequence[Operation[Any]]) -> list[Any]:
+    async def handle_requests(self, ops: Sequence[ZkOperation[Any]]) -> list[Any]:
         """Pipelines `ops`; the results in their order, an operation's `ZooKeeperError` standing in its place."""
         results: list[Any] = []
         outstanding: deque[asyncio.Future[Any]] = deque()

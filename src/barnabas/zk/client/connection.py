@@ -24,7 +24,7 @@ from barnabas.runtime import Clock
 from barnabas.zk.client.chroot import below
 from barnabas.zk.client.session import ClientSession
 from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, PING_XID, SET_WATCHES_XID
-from barnabas.zk.protocol.errors import ErrorCode, MarshallingError
+from barnabas.zk.protocol.errors import MarshallingError, ZkErrorCode
 from barnabas.zk.protocol.frames import (
     LENGTH_BYTES,
     REPLY_HEADER_SIZE,
@@ -36,7 +36,7 @@ from barnabas.zk.protocol.frames import (
     framed,
 )
 from barnabas.zk.protocol.jute import JuteError
-from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, Operation
+from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, ZkOperation
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest packet taken from a server: children of a znode may be many more bytes than ``jute.maxbuffer``."""
-_SASL_REFUSED: Final = (ErrorCode.AUTH_FAILED, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
+_SASL_REFUSED: Final = (ZkErrorCode.AUTH_FAILED, ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Request:
 
     __slots__ = ("chroot", "future", "op", "path", "sent_ms", "watch")
 
-    def __init__(self, op: Operation[Any], chroot: str, future: asyncio.Future[Any]) -> None:
+    def __init__(self, op: ZkOperation[Any], chroot: str, future: asyncio.Future[Any]) -> None:
         self.op = op
         self.path: str | None = getattr(op, "path", None)
         self.chroot = chroot
@@ -326,7 +326,7 @@ class ClientConnection(asyncio.Protocol):
         if frames:
             self._write(frames[0] if len(frames) == 1 else b"".join(frames))
 
-    def _prepared(self, request: Request) -> Operation[Any]:
+    def _prepared(self, request: Request) -> ZkOperation[Any]:
         """The operation as it is sent: with absolute paths, and a watch where its owner wants one."""
         operation = request.op
         if isinstance(operation, GetData | Exists):

@@ -13,9 +13,9 @@ from barnabas.zk.protocol.ops import (
     Exists,
     GetChildren,
     GetData,
-    Operation,
     SetData,
     Sync,
+    ZkOperation,
 )
 
 
@@ -23,7 +23,7 @@ class ZooKeeperOperations:
     """Each raises the `ZooKeeperError` that the server answers, or `ConnectionLoss` where nobody knows the answer."""
 
     @abstractmethod
-    def submit(self, op: Operation[Any]) -> asyncio.Future[Any]: ...
+    def submit(self, op: ZkOperation[Any]) -> asyncio.Future[Any]: ...
 
     async def create(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from barnabas.zk.protocol.data import AddWatchMode, EventType, WatcherType
-from barnabas.zk.protocol.ops import GetChildren, GetChildrenWithoutStat, Operation
+from barnabas.zk.protocol.ops import GetChildren, GetChildrenWithoutStat, ZkOperation
 from barnabas.zk.protocol.paths import ancestors
 from barnabas.zk.protocol.session_ops import AddWatch, RemoveWatches, SetWatches
 
@@ -56,7 +56,7 @@ class ClientSession:
         session.recursive_watches = dict(self.recursive_watches)
         return session
 
-    def watched(self, op: Operation[Any], path: str, missing: bool) -> None:
+    def watched(self, op: ZkOperation[Any], path: str, missing: bool) -> None:
         """A read that set a watch was answered: note which one the server now holds. `path` is absolute."""
         if isinstance(op, GetChildren | GetChildrenWithoutStat):
             self.child_watches[path] = None

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.protocol.data import ACLs, Stat
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import GetACL, GetChildren, GetData, Operation
+from barnabas.zk.protocol.ops import GetACL, GetChildren, GetData, ZkOperation
 from barnabas.zk.protocol.paths import joined
 
 BATCH_MAX: Final = 128
@@ -53,7 +53,7 @@ async def read_tree(
     while waiting:
         batch = waiting[: -BATCH_MAX - 1 : -1]
         del waiting[-len(batch) :]
-        operations: list[Operation[Any]] = []
+        operations: list[ZkOperation[Any]] = []
         for path in batch:
             operations += (GetData(path), GetChildren(path))
             if with_acls:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from barnabas.model.ids import Uuid
 from barnabas.model.metadata_version import MetadataVersion, metadata_version
 from barnabas.zk.inspection.check.cluster import ClusterRecord
-from barnabas.zk.inspection.check.finding import Finding, agreed, counted, listed
+from barnabas.zk.inspection.check.finding import ZnodeFinding, agreed, counted, listed
 from barnabas.zk.kafka.config_znodes import BROKERS, USERS, ConfigEntityTypeZNode, ConfigEntityZNode
 from barnabas.zk.kafka.znode_json import Reading, ZNodeError
 from barnabas.zk.kafka.znodes import (
@@ -61,18 +61,18 @@ def migration_state(data: bytes | None) -> MigrationState:
         )
 
 
-def obstacles(cluster: ClusterRecord, properties: Mapping[str, str]) -> list[Finding]:
+def obstacles(cluster: ClusterRecord, properties: Mapping[str, str]) -> list[ZnodeFinding]:
     """`properties` are a broker's file, empty where it is not given."""
     return [*cluster.unreadable, *(finding for rule in RULES for finding in rule(cluster, properties))]
 
 
-def _cluster_id(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _cluster_id(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """Controllers that were formatted with another id know nobody's metadata, and a new id is another cluster's."""
     data = cluster.image.data(ClusterIdZNode.path)
     try:
         Uuid.parse(ClusterIdZNode.decode(data))
     except (ZNodeError, ValueError):
-        yield Finding(
+        yield ZnodeFinding(
             "cluster-id",
             ClusterIdZNode.path,
             "/cluster/id holds no id that `kafka-storage format -t` takes, and the controllers have to be formatted "
@@ -81,14 +81,14 @@ def _cluster_id(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Findin
         )
 
 
-def _left_over(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _left_over(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """KAFKA-19480, and a migration that was rolled back without removing its mark (KAFKA-17146)."""
     if MigrationZNode.path not in cluster.image:
         return
     try:
         state = migration_state(cluster.image.data(MigrationZNode.path))
     except ZNodeError as error:
-        yield Finding(
+        yield ZnodeFinding(
             "migration-malformed",
             MigrationZNode.path,
             f"/migration cannot be read ({error}): the KRaft controller tries again and again, and the migration never "
@@ -97,7 +97,7 @@ def _left_over(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding
         )
         return
     if state.offset >= 0 and not _is_krafts(cluster):
-        yield Finding(
+        yield ZnodeFinding(
             "migration-left-over",
             MigrationZNode.path,
             f"/migration says that the znodes were copied already, up to offset {state.offset} of controller "
@@ -120,11 +120,11 @@ def _migration_state_of(cluster: ClusterRecord) -> MigrationState | None:
         return None
 
 
-def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """KAFKA-20488: after a rollback, brokers and partitions know a greater epoch than the next controller has."""
     epoch = cluster.controller_epoch
     if epoch is None:
-        yield Finding(
+        yield ZnodeFinding(
             "controller-epoch-missing",
             ControllerEpochZNode.path,
             "/controller_epoch is missing or unreadable: a KRaft controller cannot claim the cluster without it.",
@@ -138,7 +138,7 @@ def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
         if state.controller_epoch > epoch
     ]
     if ahead:
-        yield Finding(
+        yield ZnodeFinding(
             "partition-epochs-ahead",
             ControllerEpochZNode.path,
             f"/controller_epoch is {epoch}, and {counted(len(ahead), 'partition')} "
@@ -156,7 +156,7 @@ def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
     if state is not None:
         kraft.append(state.kraft_controller_epoch)
     if kraft and max(kraft) > epoch:
-        yield Finding(
+        yield ZnodeFinding(
             "kraft-epoch-ahead",
             ControllerEpochZNode.path,
             f"The KRaft controllers are at epoch {max(kraft)}, and /controller_epoch is {epoch}: after a rollback "
@@ -166,7 +166,7 @@ def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _brokers(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _brokers(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """The driver waits until every broker that anything is assigned to has registered with KRaft."""
     if _is_krafts(cluster):
         return  # a broker in KRaft mode is not registered here
@@ -179,7 +179,7 @@ def _brokers(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
                 if replica not in cluster.brokers:
                     missing.setdefault(replica, str(partition))
     if missing:
-        yield Finding(
+        yield ZnodeFinding(
             "broker-missing",
             TopicsZNode.path,
             f"{agreed(len(missing), 'Broker', 'Brokers')} {listed(sorted(missing))} "
@@ -189,10 +189,10 @@ def _brokers(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     without = sorted(topic.name for topic in cluster.topics.values() if topic.assignment.topic_id is None)
     if without:
-        yield Finding(
+        yield ZnodeFinding(
             "topic-without-id",
             TopicZNode.path(without[0]),
             f"{counted(len(without), 'topic')} without an id: {listed(without)}. KRaft cannot hold such, and the "
@@ -200,7 +200,7 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
             f"Raise {PROTOCOL} to 2.8 or more on all brokers: the next controller gives ids.",
         )
     if cluster.deleting:
-        yield Finding(
+        yield ZnodeFinding(
             "deletion-pending",
             DeleteTopicsZNode.path,
             f"{counted(len(cluster.deleting), 'topic')} {agreed(len(cluster.deleting), 'is', 'are')} to be deleted: "
@@ -214,7 +214,7 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
         if assignment.is_being_reassigned
     )
     if moving:
-        yield Finding(
+        yield ZnodeFinding(
             "reassignment-pending",
             TopicsZNode.path,
             f"{counted(len(moving), 'partition')} {agreed(len(moving), 'is', 'are')} being reassigned: "
@@ -230,7 +230,7 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
         if each.partition not in topic.state_paths
     )
     if stateless:
-        yield Finding(
+        yield ZnodeFinding(
             "partition-without-state",
             TopicsZNode.path,
             f"{counted(len(stateless), 'partition')} without a state: {listed(stateless)}. KRaft takes all replicas "
@@ -239,7 +239,7 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _quotas(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _quotas(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """What is neither a credential nor a number ends the migration (`ZkConfigMigrationClient`)."""
     root = ConfigEntityTypeZNode.path(USERS)
     for znode in cluster.image.below(root):
@@ -249,7 +249,7 @@ def _quotas(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
             try:
                 float(value)
             except ValueError:
-                yield Finding(
+                yield ZnodeFinding(
                     "quota-no-number",
                     znode.path,
                     f"{znode.path} has {key}, neither a SCRAM credential nor a number: the migration fails at it.",
@@ -257,7 +257,7 @@ def _quotas(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
                 )
 
 
-def _passwords(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[Finding]:
+def _passwords(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """Dynamic passwords are enciphered in ZooKeeper with the brokers' ``password.encoder.secret``."""
     root = ConfigEntityTypeZNode.path(BROKERS)
     enciphered = sorted(
@@ -267,7 +267,7 @@ def _passwords(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterato
         if "encryptedPassword:" in value
     )
     if enciphered:
-        yield Finding(
+        yield ZnodeFinding(
             "enciphered-password",
             joined(root, enciphered[0].partition(" ")[0]),
             f"{counted(len(enciphered), 'dynamic password')} of brokers: {listed(enciphered)}. A KRaft controller that "
@@ -276,12 +276,12 @@ def _passwords(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterato
         )
 
 
-def _ids(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[Finding]:
+def _ids(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     image = cluster.image
     sequence = image.znodes.get(BrokerSequenceIdZNode.path)
     generated = [number for number in cluster.brokers if number > 1000]
     if sequence is not None and sequence.stat.version > 0 and generated:
-        yield Finding(
+        yield ZnodeFinding(
             "generated-broker-id",
             BrokerSequenceIdZNode.path,
             f"{agreed(len(generated), 'Broker', 'Brokers')} {listed(generated)} may have a generated id, which a "
@@ -291,7 +291,7 @@ def _ids(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[Find
     voters = [voter.partition("@")[0].strip() for voter in properties.get(VOTERS, "").split(",")]
     both = sorted(number for number in cluster.brokers if str(number) in voters)
     if both:
-        yield Finding(
+        yield ZnodeFinding(
             "controller-is-broker",
             FILE,
             f"{VOTERS} names {listed(both)}, as {agreed(len(both), 'a broker is', 'brokers are')} called: "
@@ -300,21 +300,21 @@ def _ids(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[Find
         )
 
 
-def _versions(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[Finding]:
+def _versions(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     wanted = "Set it to the version that the brokers run, and restart them one by one; only then enable the migration."
     text = properties.get(PROTOCOL)
     if text is not None:
         try:
             version = metadata_version(text)
         except ValueError as error:
-            yield Finding("protocol-version", FILE, f"{PROTOCOL}={text} is no version ({error}).", wanted)
+            yield ZnodeFinding("protocol-version", FILE, f"{PROTOCOL}={text} is no version ({error}).", wanted)
         else:
             if version < MetadataVersion.IBP_3_4_IV0:
-                yield Finding(
+                yield ZnodeFinding(
                     "protocol-version", FILE, f"{PROTOCOL}={text}, and a migration wants 3.4 or more.", wanted
                 )
             elif "," in properties.get("log.dirs", "") and version < MetadataVersion.IBP_3_7_IV2:
-                yield Finding(
+                yield ZnodeFinding(
                     "protocol-version",
                     FILE,
                     f"There are several log.dirs and {PROTOCOL}={text}: with several a migration wants 3.7 or more.",
@@ -326,7 +326,7 @@ def _versions(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator
     except ZNodeError:
         old = False  # `check` tells of it
     if old and text is None:
-        yield Finding(
+        yield ZnodeFinding(
             "protocol-version",
             FeatureZNode.path,
             f"/feature is {'missing' if feature is None else 'of the form of before 3.3'}: the controller's {PROTOCOL} "
@@ -335,7 +335,7 @@ def _versions(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator
         )
 
 
-def _settings(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[Finding]:
+def _settings(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """A file that enables the migration and lacks what goes with it: the broker does not start."""
     if properties.get(ENABLED, "").strip().lower() != "true":
         return
@@ -344,9 +344,9 @@ def _settings(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator
         (VOTERS if BOOTSTRAP not in properties else BOOTSTRAP, "the controllers"),
     ):
         if not properties.get(key, "").strip():
-            yield Finding("setting-missing", FILE, f"{ENABLED}=true without {key}, {why}.", f"Set {key}.")
+            yield ZnodeFinding("setting-missing", FILE, f"{ENABLED}=true without {key}, {why}.", f"Set {key}.")
     if _whole_number(properties.get("broker.id", properties.get("node.id", ""))) is None:
-        yield Finding(
+        yield ZnodeFinding(
             "setting-missing",
             FILE,
             f"{ENABLED}=true without a broker.id of 0 or more.",
@@ -359,11 +359,11 @@ def _whole_number(text: str) -> int | None:
     return int(text) if text.strip().isdecimal() else None
 
 
-def _controller(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Finding]:
+def _controller(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """Once a KRaft controller has the cluster, what is looked for before the first step comes too late."""
     found = cluster.controller
     if found is not None and _is_krafts(cluster):
-        yield Finding(
+        yield ZnodeFinding(
             "migration-under-way",
             ControllerZNode.path,
             f"KRaft controller {found.broker_id} (epoch {found.kraft_epoch}) has the cluster: the migration is under "
@@ -372,7 +372,7 @@ def _controller(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[Findin
         )
 
 
-Rule: TypeAlias = Callable[[ClusterRecord, Mapping[str, str]], Iterator[Finding]]
+Rule: TypeAlias = Callable[[ClusterRecord, Mapping[str, str]], Iterator[ZnodeFinding]]
 
 RULES: Final[tuple[Rule, ...]] = (
     _controller,

@@ -29,9 +29,9 @@ from typing import Any, Final, NamedTuple
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import BATCH_MAX, ReadZNode, creations_of
 from barnabas.zk.protocol.acl import Identity, digest_of, permits
-from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, OPEN_ACL_UNSAFE, ACLs, Permission
+from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, OPEN_ACL_UNSAFE, ACLs, ZkPermission
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.paths import is_valid_path, joined
 
 FORMAT: Final = "barnabas znodes"
@@ -46,11 +46,11 @@ PROBE: Final = "/barnabas-import"
 
 _TTL_MARK: Final = 0xFF << 56
 _LETTERS: Final = {
-    Permission.CREATE: "c",
-    Permission.DELETE: "d",
-    Permission.READ: "r",
-    Permission.WRITE: "w",
-    Permission.ADMIN: "a",
+    ZkPermission.CREATE: "c",
+    ZkPermission.DELETE: "d",
+    ZkPermission.READ: "r",
+    ZkPermission.WRITE: "w",
+    ZkPermission.ADMIN: "a",
 }
 
 
@@ -242,7 +242,7 @@ async def import_tree(
         if not znode.ephemeral:
             acls.setdefault(znode.acls, znode.path)
     own = f"barnabas-import:{secret}".encode()
-    lock = (ACL(Permission.ALL, "digest", digest_of(own)),)
+    lock = (ACL(ZkPermission.ALL, "digest", digest_of(own)),)
     if any(_keeps_out(acl, identities) for acl in acls):
         await client.add_auth("digest", own)
     story = _Import(client, lock, tuple(identities), force)
@@ -279,7 +279,7 @@ class _Import:
 
     async def _there(self, batch: Sequence[ExportedZNode]) -> list[tuple[bytes | None, int, ACLs] | None]:
         """Data, version and ACLs of each znode, None for those that are missing."""
-        operations: list[Operation[Any]] = []
+        operations: list[ZkOperation[Any]] = []
         for znode in batch:
             operations += (GetData(znode.path), GetACL(znode.path))
         answers = await self.client.handle_requests(operations)
@@ -376,7 +376,9 @@ class _Import:
             for operation in self._last_writes(znode, acls, creations_of(stat), stat.aversion)
         )
 
-    def _last_writes(self, znode: ExportedZNode, acls: ACLs, creations: int, aversion: int) -> Iterator[Operation[Any]]:
+    def _last_writes(
+        self, znode: ExportedZNode, acls: ACLs, creations: int, aversion: int
+    ) -> Iterator[ZkOperation[Any]]:
         path = znode.path
         missing = znode.creations - creations
         if missing > 0:
@@ -392,7 +394,7 @@ class _Import:
         if settings > 0:
             yield SetACL(path, znode.acls)
 
-    async def _send(self, operations: Iterable[Operation[Any]]) -> None:
+    async def _send(self, operations: Iterable[ZkOperation[Any]]) -> None:
         """Pipelined, some at a time; the first that fails is raised. What they answer is not kept."""
         outstanding: deque[Any] = deque()
         for operation in operations:

@@ -21,7 +21,7 @@ from barnabas.zk.kafka.znodes import (
 )
 from barnabas.zk.protocol.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, ACLs, Stat
 from barnabas.zk.protocol.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, Operation, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, SetData, ZkOperation
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,7 +57,7 @@ class KafkaRequests:
     def _create(self, path: str, data: bytes | None = None, *, sequential: bool = False) -> Create:
         return Create(path, data, sequential=sequential, acl=self.acl_of(path))
 
-    async def _requests(self, ops: Sequence[Operation[Any]], *, in_order: bool = False) -> list[Any]:
+    async def _requests(self, ops: Sequence[ZkOperation[Any]], *, in_order: bool = False) -> list[Any]:
         """Results and errors in the order of `ops`; what a lost connection left open is asked again.
 
         What was not sent yet when the connection went is sent before that. Where one of `ops` rests on another before
@@ -83,7 +83,7 @@ class KafkaRequests:
                 results[index] = await self._own_success(ops[index], results[index])
         return results
 
-    async def _own_success(self, op: Operation[Any], error: ZooKeeperError) -> Any:
+    async def _own_success(self, op: ZkOperation[Any], error: ZooKeeperError) -> Any:
         """`op` was sent twice, because its first answer was lost: perhaps it failed because it had succeeded before.
 
         It did when the znode is now as one success of this very write leaves it; then the result of that. Else `error`
@@ -109,7 +109,7 @@ class KafkaRequests:
             return done
         return [None, done]
 
-    async def _request(self, op: Operation[Any]) -> Any:
+    async def _request(self, op: ZkOperation[Any]) -> Any:
         """The result of one operation. Raises its `ZooKeeperError`."""
         (result,) = await self._requests([op])
         if isinstance(result, ZooKeeperError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from barnabas.zk.protocol.data import ACL, OPEN_ACL_UNSAFE, ACLs, Permission
+from barnabas.zk.protocol.data import ACL, OPEN_ACL_UNSAFE, ACLs, ZkPermission
 from barnabas.zk.protocol.errors import InvalidACL, NoAuth
 
 Identity: TypeAlias = tuple[str, str]
@@ -114,7 +114,7 @@ def _matches(scheme: str, own: str, wanted: str) -> bool:
 
 def masked(acl: ACLs, identities: Sequence[Identity]) -> ACLs:
     """The ACLs as getACL shows them: the digests only to those who may change them (ADMIN)."""
-    if permits(acl, Permission.ADMIN, identities):
+    if permits(acl, ZkPermission.ADMIN, identities):
         return acl
     return tuple(
         entry._replace(id=f"{entry.id.partition(':')[0]}:x") if entry.scheme == "digest" else entry for entry in acl

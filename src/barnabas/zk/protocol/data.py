@@ -10,7 +10,7 @@ from barnabas.runtime.doors import Bytes
 from barnabas.zk.protocol.jute import (
     INT,
     JuteError,
-    Kind,
+    JuteKind,
     StructError,
     encode_string,
     read_count,
@@ -111,7 +111,7 @@ class AddWatchMode(IntEnum):
     PERSISTENT_RECURSIVE = 1
 
 
-class Permission:
+class ZkPermission:
     """The bits of `ACL.permissions`."""
 
     READ: Final = 1
@@ -132,9 +132,9 @@ class ACL(NamedTuple):
 
 ACLs: TypeAlias = tuple[ACL, ...]
 
-OPEN_ACL_UNSAFE: Final[ACLs] = (ACL(Permission.ALL, "world", "anyone"),)
-READ_ACL_UNSAFE: Final[ACLs] = (ACL(Permission.READ, "world", "anyone"),)
-CREATOR_ALL_ACL: Final[ACLs] = (ACL(Permission.ALL, "auth", ""),)
+OPEN_ACL_UNSAFE: Final[ACLs] = (ACL(ZkPermission.ALL, "world", "anyone"),)
+READ_ACL_UNSAFE: Final[ACLs] = (ACL(ZkPermission.READ, "world", "anyone"),)
+CREATOR_ALL_ACL: Final[ACLs] = (ACL(ZkPermission.ALL, "auth", ""),)
 
 
 class Stat(NamedTuple):
@@ -195,8 +195,8 @@ def read_acls(buffer: Bytes, position: int) -> tuple[ACLs, int]:
     return tuple(acls), position
 
 
-STAT: Final[Kind[Stat]] = Kind(read_stat, encode_stat)
-ACL_LIST: Final[Kind[ACLs]] = Kind(read_acls, encode_acls)
+STAT: Final[JuteKind[Stat]] = JuteKind(read_stat, encode_stat)
+ACL_LIST: Final[JuteKind[ACLs]] = JuteKind(read_acls, encode_acls)
 
 CONTAINER_OWNER: Final = -(1 << 63)
 """The ephemeral owner of a container, kept but never shown: ``EphemeralType.CONTAINER``."""

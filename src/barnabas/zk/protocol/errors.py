@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class ErrorCode(IntEnum):
+class ZkErrorCode(IntEnum):
     OK = 0
     SYSTEM_ERROR = -1
     RUNTIME_INCONSISTENCY = -2
@@ -43,9 +43,9 @@ class ErrorCode(IntEnum):
 class ZooKeeperError(Exception):
     """An operation's outcome other than success: its `code`, and the `path` it is about where there is one."""
 
-    code: ErrorCode | int = ErrorCode.SYSTEM_ERROR
+    code: ZkErrorCode | int = ZkErrorCode.SYSTEM_ERROR
 
-    def __init__(self, code: ErrorCode | int, path: str | None = None) -> None:
+    def __init__(self, code: ZkErrorCode | int, path: str | None = None) -> None:
         super().__init__(code, path)
         self.code = code
         self.path = path
@@ -58,7 +58,7 @@ class ZooKeeperError(Exception):
         return self.code in _PASSING
 
     def __str__(self) -> str:
-        name = self.code.name if isinstance(self.code, ErrorCode) else f"error {self.code}"
+        name = self.code.name if isinstance(self.code, ZkErrorCode) else f"error {self.code}"
         return f"{name} for {self.path}" if self.path else name
 
     def __eq__(self, other: object) -> bool:
@@ -78,83 +78,83 @@ class _Coded(ZooKeeperError):
 class ConnectionLoss(_Coded):
     """The connection went before the answer came: the operation may or may not have been done."""
 
-    code = ErrorCode.CONNECTION_LOSS
+    code = ZkErrorCode.CONNECTION_LOSS
 
 
 class MarshallingError(_Coded):
-    code = ErrorCode.MARSHALLING_ERROR
+    code = ZkErrorCode.MARSHALLING_ERROR
 
 
 class Unimplemented(_Coded):
-    code = ErrorCode.UNIMPLEMENTED
+    code = ZkErrorCode.UNIMPLEMENTED
 
 
 class OperationTimeout(_Coded):
-    code = ErrorCode.OPERATION_TIMEOUT
+    code = ZkErrorCode.OPERATION_TIMEOUT
 
 
 class BadArguments(_Coded):
-    code = ErrorCode.BAD_ARGUMENTS
+    code = ZkErrorCode.BAD_ARGUMENTS
 
 
 class RuntimeInconsistency(_Coded):
     """This part of a multi was not tried, because one before it failed."""
 
-    code = ErrorCode.RUNTIME_INCONSISTENCY
+    code = ZkErrorCode.RUNTIME_INCONSISTENCY
 
 
 class NoNode(_Coded):
-    code = ErrorCode.NO_NODE
+    code = ZkErrorCode.NO_NODE
 
 
 class NoAuth(_Coded):
-    code = ErrorCode.NO_AUTH
+    code = ZkErrorCode.NO_AUTH
 
 
 class BadVersion(_Coded):
-    code = ErrorCode.BAD_VERSION
+    code = ZkErrorCode.BAD_VERSION
 
 
 class NoChildrenForEphemerals(_Coded):
-    code = ErrorCode.NO_CHILDREN_FOR_EPHEMERALS
+    code = ZkErrorCode.NO_CHILDREN_FOR_EPHEMERALS
 
 
 class NodeExists(_Coded):
-    code = ErrorCode.NODE_EXISTS
+    code = ZkErrorCode.NODE_EXISTS
 
 
 class NotEmpty(_Coded):
-    code = ErrorCode.NOT_EMPTY
+    code = ZkErrorCode.NOT_EMPTY
 
 
 class SessionExpired(_Coded):
     """The session is over, and with it everything that rests on it."""
 
-    code = ErrorCode.SESSION_EXPIRED
+    code = ZkErrorCode.SESSION_EXPIRED
 
 
 class AuthFailed(SessionExpired):
     """The server refused who we say we are: for this client the session is over."""
 
-    code = ErrorCode.AUTH_FAILED
+    code = ZkErrorCode.AUTH_FAILED
 
 
 class InvalidACL(_Coded):
-    code = ErrorCode.INVALID_ACL
+    code = ZkErrorCode.INVALID_ACL
 
 
 class SessionMoved(_Coded):
     """Another connection has taken the session up: the operation was not done."""
 
-    code = ErrorCode.SESSION_MOVED
+    code = ZkErrorCode.SESSION_MOVED
 
 
 class NoWatcher(_Coded):
-    code = ErrorCode.NO_WATCHER
+    code = ZkErrorCode.NO_WATCHER
 
 
 class QuotaExceeded(_Coded):
-    code = ErrorCode.QUOTA_EXCEEDED
+    code = ZkErrorCode.QUOTA_EXCEEDED
 
 
 _CLASSES: dict[int, type[_Coded]] = {
@@ -182,16 +182,16 @@ _CLASSES: dict[int, type[_Coded]] = {
 }
 _PASSING = frozenset(
     {
-        ErrorCode.CONNECTION_LOSS,
-        ErrorCode.OPERATION_TIMEOUT,
-        ErrorCode.SESSION_EXPIRED,
-        ErrorCode.AUTH_FAILED,
-        ErrorCode.SESSION_MOVED,
-        ErrorCode.REQUEST_TIMEOUT,
-        ErrorCode.THROTTLED_OP,
+        ZkErrorCode.CONNECTION_LOSS,
+        ZkErrorCode.OPERATION_TIMEOUT,
+        ZkErrorCode.SESSION_EXPIRED,
+        ZkErrorCode.AUTH_FAILED,
+        ZkErrorCode.SESSION_MOVED,
+        ZkErrorCode.REQUEST_TIMEOUT,
+        ZkErrorCode.THROTTLED_OP,
     }
 )
-_KNOWN = {code.value: code for code in ErrorCode}
+_KNOWN = {code.value: code for code in ZkErrorCode}
 
 
 def error_of(code: int, path: str | None = None) -> ZooKeeperError:

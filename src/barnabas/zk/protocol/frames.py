@@ -36,9 +36,9 @@ from barnabas.zk.protocol.ops import (
     GetData,
     GetEphemerals,
     Multi,
-    Operation,
     SetACL,
     Sync,
+    ZkOperation,
 )
 from barnabas.zk.protocol.session_ops import (
     AddWatch,
@@ -52,7 +52,7 @@ from barnabas.zk.protocol.session_ops import (
     WhoAmI,
 )
 
-_ONE_FORM: Final[tuple[type[Operation[Any]], ...]] = (
+_ONE_FORM: Final[tuple[type[ZkOperation[Any]], ...]] = (
     DeleteContainer,
     Exists,
     GetData,
@@ -82,7 +82,7 @@ _DECODERS: Final[dict[int, Decoder]] = {
 }
 
 
-def decode_operation(op_code: int, buffer: Bytes, position: int) -> Operation[Any] | None:
+def decode_operation(op_code: int, buffer: Bytes, position: int) -> ZkOperation[Any] | None:
     """The operation in a request's record; None when nobody knows the op code. Bad bytes are `JuteError`."""
     decode = _DECODERS.get(op_code)
     return None if decode is None else decode(op_code, buffer, position)[0]
@@ -100,7 +100,7 @@ REQUEST_HEADER_SIZE: Final = _REQUEST_HEADER.size
 REPLY_HEADER_SIZE: Final = _REPLY_HEADER.size
 
 
-def encode_request(xid: int, operation: Operation[Any]) -> bytes:
+def encode_request(xid: int, operation: ZkOperation[Any]) -> bytes:
     """A request's whole frame, its length first."""
     record = operation.encode()
     return _REQUEST.pack(8 + len(record), xid, operation.op_code) + record

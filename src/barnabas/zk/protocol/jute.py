@@ -30,7 +30,7 @@ __all__ = [
     "STRING",
     "STRINGS",
     "JuteError",
-    "Kind",
+    "JuteKind",
     "StructError",
     "both",
     "encode_buffer",
@@ -138,7 +138,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Kind(NamedTuple, Generic[T]):
+class JuteKind(NamedTuple, Generic[T]):
     """A type of ZooKeeper's records, read and written."""
 
     read: Callable[[Bytes, int], tuple[T, int]]
@@ -150,7 +150,7 @@ def _read_bytes(buffer: Bytes, position: int) -> tuple[bytes, int]:
     return data or b"", position
 
 
-def both(first: Kind[T], second: Kind[U]) -> Kind[tuple[T, U]]:
+def both(first: JuteKind[T], second: JuteKind[U]) -> JuteKind[tuple[T, U]]:
     """A pair, one behind the other."""
     read_first, encode_first = first
     read_second, encode_second = second
@@ -160,14 +160,14 @@ def both(first: Kind[T], second: Kind[U]) -> Kind[tuple[T, U]]:
         other, position = read_second(buffer, position)
         return (one, other), position
 
-    return Kind(read, lambda pair: encode_first(pair[0]) + encode_second(pair[1]))
+    return JuteKind(read, lambda pair: encode_first(pair[0]) + encode_second(pair[1]))
 
 
-NOTHING: Final[Kind[None]] = Kind(lambda buffer, position: (None, position), lambda nothing: b"")
-INTEGER: Final[Kind[int]] = Kind(read_int, INT.pack)
-BOOLEAN: Final[Kind[bool]] = Kind(read_bool, lambda value: b"\x01" if value else b"\x00")
-STRING: Final[Kind[str]] = Kind(read_string, encode_string)
-STRINGS: Final[Kind[list[str]]] = Kind(read_strings, encode_strings)
-BUFFER: Final[Kind[bytes | None]] = Kind(read_buffer, encode_buffer)
-BYTES: Final[Kind[bytes]] = Kind(_read_bytes, encode_buffer)
+NOTHING: Final[JuteKind[None]] = JuteKind(lambda buffer, position: (None, position), lambda nothing: b"")
+INTEGER: Final[JuteKind[int]] = JuteKind(read_int, INT.pack)
+BOOLEAN: Final[JuteKind[bool]] = JuteKind(read_bool, lambda value: b"\x01" if value else b"\x00")
+STRING: Final[JuteKind[str]] = JuteKind(read_string, encode_string)
+STRINGS: Final[JuteKind[list[str]]] = JuteKind(read_strings, encode_strings)
+BUFFER: Final[JuteKind[bytes | None]] = JuteKind(read_buffer, encode_buffer)
+BYTES: Final[JuteKind[bytes]] = JuteKind(_read_bytes, encode_buffer)
 """A `BUFFER` whose null reads as empty."""

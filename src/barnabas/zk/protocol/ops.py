@@ -1,6 +1,6 @@
 """ZooKeeper's operations on znodes.
 
-An `Operation` is a record of fields and the kind of its result: the client uses `encode` and `decode_result`, the
+An `ZkOperation` is a record of fields and the kind of its result: the client uses `encode` and `decode_result`, the
 server `decode` and `encode_result`. What a session says besides is in `session_ops`, and how all of it is framed in
 `frames`.
 """
@@ -38,7 +38,7 @@ from barnabas.zk.protocol.jute import (
     STRING,
     STRINGS,
     JuteError,
-    Kind,
+    JuteKind,
     StructError,
     both,
     encode_buffer,
@@ -52,7 +52,7 @@ from barnabas.zk.protocol.jute import (
 R = TypeVar("R")
 
 
-class Operation(Generic[R]):
+class ZkOperation(Generic[R]):
     """One request of a client, and the codec of its result `R`."""
 
     __slots__ = ()
@@ -72,9 +72,9 @@ class Operation(Generic[R]):
 
     path: str
     op_code: ClassVar[OpCode]
-    record: ClassVar[tuple[Kind[Any], ...]] = ()
+    record: ClassVar[tuple[JuteKind[Any], ...]] = ()
     """Of what kind each field is, in the order of both the dataclass and the wire."""
-    answer: ClassVar[Kind[Any]] = NOTHING
+    answer: ClassVar[JuteKind[Any]] = NOTHING
 
     def encode(self) -> bytes:
         """The request's record, without header."""
@@ -97,7 +97,7 @@ class Operation(Generic[R]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Create(Operation["str | tuple[str, Stat]"]):
+class Create(ZkOperation["str | tuple[str, Stat]"]):
     """Makes a znode; the result is its path (with the sequence number), and its Stat when `with_stat` asks for it.
 
     A container and a znode with a time to live (`ttl_ms`) always answer with the Stat, as in ZooKeeper.
@@ -176,7 +176,7 @@ class Create(Operation["str | tuple[str, Stat]"]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Delete(Operation[None]):
+class Delete(ZkOperation[None]):
     path: str
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.DELETE
@@ -187,7 +187,7 @@ class Delete(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class DeleteContainer(Operation[None]):
+class DeleteContainer(ZkOperation[None]):
     """Deletes an empty container; servers say this to themselves, and ZooKeeper lets anyone say it."""
 
     path: str
@@ -196,7 +196,7 @@ class DeleteContainer(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SetData(Operation[Stat]):
+class SetData(ZkOperation[Stat]):
     path: str
     data: bytes | None
     version: int = ANY_VERSION
@@ -210,7 +210,7 @@ class SetData(Operation[Stat]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Check(Operation[None]):
+class Check(ZkOperation[None]):
     """Fails unless the znode has this version; meant for a part of a `Multi`."""
 
     path: str
@@ -223,7 +223,7 @@ class Check(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Exists(Operation[Stat]):
+class Exists(ZkOperation[Stat]):
     """The znode's Stat; a missing one is the error NO_NODE, and the watch is set all the same."""
 
     path: str
@@ -237,7 +237,7 @@ class Exists(Operation[Stat]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GetData(Operation["tuple[bytes | None, Stat]"]):
+class GetData(ZkOperation["tuple[bytes | None, Stat]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_DATA
@@ -249,7 +249,7 @@ class GetData(Operation["tuple[bytes | None, Stat]"]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GetChildren(Operation["tuple[list[str], Stat]"]):
+class GetChildren(ZkOperation["tuple[list[str], Stat]"]):
     """The names of the children, and the parent's own Stat (ZooKeeper's getChildren2, the one Kafka sends)."""
 
     path: str
@@ -263,7 +263,7 @@ class GetChildren(Operation["tuple[list[str], Stat]"]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GetChildrenWithoutStat(Operation["list[str]"]):
+class GetChildrenWithoutStat(ZkOperation["list[str]"]):
     """ZooKeeper's first getChildren: the names alone."""
 
     path: str
@@ -277,7 +277,7 @@ class GetChildrenWithoutStat(Operation["list[str]"]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GetAllChildrenNumber(Operation[int]):
+class GetAllChildrenNumber(ZkOperation[int]):
     """How many znodes there are below this one, at any depth."""
 
     path: str
@@ -287,7 +287,7 @@ class GetAllChildrenNumber(Operation[int]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GetEphemerals(Operation["list[str]"]):
+class GetEphemerals(ZkOperation["list[str]"]):
     """The ephemeral znodes of this session whose path begins with `path`."""
 
     path: str = "/"
@@ -297,7 +297,7 @@ class GetEphemerals(Operation["list[str]"]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class GetACL(Operation["tuple[ACLs, Stat]"]):
+class GetACL(ZkOperation["tuple[ACLs, Stat]"]):
     path: str
     op_code: ClassVar[OpCode] = OpCode.GET_ACL
     record = (STRING,)
@@ -305,7 +305,7 @@ class GetACL(Operation["tuple[ACLs, Stat]"]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SetACL(Operation[Stat]):
+class SetACL(ZkOperation[Stat]):
     """Replaces a znode's ACLs; `version` is about the Stat's aversion."""
 
     path: str
@@ -321,7 +321,7 @@ class SetACL(Operation[Stat]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Sync(Operation[str]):
+class Sync(ZkOperation[str]):
     """Answered when the server has seen every write that came before it."""
 
     path: str
@@ -335,14 +335,14 @@ _END = _PART.pack(-1, 1, -1)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Multi(Operation["list[Any]"]):
+class Multi(ZkOperation["list[Any]"]):
     """Several writes and checks, all or none of them done, under one zxid.
 
     The result is a list with each part's own result. When one failed, it is a list of `ZooKeeperError`: code OK for
     those before it (they are undone), its own code, and RUNTIME_INCONSISTENCY for those after it.
     """
 
-    operations: Sequence[Operation[Any]]
+    operations: Sequence[ZkOperation[Any]]
     op_code: ClassVar[OpCode] = OpCode.MULTI
 
     def encode(self) -> bytes:
@@ -356,7 +356,7 @@ class Multi(Operation["list[Any]"]):
     @classmethod
     def decode(cls, op_code: int, buffer: Bytes, position: int) -> tuple[Multi, int]:
         allowed = _MULTI_READ_PARTS if op_code == OpCode.MULTI_READ else MULTI_PARTS
-        operations: list[Operation[Any]] = []
+        operations: list[ZkOperation[Any]] = []
         try:
             while True:
                 kind, done, _ = _PART.unpack_from(buffer, position)
@@ -410,7 +410,7 @@ class MultiRead(Multi):
     op_code: ClassVar[OpCode] = OpCode.MULTI_READ
 
 
-Decoder: TypeAlias = Callable[[int, Bytes, int], tuple[Operation[Any], int]]
+Decoder: TypeAlias = Callable[[int, Bytes, int], tuple[ZkOperation[Any], int]]
 
 MULTI_PARTS: dict[int, Decoder] = {
     OpCode.CREATE: Create.decode,

@@ -14,7 +14,7 @@ from barnabas.zk.protocol.jute import (
     INTEGER,
     LONG,
     STRING,
-    Kind,
+    JuteKind,
     encode_string,
     encode_strings,
     read_count,
@@ -23,16 +23,16 @@ from barnabas.zk.protocol.jute import (
     read_string,
     read_strings,
 )
-from barnabas.zk.protocol.ops import Operation
+from barnabas.zk.protocol.ops import ZkOperation
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Ping(Operation[None]):
+class Ping(ZkOperation[None]):
     op_code: ClassVar[OpCode] = OpCode.PING
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class CloseSession(Operation[None]):
+class CloseSession(ZkOperation[None]):
     op_code: ClassVar[OpCode] = OpCode.CLOSE_SESSION
 
 
@@ -41,12 +41,12 @@ def _read_scheme(buffer: Bytes, position: int) -> tuple[str, int]:
     return read_string(buffer, position)
 
 
-_SCHEME: Final[Kind[str]] = Kind(_read_scheme, lambda scheme: INT.pack(0) + encode_string(scheme))
+_SCHEME: Final[JuteKind[str]] = JuteKind(_read_scheme, lambda scheme: INT.pack(0) + encode_string(scheme))
 """Behind a type of authentication that nobody has ever used."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Auth(Operation[None]):
+class Auth(ZkOperation[None]):
     """Adds an identity to the connection, such as ``digest`` with ``user:password``. Sent under `AUTH_XID`."""
 
     scheme: str
@@ -56,7 +56,7 @@ class Auth(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Sasl(Operation["bytes | None"]):
+class Sasl(ZkOperation["bytes | None"]):
     """One token of a SASL conversation; the result is the server's next token. The client's first one is empty."""
 
     token: bytes
@@ -80,15 +80,15 @@ def _encode_identities(identities: list[tuple[str, str]]) -> bytes:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class WhoAmI(Operation["list[tuple[str, str]]"]):
+class WhoAmI(ZkOperation["list[tuple[str, str]]"]):
     """The identities (scheme, user) of this connection."""
 
     op_code: ClassVar[OpCode] = OpCode.WHO_AM_I
-    answer = Kind(_read_identities, _encode_identities)
+    answer = JuteKind(_read_identities, _encode_identities)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class AddWatch(Operation[None]):
+class AddWatch(ZkOperation[None]):
     """Sets a watch that stays when it fires; a recursive one is about the whole tree below `path`."""
 
     path: str
@@ -96,11 +96,11 @@ class AddWatch(Operation[None]):
     op_code: ClassVar[OpCode] = OpCode.ADD_WATCH
     record = (STRING, INTEGER)
     # The server sends an ErrorResponse with the code 0 for a record.
-    answer = Kind(lambda buffer, position: (None, min(position + 4, len(buffer))), lambda nothing: INT.pack(0))
+    answer = JuteKind(lambda buffer, position: (None, min(position + 4, len(buffer))), lambda nothing: INT.pack(0))
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RemoveWatches(Operation[None]):
+class RemoveWatches(ZkOperation[None]):
     path: str
     watcher_type: int
     op_code: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
@@ -108,7 +108,7 @@ class RemoveWatches(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class CheckWatches(Operation[None]):
+class CheckWatches(ZkOperation[None]):
     """NO_WATCHER unless this connection watches `path` so."""
 
     path: str
@@ -118,7 +118,7 @@ class CheckWatches(Operation[None]):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SetWatches(Operation[None]):
+class SetWatches(ZkOperation[None]):
     """Sets a client's watches again after a reconnect; what changed since `relative_zxid` fires at once.
 
     Sent under `SET_WATCHES_XID`. With persistent watches it travels as ZooKeeper's setWatches2.

@@ -9,7 +9,7 @@ from barnabas.runtime.doors import Entropy
 from barnabas.zk.protocol.data import (
     OpCode,
 )
-from barnabas.zk.protocol.errors import ErrorCode
+from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import (
     encode_reply,
 )
@@ -40,7 +40,7 @@ class Introductions:
         identities = self._authentication.packet(request, connection.host)
         if identities is None or len(connection.identities) >= IDENTITIES_MAX:
             logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
-            connection.send(encode_reply(xid, 0, ErrorCode.AUTH_FAILED))
+            connection.send(encode_reply(xid, 0, ZkErrorCode.AUTH_FAILED))
             connection.close_when_sent()
             return
         connection.identities += [identity for identity in identities if identity not in connection.identities]
@@ -67,7 +67,7 @@ class Introductions:
             except SaslError as error:
                 logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
                 required = self._config.sasl_required
-                code = ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ErrorCode.AUTH_FAILED
+                code = ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ZkErrorCode.AUTH_FAILED
                 connection.send(encode_reply(xid, 0, code))
                 connection.close_when_sent()
                 return

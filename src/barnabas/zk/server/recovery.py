@@ -10,11 +10,11 @@ from barnabas.zk.protocol.acl import SUPER, Identity, resolved
 from barnabas.zk.protocol.data import OPEN_ACL_UNSAFE, OpCode
 from barnabas.zk.protocol.frames import decode_operation
 from barnabas.zk.protocol.jute import JuteError, read_buffer, read_int
-from barnabas.zk.protocol.ops import Create, Multi, Operation, SetACL
+from barnabas.zk.protocol.ops import Create, Multi, SetACL, ZkOperation
 from barnabas.zk.server.sessions import Sessions
 from barnabas.zk.server.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.server.tree import DataTree
-from barnabas.zk.server.wal import CorruptState, Transaction, WriteAheadLog
+from barnabas.zk.server.wal import CorruptState, LoggedTransaction, WriteAheadLog
 
 
 def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
@@ -30,7 +30,7 @@ def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], no
         log.begin(tree.last_zxid + 1)
 
 
-def replay(transaction: Transaction, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
+def replay(transaction: LoggedTransaction, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
     """Does again what was done live; it succeeds as it did then. Raises `CorruptState` where it does not."""
     zxid, time_ms, session_id, op_code, record = transaction
     if op_code == OpCode.CREATE_SESSION:
@@ -56,7 +56,7 @@ def replay(transaction: Transaction, tree: DataTree[Any], sessions: Sessions[Any
         sessions.close(session_id)
 
 
-def logged_record(operation: Operation[Any], identities: Sequence[Identity], record: bytes) -> bytes:
+def logged_record(operation: ZkOperation[Any], identities: Sequence[Identity], record: bytes) -> bytes:
     """The record for the log: the request's own, unless its ACLs speak of who sent it."""
     if isinstance(operation, Create | SetACL):
         if operation.acl is not OPEN_ACL_UNSAFE:

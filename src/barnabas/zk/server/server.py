@@ -32,9 +32,9 @@ from barnabas.zk.protocol.data import (
     OPEN_ACL_UNSAFE,
     PING_XID,
     OpCode,
-    Permission,
+    ZkPermission,
 )
-from barnabas.zk.protocol.errors import ErrorCode, ZooKeeperError
+from barnabas.zk.protocol.errors import ZkErrorCode, ZooKeeperError
 from barnabas.zk.protocol.frames import (
     ConnectRequest,
     ConnectResponse,
@@ -46,7 +46,7 @@ from barnabas.zk.protocol.frames import (
 from barnabas.zk.protocol.jute import INT, JuteError, encode_buffer
 from barnabas.zk.protocol.ops import (
     DeleteContainer,
-    Operation,
+    ZkOperation,
 )
 from barnabas.zk.protocol.paths import parent_of
 from barnabas.zk.protocol.session_ops import (
@@ -321,7 +321,7 @@ class CoordinatorServer:
             if event is not told:
                 frame = encode_reply(NOTIFICATION_XID, zxid, 0, event.encode())
                 told = event
-            if not connection.closing and permits(acl, Permission.READ, connection.identities):
+            if not connection.closing and permits(acl, ZkPermission.READ, connection.identities):
                 connection.send(frame)
 
     # -- Connections and sessions --------------------------------------------------------------------------------------
@@ -481,24 +481,24 @@ class CoordinatorServer:
             connection.send(encode_reply(PING_XID, self.tree.last_zxid, 0))
             return
         if self.config.sasl_required and not self._introductions.allows(connection, op_code):
-            connection.send(encode_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
+            connection.send(encode_reply(xid, 0, ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
             connection.close_when_sent()
             return
         try:
             operation = decode_operation(op_code, frame, 8)
         except JuteError as error:
             logger.info("a request of %s with op code %d is damaged: %s", connection.peer, op_code, error)
-            connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.MARSHALLING_ERROR))
+            connection.send(encode_reply(xid, self.tree.last_zxid, ZkErrorCode.MARSHALLING_ERROR))
             return
         try:
             if op_code in _WRITES:
-                self._write(connection, xid, op_code, cast("Operation[Any]", operation), frame)
+                self._write(connection, xid, op_code, cast("ZkOperation[Any]", operation), frame)
             elif op_code == OpCode.RECONFIG:
-                raise ZooKeeperError(ErrorCode.RECONFIG_DISABLED)
+                raise ZooKeeperError(ZkErrorCode.RECONFIG_DISABLED)
             elif operation is None:
                 # As ZooKeeper does, which says so and hangs up.
                 logger.info("%s sent the unknown op code %d", connection.peer, op_code)
-                connection.send(encode_reply(xid, self.tree.last_zxid, ErrorCode.UNIMPLEMENTED))
+                connection.send(encode_reply(xid, self.tree.last_zxid, ZkErrorCode.UNIMPLEMENTED))
                 connection.close_when_sent()
             elif type(operation) is Auth:
                 self._introductions.authenticate(connection, xid, operation)
@@ -523,7 +523,7 @@ class CoordinatorServer:
         self.tree.watches.most_watchful().drop(f"all clients together watch more than {WATCHES_MAX} znodes")
 
     def _write(
-        self, connection: ServerConnection, xid: int, op_code: int, operation: Operation[Any], frame: bytes
+        self, connection: ServerConnection, xid: int, op_code: int, operation: ZkOperation[Any], frame: bytes
     ) -> None:
         session = connection.session
         assert session is not None

@@ -26,25 +26,25 @@ from barnabas.zk.protocol.data import (
     ACLs,
     EventType,
     KeeperState,
-    Permission,
     Stat,
+    ZkPermission,
     is_session,
     ttl_of,
 )
 from barnabas.zk.protocol.errors import (
     BadArguments,
     BadVersion,
-    ErrorCode,
     NoChildrenForEphemerals,
     NodeExists,
     NoNode,
     NotEmpty,
     RuntimeInconsistency,
     Unimplemented,
+    ZkErrorCode,
     ZooKeeperError,
 )
 from barnabas.zk.protocol.frames import WatchEvent
-from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, Operation, SetACL, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.paths import is_valid_path, parent_of
 from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
 from barnabas.zk.server.watches import Fired, Watches
@@ -146,7 +146,7 @@ class DataTree(Generic[W]):
             raise NoNode(path)
         return node
 
-    def readable(self, path: str, identities: Sequence[Identity], permission: int = Permission.READ) -> Znode:
+    def readable(self, path: str, identities: Sequence[Identity], permission: int = ZkPermission.READ) -> Znode:
         node = self.node(path)
         if node.acl is not OPEN_ACL_UNSAFE:
             acls.check(node.acl, permission, identities, path)
@@ -158,7 +158,7 @@ class DataTree(Generic[W]):
             raise BadArguments(path)
         node = self.nodes.get(path or "/")
         if node is not None:
-            acls.check(node.acl, Permission.READ, identities, path)
+            acls.check(node.acl, ZkPermission.READ, identities, path)
         if watcher is not None:
             self.watches.watch_data(path, watcher)
         return self.node(path).stat()
@@ -180,7 +180,7 @@ class DataTree(Generic[W]):
         return list(node.children), node.stat()
 
     def get_acl(self, path: str, identities: Sequence[Identity] = ()) -> tuple[ACLs, Stat]:
-        node = self.readable(path, identities, Permission.READ | Permission.ADMIN)
+        node = self.readable(path, identities, ZkPermission.READ | ZkPermission.ADMIN)
         return acls.masked(node.acl, identities), node.stat()
 
     def count_below(self, path: str, identities: Sequence[Identity] = ()) -> int:
@@ -231,7 +231,7 @@ class DataTree(Generic[W]):
 
     def write(
         self,
-        operation: Operation[Any],
+        operation: ZkOperation[Any],
         session_id: int,
         identities: Sequence[Identity],
         zxid: int,
@@ -281,7 +281,7 @@ class DataTree(Generic[W]):
             done = len(results)
             untried = len(multi.operations) - done - 1
             return [
-                *(ZooKeeperError(ErrorCode.OK, operation.path) for operation in multi.operations[:done]),
+                *(ZooKeeperError(ZkErrorCode.OK, operation.path) for operation in multi.operations[:done]),
                 error,
                 *(
                     RuntimeInconsistency(operation.path)
@@ -312,7 +312,7 @@ class DataTree(Generic[W]):
         parent_path = path[:slash] or "/"
         parent = self.node(parent_path)
         if parent.acl is not OPEN_ACL_UNSAFE:
-            acls.check(parent.acl, Permission.CREATE, identities, path)
+            acls.check(parent.acl, ZkPermission.CREATE, identities, path)
         if operation.sequential:
             path = f"{path}{parent.creations:010d}"
         if not is_valid_path(path):
@@ -376,7 +376,7 @@ class DataTree(Generic[W]):
             raise BadArguments(path)
         parent = self.node(parent_of(path))
         if parent.acl is not OPEN_ACL_UNSAFE:
-            acls.check(parent.acl, Permission.DELETE, identities, path)
+            acls.check(parent.acl, ZkPermission.DELETE, identities, path)
         node = self.node(path)
         _checked(node.version, operation.version, path)
         if node.children:
@@ -433,7 +433,7 @@ class DataTree(Generic[W]):
         if node is None:
             raise (NoNode if is_valid_path(path) else BadArguments)(path)
         if node.acl is not OPEN_ACL_UNSAFE:
-            acls.check(node.acl, Permission.WRITE, identities, path)
+            acls.check(node.acl, ZkPermission.WRITE, identities, path)
         version = _checked(node.version, operation.version, path)
         before = node.data, node.version, node.mzxid, node.mtime
         data = operation.data
@@ -464,7 +464,7 @@ class DataTree(Generic[W]):
         if node is None:
             raise (NoNode if is_valid_path(path) else BadArguments)(path)
         if node.acl is not OPEN_ACL_UNSAFE:
-            acls.check(node.acl, Permission.READ, identities, path)
+            acls.check(node.acl, ZkPermission.READ, identities, path)
         _checked(node.version, operation.version, path)
         return None, _nothing_to_undo
 
@@ -482,7 +482,7 @@ class DataTree(Generic[W]):
             raise BadArguments(path)
         acl = acls.resolved(operation.acl, identities, path)
         node = self.node(path)
-        acls.check(node.acl, Permission.ADMIN, identities, path)
+        acls.check(node.acl, ZkPermission.ADMIN, identities, path)
         aversion = _checked(node.aversion, operation.version, path)
         before = node.acl, node.aversion
         node.acl = acl

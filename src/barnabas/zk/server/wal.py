@@ -44,7 +44,7 @@ class CorruptState(ValueError):
     """The files are not a state anyone was told of, and starting from them could lose what was acknowledged."""
 
 
-class Transaction(NamedTuple):
+class LoggedTransaction(NamedTuple):
     zxid: int
     time_ms: int
     session_id: int
@@ -82,7 +82,7 @@ def _batch_end(data: bytes, position: int) -> int | None:
     return end if crc32(memoryview(data)[position + 8 : end]) == checksum else None
 
 
-def decode_batches(data: bytes, position: int) -> Iterator[tuple[Transaction, int]]:
+def decode_batches(data: bytes, position: int) -> Iterator[tuple[LoggedTransaction, int]]:
     """The transactions of the whole batches from `position` on, each with the position behind its batch.
 
     Ends before the first batch that is not whole. Raises `CorruptState` for one that is whole and holds something else.
@@ -96,7 +96,7 @@ def decode_batches(data: bytes, position: int) -> Iterator[tuple[Transaction, in
             at += _TRANSACTION.size
             if length > end - at:
                 raise CorruptState(f"a transaction of {length} bytes reaches beyond its batch, at byte {at}")
-            yield Transaction(zxid, time_ms, session_id, op_code, data[at : at + length]), end
+            yield LoggedTransaction(zxid, time_ms, session_id, op_code, data[at : at + length]), end
             at += length
         position = end
 
@@ -126,7 +126,7 @@ class WriteAheadLog:
 
     # -- Recovery ------------------------------------------------------------------------------------------------------
 
-    def recover(self) -> tuple[int, bytes | None, list[Transaction]]:
+    def recover(self) -> tuple[int, bytes | None, list[LoggedTransaction]]:
         """The newest whole snapshot (its zxid and body; 0 and None without one), and the transactions after it.
 
         Only reads; `save_snapshot` or `begin` then make the log ready to append. Raises `CorruptState`.
@@ -138,7 +138,7 @@ class WriteAheadLog:
         # The last log that begins at or before the transaction after the snapshot holds it, and those behind follow.
         begin = max((index for index, zxid in enumerate(logs) if zxid <= snapshot_zxid + 1), default=0)
         last_zxid = snapshot_zxid
-        transactions: list[Transaction] = []
+        transactions: list[LoggedTransaction] = []
         for log_zxid in logs[begin:]:
             last_zxid = self._replay(log_zxid, last_zxid, transactions)
         # A snapshot, and a log behind it, are made of what is safe: their names say how far that went at least.
@@ -165,7 +165,7 @@ class WriteAheadLog:
             logger.warning("the snapshot %s is damaged; an older one is taken", path)
         return 0, None
 
-    def _replay(self, log_zxid: int, last_zxid: int, transactions: list[Transaction]) -> int:
+    def _replay(self, log_zxid: int, last_zxid: int, transactions: list[LoggedTransaction]) -> int:
         """Reads one log file. Returns the last zxid known then."""
         path = f"{self._directory}/{_log_name(log_zxid)}"
         data = self._disk.read(path)

@@ -1,9 +1,9 @@
 """What is wrong with a cluster, by the znodes it keeps. Pure: an image of the tree in, findings out.
 
-Each rule is a function that takes what `cluster.read_cluster` made of the tree and yields `Finding`s, in sentences with
-what mends them. Rules know Apache Kafka's clusters up to 3.9 as well as our own; they write nothing. A rule about a
-state that a healthy cluster passes through (a partition that has no leader for an instant) holds for that instant as
-well: who asks a living cluster reads it twice and believes what is `lasting`.
+Each rule is a function that takes what `cluster.read_cluster` made of the tree and yields `ZnodeFinding`s, in
+sentences with what mends them. Rules know Apache Kafka's clusters up to 3.9 as well as our own; they write nothing. A
+rule about a state that a healthy cluster passes through (a partition that has no leader for an instant) holds for that
+instant as well: who asks a living cluster reads it twice and believes what is `lasting`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 
 from barnabas.zk.inspection.check import brokers, entities, leftovers, topics
 from barnabas.zk.inspection.check.cluster import ClusterRecord, read_cluster
-from barnabas.zk.inspection.check.finding import Finding
+from barnabas.zk.inspection.check.finding import ZnodeFinding
 from barnabas.zk.inspection.image import TreeImage
 
-__all__ = ["RULES", "Finding", "check", "lasting"]
+__all__ = ["RULES", "ZnodeFinding", "check", "lasting"]
 
-Rule: TypeAlias = Callable[[ClusterRecord], Iterator[Finding]]
+Rule: TypeAlias = Callable[[ClusterRecord], Iterator[ZnodeFinding]]
 
 RULES: Final[tuple[Rule, ...]] = (
     brokers.missing_paths,
@@ -42,7 +42,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def check(image: TreeImage, now_ms: int) -> tuple[ClusterRecord, list[Finding]]:
+def check(image: TreeImage, now_ms: int) -> tuple[ClusterRecord, list[ZnodeFinding]]:
     """The cluster in `image`, and what is wrong with it at `now_ms` (wall clock), in the order of the rules."""
     cluster = read_cluster(image, now_ms)
     nothing = list(brokers.no_cluster(cluster))
@@ -51,7 +51,7 @@ def check(image: TreeImage, now_ms: int) -> tuple[ClusterRecord, list[Finding]]:
     return cluster, [*cluster.unreadable, *(finding for rule in RULES for finding in rule(cluster))]
 
 
-def lasting(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+def lasting(before: Sequence[ZnodeFinding], after: Sequence[ZnodeFinding]) -> list[ZnodeFinding]:
     """Those of `after` whose rule found the same znode `before` as well."""
     known = {(finding.rule, finding.path) for finding in before}
     return [finding for finding in after if (finding.rule, finding.path) in known]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
-from barnabas.zk.inspection.check.finding import Finding, listed
+from barnabas.zk.inspection.check.finding import ZnodeFinding, listed
 from barnabas.zk.kafka.config_znodes import IPS, ConfigEntityTypeZNode
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
@@ -26,13 +26,13 @@ def session(owner: int) -> str:
     return f"0x{owner & (1 << 64) - 1:x}"
 
 
-def no_cluster(cluster: ClusterRecord) -> Iterator[Finding]:
+def no_cluster(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """Nothing of Kafka's is here at all."""
     image = cluster.image
     if BrokerIdsZNode.path in image or TopicsZNode.path in image:
         return
     below = listed(image.children("/"))
-    yield Finding(
+    yield ZnodeFinding(
         "no-cluster",
         BrokerIdsZNode.path,
         "There is no Kafka cluster in this tree: it has neither /brokers/ids nor /brokers/topics"
@@ -41,19 +41,19 @@ def no_cluster(cluster: ClusterRecord) -> Iterator[Finding]:
     )
 
 
-def missing_paths(cluster: ClusterRecord) -> Iterator[Finding]:
+def missing_paths(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     # Kafka before 2.7 knows no quotas of addresses.
     wanted = [path for path in PERSISTENT_ZK_PATHS if path != ConfigEntityTypeZNode.path(IPS)]
     for path in wanted:
         if path not in cluster.image:
-            yield Finding(
+            yield ZnodeFinding(
                 "missing-path",
                 path,
                 f"{path} is missing, which every broker makes at its start and relies on afterwards.",
                 f"Restart a broker, or make it: `barnabas zk create {path}`.",
             )
     if ClusterIdZNode.path not in cluster.image:
-        yield Finding(
+        yield ZnodeFinding(
             "missing-cluster-id",
             ClusterIdZNode.path,
             "/cluster/id is missing: the next broker that starts invents a new one, and refuses its log directories, "
@@ -68,9 +68,9 @@ def missing_paths(cluster: ClusterRecord) -> Iterator[Finding]:
             yield unreadable_finding(ClusterIdZNode.path, error)
 
 
-def registrations(cluster: ClusterRecord) -> Iterator[Finding]:
+def registrations(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     if BrokerIdsZNode.path in cluster.image and not cluster.image.children(BrokerIdsZNode.path):
-        yield Finding(
+        yield ZnodeFinding(
             "no-brokers",
             BrokerIdsZNode.path,
             "No broker is registered: the cluster is down, or its brokers use another chroot.",
@@ -80,7 +80,7 @@ def registrations(cluster: ClusterRecord) -> Iterator[Finding]:
     for broker, registered in cluster.brokers.items():
         path = BrokerIdZNode.path(broker)
         if registered.stat.ephemeral_owner == 0:
-            yield Finding(
+            yield ZnodeFinding(
                 "registration-not-ephemeral",
                 path,
                 f"{path} belongs to no session, so broker {broker} counts as alive for ever; no broker writes that.",
@@ -90,7 +90,7 @@ def registrations(cluster: ClusterRecord) -> Iterator[Finding]:
             addresses[endpoint.host, endpoint.port].append(broker)
     for (host, port), brokers in addresses.items():
         if len(set(brokers)) > 1:
-            yield Finding(
+            yield ZnodeFinding(
                 "same-address",
                 BrokerIdZNode.path(brokers[0]),
                 f"Brokers {listed(sorted(set(brokers)))} all say that they listen on {host}:{port}.",
@@ -98,12 +98,12 @@ def registrations(cluster: ClusterRecord) -> Iterator[Finding]:
             )
 
 
-def controller(cluster: ClusterRecord) -> Iterator[Finding]:
+def controller(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     path = ControllerZNode.path
     znode = cluster.image.znodes.get(path)
     if znode is None:
         if cluster.brokers:
-            yield Finding(
+            yield ZnodeFinding(
                 "no-controller",
                 path,
                 "There is no /controller although brokers are registered: nothing is elected, created or deleted.",
@@ -117,21 +117,21 @@ def controller(cluster: ClusterRecord) -> Iterator[Finding]:
     registered = cluster.brokers.get(found.broker_id)
     elect = "`barnabas zk delete /controller` makes the brokers elect another."
     if owner == 0:
-        yield Finding(
+        yield ZnodeFinding(
             "controller-not-ephemeral",
             path,
             f"/controller names broker {found.broker_id} and belongs to no session, so it stays when that broker dies.",
             f"No broker writes that; {elect}",
         )
     if registered is None:
-        yield Finding(
+        yield ZnodeFinding(
             "controller-not-registered",
             path,
             f"/controller names broker {found.broker_id}, which is not registered: it does not work as controller.",
             f"It goes when session {session(owner)} times out (18 s by default). Where it stays, {elect}",
         )
     elif owner not in (0, registered.stat.ephemeral_owner):
-        yield Finding(
+        yield ZnodeFinding(
             "controller-of-dead-session",
             path,
             f"/controller belongs to session {session(owner)}, and broker {found.broker_id}, which it names, is "
@@ -140,7 +140,7 @@ def controller(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def controller_epoch(cluster: ClusterRecord) -> Iterator[Finding]:
+def controller_epoch(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     path = ControllerEpochZNode.path
     written = [
         (state.controller_epoch, topic.state_paths[partition])
@@ -150,7 +150,7 @@ def controller_epoch(cluster: ClusterRecord) -> Iterator[Finding]:
     highest, where = max(written, default=(-1, ""))
     if path not in cluster.image:
         if cluster.controller is not None or written:
-            yield Finding(
+            yield ZnodeFinding(
                 "no-controller-epoch",
                 path,
                 "/controller_epoch is missing, which every write of the controller checks: none succeeds.",
@@ -158,7 +158,7 @@ def controller_epoch(cluster: ClusterRecord) -> Iterator[Finding]:
                 "so that the next controller begins with it.",
             )
     elif cluster.controller_epoch is not None and highest > cluster.controller_epoch:
-        yield Finding(
+        yield ZnodeFinding(
             "controller-epoch-behind",
             path,
             f"/controller_epoch is {cluster.controller_epoch}, and {where} was written by a controller of epoch "
@@ -168,14 +168,14 @@ def controller_epoch(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def features(cluster: ClusterRecord) -> Iterator[Finding]:
+def features(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """Finalized features, and what inter.broker.protocol.version shows of itself in a registration."""
     by_version: defaultdict[int, list[int]] = defaultdict(list)
     for broker, registered in cluster.brokers.items():
         by_version[int(registered.fields.get("version", 0))].append(broker)
     if len(by_version) > 1:
         text = ", ".join(f"{listed(brokers)} by version {version}" for version, brokers in sorted(by_version.items()))
-        yield Finding(
+        yield ZnodeFinding(
             "registration-versions",
             BrokerIdsZNode.path,
             f"Brokers register in different forms ({text}): their inter.broker.protocol.version is not the same.",
@@ -189,7 +189,7 @@ def features(cluster: ClusterRecord) -> Iterator[Finding]:
         yield unreadable_finding(FeatureZNode.path, error)
         return
     if finalized.enabled and by_version and max(by_version) < 5:
-        yield Finding(
+        yield ZnodeFinding(
             "features-without-protocol",
             FeatureZNode.path,
             "/feature is enabled, and no broker's inter.broker.protocol.version is 2.7 or newer: "
@@ -203,7 +203,7 @@ def features(cluster: ClusterRecord) -> Iterator[Finding]:
             if not _supports(registered.fields.get("features"), name, level)
         ]
         if without:
-            yield Finding(
+            yield ZnodeFinding(
                 "feature-not-supported",
                 FeatureZNode.path,
                 f"The feature {name} is finalized at level {level}, and of the brokers registered {listed(without)} "

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition
-from barnabas.zk.inspection.check.finding import Finding
+from barnabas.zk.inspection.check.finding import ZnodeFinding
 from barnabas.zk.inspection.image import ReadZNode, TreeImage
 from barnabas.zk.kafka.znode_json import ZNodeError, parsed_json
 from barnabas.zk.kafka.znodes import (
@@ -64,7 +64,7 @@ class ClusterRecord:
     controller_epoch: int | None
     topics: Mapping[str, TopicRecord]
     deleting: tuple[str, ...]
-    unreadable: tuple[Finding, ...] = field(default=())
+    unreadable: tuple[ZnodeFinding, ...] = field(default=())
 
     def age_ms(self, since_ms: int) -> int:
         return self.now_ms - since_ms
@@ -81,7 +81,7 @@ class Parse(Protocol):
 
 
 def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
-    unreadable: list[Finding] = []
+    unreadable: list[ZnodeFinding] = []
 
     def parsed(znode: ReadZNode, decode: Callable[[], T]) -> T | None:
         try:
@@ -95,7 +95,7 @@ def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
         name = znode.path.rpartition("/")[2]
         if not (name.isascii() and name.isdigit()):
             unreadable.append(
-                Finding(
+                ZnodeFinding(
                     "broker-id",
                     znode.path,
                     f"{znode.path} is no broker's id, which is a whole number from 0 on.",
@@ -157,12 +157,12 @@ def _topics(image: TreeImage, parsed: Parse) -> dict[str, TopicRecord]:
     return topics
 
 
-def unreadable_finding(path: str, error: Exception) -> Finding:
+def unreadable_finding(path: str, error: Exception) -> ZnodeFinding:
     """Bytes that Kafka does not write there."""
     text = str(error)
     if len(text) > 300:
         text = text[:300] + ".."
-    return Finding(
+    return ZnodeFinding(
         UNREADABLE,
         path,
         f"{text}.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
-from barnabas.zk.inspection.check.finding import HOUR_MS, Finding, counted, duration, listed
+from barnabas.zk.inspection.check.finding import HOUR_MS, ZnodeFinding, counted, duration, listed
 from barnabas.zk.inspection.image import ReadZNode
 from barnabas.zk.kafka.config_znodes import (
     BROKERS,
@@ -30,13 +30,13 @@ _RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "Deleg
 _PATTERN_TYPES: Final = ("prefixed",)
 
 
-def configs(cluster: ClusterRecord) -> Iterator[Finding]:
+def configs(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """What is set for entities that are not there, by names that nobody has, or in words that nobody reads."""
     image = cluster.image
     for entity_type in image.children(ConfigZNode.path):
         path = ConfigEntityTypeZNode.path(entity_type)
         if entity_type not in (*CONFIG_TYPES, "changes"):
-            yield Finding(
+            yield ZnodeFinding(
                 "config-type",
                 path,
                 f"{path} is no kind of configuration that Kafka has ({', '.join(CONFIG_TYPES)}).",
@@ -45,7 +45,7 @@ def configs(cluster: ClusterRecord) -> Iterator[Finding]:
     for znode in image.below(ConfigEntityTypeZNode.path(TOPICS)):
         name = znode.path.rpartition("/")[2]
         if TopicZNode.path(name) not in image and DeleteTopicsTopicZNode.path(name) not in image:
-            yield Finding(
+            yield ZnodeFinding(
                 "config-without-topic",
                 znode.path,
                 f"{znode.path} configures topic {name}, which does not exist: its creation or its deletion stopped "
@@ -65,14 +65,14 @@ def configs(cluster: ClusterRecord) -> Iterator[Finding]:
         if name == DEFAULT_ENTITY:
             continue
         if not (name.isascii() and name.isdigit()):
-            yield Finding(
+            yield ZnodeFinding(
                 "config-of-unknown",
                 znode.path,
                 f"{znode.path} configures {name!r}, which is no broker's id.",
                 f"`barnabas zk delete {znode.path}`.",
             )
         elif cluster.brokers and int(name) not in cluster.brokers and int(name) not in assigned:
-            yield Finding(
+            yield ZnodeFinding(
                 "config-of-unknown",
                 znode.path,
                 f"{znode.path} configures broker {name}, which is not registered and holds no partition.",
@@ -87,7 +87,7 @@ def configs(cluster: ClusterRecord) -> Iterator[Finding]:
                 yield from _config(inner)
 
 
-def _config(znode: ReadZNode) -> Iterator[Finding]:
+def _config(znode: ReadZNode) -> Iterator[ZnodeFinding]:
     """Kafka takes what it cannot read for no configuration at all."""
     if not znode.data:
         return
@@ -99,10 +99,10 @@ def _config(znode: ReadZNode) -> Iterator[Finding]:
         yield unreadable_finding(znode.path, error)
 
 
-def _named(znode: ReadZNode) -> Iterator[Finding]:
+def _named(znode: ReadZNode) -> Iterator[ZnodeFinding]:
     name = znode.path.rpartition("/")[2]
     if name != DEFAULT_ENTITY and sanitize(desanitize(name)) != name:
-        yield Finding(
+        yield ZnodeFinding(
             "config-name",
             znode.path,
             f"{znode.path} is not written as Kafka writes names there ({sanitize(desanitize(name))}), so it is never "
@@ -111,7 +111,7 @@ def _named(znode: ReadZNode) -> Iterator[Finding]:
         )
 
 
-def acls(cluster: ClusterRecord) -> Iterator[Finding]:
+def acls(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     image = cluster.image
     roots = [ResourceZNode.literal_root]
     for pattern in image.children(ResourceZNode.extended_root):
@@ -119,7 +119,7 @@ def acls(cluster: ClusterRecord) -> Iterator[Finding]:
         if pattern in _PATTERN_TYPES:
             roots.append(path)
         else:
-            yield Finding(
+            yield ZnodeFinding(
                 "acl-pattern-type",
                 path,
                 f"{path} is no kind of pattern that an authorizer knows ({', '.join(_PATTERN_TYPES)}).",
@@ -128,7 +128,7 @@ def acls(cluster: ClusterRecord) -> Iterator[Finding]:
     for root in roots:
         for type_znode in image.below(root):
             if type_znode.path.rpartition("/")[2] not in _RESOURCE_TYPES:
-                yield Finding(
+                yield ZnodeFinding(
                     "acl-resource-type",
                     type_znode.path,
                     f"{type_znode.path} is no kind of resource that an authorizer knows "
@@ -142,7 +142,7 @@ def acls(cluster: ClusterRecord) -> Iterator[Finding]:
                     yield unreadable_finding(znode.path, error)
 
 
-def tokens(cluster: ClusterRecord) -> Iterator[Finding]:
+def tokens(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     expired: list[str] = []
     oldest_ms = 0
     for znode in cluster.image.below(DelegationTokensZNode.path):
@@ -156,7 +156,7 @@ def tokens(cluster: ClusterRecord) -> Iterator[Finding]:
             expired.append(znode.path.rpartition("/")[2])
             oldest_ms = max(oldest_ms, cluster.age_ms(expires_ms))
     if expired:
-        yield Finding(
+        yield ZnodeFinding(
             "expired-tokens",
             DelegationTokensZNode.path,
             f"{counted(len(expired), 'delegation token')} expired long ago (the first {duration(oldest_ms)} ago) and "

@@ -14,7 +14,7 @@ HOUR_MS: Final = 60 * MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class ZnodeFinding:
     """One thing that is wrong: the rule's name, the znode, what is wrong with it, and what mends it."""
 
     rule: str

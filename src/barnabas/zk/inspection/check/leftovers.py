@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
-from barnabas.zk.inspection.check.finding import MINUTE_MS, Finding, agreed, counted, duration, listed
+from barnabas.zk.inspection.check.finding import MINUTE_MS, ZnodeFinding, agreed, counted, duration, listed
 from barnabas.zk.inspection.image import ReadZNode, creations_of
 from barnabas.zk.kafka.config_znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
@@ -35,12 +35,12 @@ TO_CONTROLLER_MS: Final = MINUTE_MS
 """A controller removes what is told to it at once."""
 
 
-def migration(cluster: ClusterRecord) -> Iterator[Finding]:
+def migration(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """What a move to KRaft leaves: ``/migration``, and a controller that is no broker."""
     found = cluster.controller
     kraft = found is not None and (found.kraft_epoch if found.kraft_epoch is not None else -1) >= 0
     if kraft and found is not None:
-        yield Finding(
+        yield ZnodeFinding(
             "kraft-controller",
             ControllerZNode.path,
             f"/controller is held by KRaft controller {found.broker_id}: the cluster is being migrated, and no broker "
@@ -49,7 +49,7 @@ def migration(cluster: ClusterRecord) -> Iterator[Finding]:
             "`barnabas zk delete /controller`.",
         )
     if MigrationZNode.path in cluster.image:
-        yield Finding(
+        yield ZnodeFinding(
             "migration-leftover",
             MigrationZNode.path,
             "/migration is there, which only a migration to KRaft makes"
@@ -60,7 +60,7 @@ def migration(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def notifications(cluster: ClusterRecord) -> Iterator[Finding]:
+def notifications(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """Sequence nodes that brokers send each other: they pile up when nobody takes them away."""
 
     def acl_change(data: bytes | None) -> object:
@@ -104,7 +104,7 @@ def notifications(cluster: ClusterRecord) -> Iterator[Finding]:
         yield from _taken(cluster, path, waiting)
 
 
-def _readable(waiting: list[ReadZNode], decode: Callable[[bytes | None], object] | None) -> Iterator[Finding]:
+def _readable(waiting: list[ReadZNode], decode: Callable[[bytes | None], object] | None) -> Iterator[ZnodeFinding]:
     if decode is None:
         return
     for znode in waiting:
@@ -114,12 +114,12 @@ def _readable(waiting: list[ReadZNode], decode: Callable[[bytes | None], object]
             yield unreadable_finding(znode.path, error)
 
 
-def _numbers(cluster: ClusterRecord, path: str, prefix: str, waiting: list[ReadZNode]) -> Iterator[Finding]:
+def _numbers(cluster: ClusterRecord, path: str, prefix: str, waiting: list[ReadZNode]) -> Iterator[ZnodeFinding]:
     names = [znode.path.rpartition("/")[2] for znode in waiting]
     numbered = {name: sequence_number(name, prefix) for name in names}
     foreign = [name for name, number in numbered.items() if number is None]
     if foreign:
-        yield Finding(
+        yield ZnodeFinding(
             "notification-name",
             f"{path}/{foreign[0]}",
             f"{path} has {listed(foreign)}, which {agreed(len(foreign), 'is no notification', 'are no notifications')} "
@@ -132,7 +132,7 @@ def _numbers(cluster: ClusterRecord, path: str, prefix: str, waiting: list[ReadZ
         return
     next_number = creations_of(parent.stat)
     if max(numbers) >= next_number:
-        yield Finding(
+        yield ZnodeFinding(
             "sequence-behind",
             path,
             f"{path} will number its next child {next_number}, and there is one with {max(numbers)}: the tree was "
@@ -142,7 +142,7 @@ def _numbers(cluster: ClusterRecord, path: str, prefix: str, waiting: list[ReadZ
         )
 
 
-def _purged(path: str, waiting: list[ReadZNode]) -> Iterator[Finding]:
+def _purged(path: str, waiting: list[ReadZNode]) -> Iterator[ZnodeFinding]:
     """Whoever takes up a notification removes those that were older than 15 minutes by then."""
     if not waiting:
         return
@@ -150,7 +150,7 @@ def _purged(path: str, waiting: list[ReadZNode]) -> Iterator[Finding]:
     overdue = [znode for znode in waiting if newest_ms - znode.stat.ctime > NOTIFICATION_KEPT_MS + MINUTE_MS]
     if overdue:
         oldest_ms = min(znode.stat.ctime for znode in overdue)
-        yield Finding(
+        yield ZnodeFinding(
             "notifications-pile-up",
             path,
             f"{counted(len(overdue), 'notification')} in {path} {agreed(len(overdue), 'is', 'are')} up to "
@@ -159,7 +159,7 @@ def _purged(path: str, waiting: list[ReadZNode]) -> Iterator[Finding]:
             "Look for errors about it in the brokers' logs and restart the broker that has them.",
         )
     elif len(waiting) > NOTIFICATIONS_MAX:
-        yield Finding(
+        yield ZnodeFinding(
             "notifications-pile-up",
             path,
             f"There are {len(waiting)} notifications in {path}: every broker reads them all at each change.",
@@ -167,12 +167,12 @@ def _purged(path: str, waiting: list[ReadZNode]) -> Iterator[Finding]:
         )
 
 
-def _taken(cluster: ClusterRecord, path: str, waiting: list[ReadZNode]) -> Iterator[Finding]:
+def _taken(cluster: ClusterRecord, path: str, waiting: list[ReadZNode]) -> Iterator[ZnodeFinding]:
     if not waiting:
         return
     age_ms = cluster.age_ms(min(znode.stat.ctime for znode in waiting))
     if age_ms > TO_CONTROLLER_MS:
-        yield Finding(
+        yield ZnodeFinding(
             "notifications-pile-up",
             path,
             f"{counted(len(waiting), 'notification')} in {path} {agreed(len(waiting), 'waits', 'wait')} for the "

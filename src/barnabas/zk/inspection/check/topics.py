@@ -9,7 +9,7 @@ from typing import Final
 
 from barnabas.model.ids import NO_BROKER
 from barnabas.zk.inspection.check.cluster import ClusterRecord, TopicRecord, unreadable_finding
-from barnabas.zk.inspection.check.finding import HOUR_MS, MINUTE_MS, Finding, agreed, counted, duration, listed
+from barnabas.zk.inspection.check.finding import HOUR_MS, MINUTE_MS, ZnodeFinding, agreed, counted, duration, listed
 from barnabas.zk.kafka.config_znodes import TOPICS, ConfigEntityZNode
 from barnabas.zk.kafka.znode_json import ZNodeError, parsed_json
 from barnabas.zk.kafka.znodes import (
@@ -32,7 +32,7 @@ PICKED_UP_MS: Final = MINUTE_MS
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-def half_made(cluster: ClusterRecord) -> Iterator[Finding]:
+def half_made(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """Topics of which a part is missing."""
     for topic in cluster.topics.values():
         path = TopicZNode.path(topic.name)
@@ -40,21 +40,21 @@ def half_made(cluster: ClusterRecord) -> Iterator[Finding]:
             continue  # being deleted: parts are missing by and by
         partitions = sorted(number for _, number in topic.assignment.assignment)
         if _LEGAL_NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
-            yield Finding(
+            yield ZnodeFinding(
                 "topic-name",
                 path,
                 f"{topic.name!r} is no legal name of a topic (letters, digits, '.', '_' and '-', at most 249).",
                 f"Delete it by `barnabas zk delete -r {path}` with all brokers stopped.",
             )
         if not partitions:
-            yield Finding(
+            yield ZnodeFinding(
                 "topic-without-partitions",
                 path,
                 f"Topic {topic.name} has no partitions in its assignment.",
                 f"`barnabas zk delete -r {path}` and create the topic again.",
             )
         elif partitions != list(range(len(partitions))):
-            yield Finding(
+            yield ZnodeFinding(
                 "partition-numbers",
                 path,
                 f"The partitions of topic {topic.name} are not numbered from 0 on without a gap: {listed(partitions)}.",
@@ -64,7 +64,7 @@ def half_made(cluster: ClusterRecord) -> Iterator[Finding]:
         if without:
             age = duration(cluster.age_ms(topic.stat.mtime))
             made = "was made" if len(without) == len(partitions) else "got them"
-            yield Finding(
+            yield ZnodeFinding(
                 "partition-without-state",
                 path,
                 f"Topic {topic.name} {made} {age} ago and its "
@@ -76,7 +76,7 @@ def half_made(cluster: ClusterRecord) -> Iterator[Finding]:
             )
         config = ConfigEntityZNode.path(TOPICS, topic.name)
         if config not in cluster.image:
-            yield Finding(
+            yield ZnodeFinding(
                 "topic-without-config",
                 path,
                 f"Topic {topic.name} has no {config}, which is made before the topic.",
@@ -84,7 +84,7 @@ def half_made(cluster: ClusterRecord) -> Iterator[Finding]:
             )
 
 
-def stray_states(cluster: ClusterRecord) -> Iterator[Finding]:
+def stray_states(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """Partitions below a topic that its assignment does not have."""
     for topic in cluster.topics.values():
         if topic.name in cluster.deleting:
@@ -93,7 +93,7 @@ def stray_states(cluster: ClusterRecord) -> Iterator[Finding]:
         path = TopicPartitionsZNode.path(topic.name)
         stray = [name for name in cluster.image.children(path) if name not in assigned]
         if stray:
-            yield Finding(
+            yield ZnodeFinding(
                 "stray-partition",
                 f"{path}/{stray[0]}",
                 f"Topic {topic.name} has {agreed(len(stray), 'partition', 'partitions')} {listed(stray)} below "
@@ -103,7 +103,7 @@ def stray_states(cluster: ClusterRecord) -> Iterator[Finding]:
             )
 
 
-def topic_ids(cluster: ClusterRecord) -> Iterator[Finding]:
+def topic_ids(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     names: defaultdict[str, list[str]] = defaultdict(list)
     without: list[str] = []
     for topic in cluster.topics.values():
@@ -113,14 +113,14 @@ def topic_ids(cluster: ClusterRecord) -> Iterator[Finding]:
             names[str(topic.assignment.topic_id)].append(topic.name)
     for topic_id, topics in names.items():
         if len(topics) > 1:
-            yield Finding(
+            yield ZnodeFinding(
                 "same-topic-id",
                 TopicZNode.path(topics[0]),
                 f"Topics {listed(topics)} have the same id {topic_id}.",
                 "Their logs' partition.metadata tell whose it is; delete and create the other, or give it its own id.",
             )
     if names and without:
-        yield Finding(
+        yield ZnodeFinding(
             "topic-without-id",
             TopicZNode.path(without[0]),
             f"{counted(len(without), 'topic')} without an id among others that have one: {listed(without)}.",
@@ -128,7 +128,7 @@ def topic_ids(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def assignments(cluster: ClusterRecord) -> Iterator[Finding]:
+def assignments(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     """What every assignment must be, and which of them name brokers that are not there."""
     held: defaultdict[int, list[str]] = defaultdict(list)
     for topic in cluster.topics.values():
@@ -136,14 +136,14 @@ def assignments(cluster: ClusterRecord) -> Iterator[Finding]:
         for partition, assigned in topic.assignment.assignment.items():
             replicas = assigned.replicas
             if not replicas:
-                yield Finding(
+                yield ZnodeFinding(
                     "no-replicas",
                     path,
                     f"{partition} is assigned to no broker.",
                     f"Write the brokers that hold it into {path}.",
                 )
             if len(set(replicas)) != len(replicas):
-                yield Finding(
+                yield ZnodeFinding(
                     "duplicate-replicas",
                     path,
                     f"{partition} is assigned to the same broker twice: {list(replicas)}.",
@@ -152,7 +152,7 @@ def assignments(cluster: ClusterRecord) -> Iterator[Finding]:
                 )
             negative = [replica for replica in replicas if replica < 0]
             if negative:
-                yield Finding(
+                yield ZnodeFinding(
                     "replica-id",
                     path,
                     f"{partition} is assigned to {listed(negative)}, which is no broker's id.",
@@ -164,7 +164,7 @@ def assignments(cluster: ClusterRecord) -> Iterator[Finding]:
     if not cluster.brokers:
         return
     for broker, partitions in sorted(held.items()):
-        yield Finding(
+        yield ZnodeFinding(
             "unknown-broker",
             BrokerIdZNode.path(broker),
             f"Broker {broker} is not registered, and {counted(len(partitions), 'partition')} "
@@ -174,7 +174,7 @@ def assignments(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def leaders(cluster: ClusterRecord) -> Iterator[Finding]:
+def leaders(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     for topic in cluster.topics.values():
         if topic.name in cluster.deleting:
             continue
@@ -187,10 +187,10 @@ def leaders(cluster: ClusterRecord) -> Iterator[Finding]:
 _ANOTHER_LOOKS: Final = "`barnabas zk delete /controller` has another controller look at it"
 
 
-def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[int, ...]) -> Iterator[Finding]:
+def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[int, ...]) -> Iterator[ZnodeFinding]:
     """What is wrong with an ISR in itself, and with whom it names."""
     if not isr:
-        yield Finding(
+        yield ZnodeFinding(
             "empty-isr",
             path,
             f"The ISR of {partition} is empty: no broker is known to have all its records.",
@@ -198,7 +198,7 @@ def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[in
             "stopped.",
         )
     if len(set(isr)) != len(isr):
-        yield Finding(
+        yield ZnodeFinding(
             "duplicate-isr",
             path,
             f"The ISR of {partition} names a broker twice: {list(isr)}.",
@@ -206,7 +206,7 @@ def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[in
         )
     strangers = [broker for broker in isr if broker not in replicas]
     if strangers:
-        yield Finding(
+        yield ZnodeFinding(
             "isr-not-assigned",
             path,
             f"The ISR of {partition} has {listed(strangers)}, and it is assigned to {list(replicas)} only.",
@@ -216,7 +216,7 @@ def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[in
 
 def _leader(
     cluster: ClusterRecord, path: str, partition: str, assigned: ReplicaAssignment, state: LeaderIsrAndControllerEpoch
-) -> Iterator[Finding]:
+) -> Iterator[ZnodeFinding]:
     leader, isr, replicas = state.leader_and_isr.leader, state.leader_and_isr.isr, assigned.replicas
     yield from _members(path, partition, isr, replicas)
     again = _ANOTHER_LOOKS
@@ -224,7 +224,7 @@ def _leader(
         absent = cluster.dead(isr)
         if cluster.brokers:
             cause = f"; of its ISR {listed(isr)}, {listed(absent)} {agreed(len(absent), 'is', 'are')} not registered"
-            yield Finding(
+            yield ZnodeFinding(
                 "no-leader",
                 path,
                 f"{partition} has no leader{cause if absent else ''}: nothing can be written to it or read from it.",
@@ -235,14 +235,14 @@ def _leader(
             )
         return
     if leader not in replicas:
-        yield Finding(
+        yield ZnodeFinding(
             "leader-not-assigned",
             path,
             f"{partition} is led by {leader}, and it is assigned to {list(replicas)} only.",
             f"{again[0].upper() + again[1:]}.",
         )
     elif isr and leader not in isr:
-        yield Finding(
+        yield ZnodeFinding(
             "leader-not-in-isr",
             path,
             f"{partition} is led by {leader}, which is not in its ISR {list(isr)}.",
@@ -251,14 +251,14 @@ def _leader(
     if not cluster.brokers:
         return
     if leader not in cluster.brokers:
-        yield Finding(
+        yield ZnodeFinding(
             "leader-not-registered",
             path,
             f"{partition} is led by broker {leader}, which is not registered.",
             f"A controller elects another within a moment. Where it stays, {again}.",
         )
     elif absent := cluster.dead(isr):
-        yield Finding(
+        yield ZnodeFinding(
             "isr-not-registered",
             path,
             f"The ISR of {partition} has {listed(absent)}, which {agreed(len(absent), 'is', 'are')} not registered: "
@@ -267,7 +267,7 @@ def _leader(
         )
 
 
-def reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
+def reassignments(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     for topic in cluster.topics.values():
         moving = {key: value for key, value in topic.assignment.assignment.items() if value.is_being_reassigned}
         path = TopicZNode.path(topic.name)
@@ -276,7 +276,7 @@ def reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
             odd = [broker for broker in assigned.adding_replicas if broker not in assigned.replicas]
             odd += [broker for broker in assigned.removing_replicas if broker not in assigned.replicas]
             if odd:
-                yield Finding(
+                yield ZnodeFinding(
                     "reassignment-broken",
                     path,
                     f"The reassignment of {partition} adds or removes {listed(odd)}, which is not among its replicas "
@@ -285,7 +285,7 @@ def reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
                 )
             absent = cluster.dead(assigned.adding_replicas)
             if absent and cluster.brokers:
-                yield Finding(
+                yield ZnodeFinding(
                     "reassignment-stuck",
                     path,
                     f"The reassignment of {partition} to {list(assigned.target_replicas)} waits for "
@@ -293,7 +293,7 @@ def reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
                     f"Start {listed(absent)}, or cancel it: `kafka-reassign-partitions --cancel`.",
                 )
             elif cluster.age_ms(topic.stat.mtime) > REASSIGNMENT_LONG_MS:
-                yield Finding(
+                yield ZnodeFinding(
                     "reassignment-long",
                     path,
                     f"The reassignment of {partition} to {list(assigned.target_replicas)} has been under way for "
@@ -304,7 +304,7 @@ def reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
     yield from _asked_reassignments(cluster)
 
 
-def _strays_of_reassignment(cluster: ClusterRecord, topic: TopicRecord) -> Iterator[Finding]:
+def _strays_of_reassignment(cluster: ClusterRecord, topic: TopicRecord) -> Iterator[ZnodeFinding]:
     """`adding_replicas` and `removing_replicas` of partitions that the topic does not have."""
     path = TopicZNode.path(topic.name)
     fields = parsed_json(path, cluster.image.data(path))
@@ -312,7 +312,7 @@ def _strays_of_reassignment(cluster: ClusterRecord, topic: TopicRecord) -> Itera
     named = [*(fields.get("adding_replicas") or {}), *(fields.get("removing_replicas") or {})]
     stray = [name for name in dict.fromkeys(named) if name not in known]
     if stray:
-        yield Finding(
+        yield ZnodeFinding(
             "reassignment-broken",
             path,
             f"{path} reassigns {agreed(len(stray), 'partition', 'partitions')} {listed(stray)}, "
@@ -321,7 +321,7 @@ def _strays_of_reassignment(cluster: ClusterRecord, topic: TopicRecord) -> Itera
         )
 
 
-def _asked_reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
+def _asked_reassignments(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     path = ReassignPartitionsZNode.path
     znode = cluster.image.znodes.get(path)
     if znode is None:
@@ -346,7 +346,7 @@ def _asked_reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
     ]
     remove = f"`barnabas zk delete {path}`"
     if unknown:
-        yield Finding(
+        yield ZnodeFinding(
             "reassignment-of-unknown",
             path,
             f"{path} asks for a reassignment of {listed(unknown)}, which "
@@ -354,7 +354,7 @@ def _asked_reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
             f"Remove it: {remove}.",
         )
     elif age_ms > PICKED_UP_MS and not under_way:
-        yield Finding(
+        yield ZnodeFinding(
             "reassignment-leftover",
             path,
             f"{path} was written {duration(age_ms)} ago, and nothing that it asks for is under way: as long as it is "
@@ -363,7 +363,7 @@ def _asked_reassignments(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def preferred_election(cluster: ClusterRecord) -> Iterator[Finding]:
+def preferred_election(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     path = PreferredReplicaElectionZNode.path
     znode = cluster.image.znodes.get(path)
     if znode is None:
@@ -375,7 +375,7 @@ def preferred_election(cluster: ClusterRecord) -> Iterator[Finding]:
         return
     age_ms = cluster.age_ms(znode.stat.ctime)
     if age_ms > PICKED_UP_MS:
-        yield Finding(
+        yield ZnodeFinding(
             "preferred-election-leftover",
             path,
             f"{path} asked {duration(age_ms)} ago for elections in {counted(len(asked), 'partition')}, and a "
@@ -384,14 +384,14 @@ def preferred_election(cluster: ClusterRecord) -> Iterator[Finding]:
         )
 
 
-def deletions(cluster: ClusterRecord) -> Iterator[Finding]:
+def deletions(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     for name in cluster.deleting:
         path = DeleteTopicsTopicZNode.path(name)
         topic = cluster.topics.get(name)
         znode = cluster.image.znodes.get(path)
         if topic is None:
             if TopicZNode.path(name) not in cluster.image:
-                yield Finding(
+                yield ZnodeFinding(
                     "deletion-of-unknown",
                     path,
                     f"{path} asks for the deletion of topic {name}, which does not exist.",
@@ -404,7 +404,7 @@ def deletions(cluster: ClusterRecord) -> Iterator[Finding]:
         absent = cluster.dead(tuple(replicas))
         age_ms = cluster.age_ms(znode.stat.ctime) if znode is not None else 0
         if absent and cluster.brokers:
-            yield Finding(
+            yield ZnodeFinding(
                 "deletion-stuck",
                 path,
                 f"Topic {name} is being deleted for {duration(age_ms)} and waits for broker {listed(absent)}, "
@@ -413,7 +413,7 @@ def deletions(cluster: ClusterRecord) -> Iterator[Finding]:
                 "where it is gone for good, reassign away from it what else it holds and remove the topic's znodes.",
             )
         elif age_ms > DELETION_LONG_MS:
-            yield Finding(
+            yield ZnodeFinding(
                 "deletion-stuck",
                 path,
                 f"Topic {name} is being deleted for {duration(age_ms)}, with all its brokers alive.",
