@@ -113,6 +113,9 @@ class SourceOptions:
         if len(chosen) != 1:
             raise ValueError(f"Exactly one of subscribe, subscribePattern and assign is needed; {len(chosen)} are set.")
         subscription = f"{chosen[0]}={given[chosen[0]]}"
+        if not given[chosen[0]].strip(" ,"):
+            # A pattern of nothing is found in every name, a list of nothing reads nothing and says nothing.
+            raise ValueError(f"Option {_KNOWN[chosen[0]]} is empty: it names what is read.")
         prefix = given.get("groupidprefix") or _GROUP_PREFIX
         group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription, prefix)
         return cls(

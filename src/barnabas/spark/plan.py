@@ -115,9 +115,12 @@ def _by_partition(option: str, text: str, taken: str) -> dict[TopicPartition, in
 def parse_assignment(text: str) -> list[TopicPartition]:
     """``{"topic":[0,1]}``. Raises ``ValueError``."""
     try:
-        return [TopicPartition(str(t), int(p)) for t, partitions in json.loads(text).items() for p in partitions]
+        named = [TopicPartition(str(t), int(p)) for t, partitions in json.loads(text).items() for p in partitions]
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f'Option assign is {text!r}: it takes JSON such as {{"topic":[0,1]}} ({error}).') from None
+    if not named:
+        raise ValueError(f"Option assign is {text!r}: it names no partition.")
+    return named
 
 
 def cut(

@@ -84,6 +84,9 @@ BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ({**BASE, "value.format": "avro"}, "value.schema.registry"),
         ({**BASE, "subscribePattern": "(", "subscribe": ""}, "subscribe"),
         ({**BASE, "columns": "value,value"}, "once"),
+        ({"kafka.bootstrap.servers": "h:1", "subscribe": " ,"}, "subscribe is empty"),
+        ({"kafka.bootstrap.servers": "h:1", "subscribePattern": ""}, "subscribePattern is empty"),
+        ({"kafka.bootstrap.servers": "h:1", "assign": '{"t":[]}'}, "names no partition"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
