@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from barnabas.bench import spark_registry
+from barnabas.bench import spark_land, spark_registry
 from barnabas.bench.plots import Panel, draw, medians
 from barnabas.bench.side_by_side import Figure, Running, console, make_topic, running_barnabas
 from barnabas.bench.spark_connector import VERSION, connector_jars
@@ -54,6 +54,7 @@ class Case:
     cpu_wanted: str
     wall_wanted: str
     writes: bool = False
+    lands: bool = False
     kind: str = ""
     """Where values are of a schema registry: ``AVRO``, ``JSON`` or ``PROTOBUF``."""
 
@@ -144,6 +145,17 @@ def _write(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Me
     return Measured(rows, used, took)
 
 
+def _land(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Measured:
+    """From a topic to a new Delta table, from the job's beginning to its end."""
+    used, begun = tree_cpu_s(), time.monotonic()
+    table = spark_land.landed(spark, bootstrap, topic, source)
+    used, took = tree_cpu_s() - used, time.monotonic() - begun
+    spark_land.check(table, rows, PARTITIONS)
+    for each in (table, table.with_name(f"{table.name}-checkpoint")):
+        shutil.rmtree(each, ignore_errors=True)
+    return Measured(rows, used, took)
+
+
 def _registered(way: str) -> Case:
     """`from_registry` beside `way`."""
     kind, column, called = spark_registry.WAYS[way]
@@ -182,6 +194,8 @@ CASES: Final = {
     "stream-100": Case("stream once started, 100 B", 100, _stream, ">= 1.0", ">= 1.0"),
     "write-100": Case("batch write, 100 B", 100, _write, ">= 1.0", ">= 1.0", writes=True),
     "write-1000": Case("batch write, 1 KB", 1000, _write, ">= 1.0", ">= 1.0", writes=True),
+    "land-100": Case("land in a Delta table, 100 B", 100, _land, ">= 1.0", ">= 1.0", lands=True),
+    "land-1000": Case("land in a Delta table, 1 KB", 1000, _land, ">= 1.0", ">= 1.0", lands=True),
     **{name: _registered(name) for name in spark_registry.WAYS},
 }
 _BY_RECORD_SIZE: Final = ("batch-100", "batch-300", "batch-1000", "batch-3000", "batch-10000")
@@ -198,13 +212,16 @@ def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) ->
     """By case; `records` are of 100 B, see `Case.rows`. Raises `SparkUnavailable`, `ApacheUnavailable`."""
     # A bench that is told to end takes its cluster and its JVM with it.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-    jars = ",".join(map(str, connector_jars()))
+    lands = any(CASES[name].lands for name in cases)
+    jars = ",".join(map(str, [*connector_jars(), *(spark_land.delta_jars() if lands else ())]))
     with running_barnabas(directory / "barnabas") as broker, spark_registry.registry() as registry:
         for case in {CASES[name].topic: CASES[name] for name in cases}.values():
             make_topic(broker, case.topic, PARTITIONS)
             if not case.writes:
                 _fill(broker, case, case.rows(records))
         config = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
+        if lands:
+            config |= spark_land.CONFIG
         spark = session("bench", master="local[2]", config=config)
         spark.conf.set("barnabas.bench.directory", str(directory))
         spark.conf.set("barnabas.bench.registry", registry)

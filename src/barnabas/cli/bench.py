@@ -367,7 +367,9 @@ def spark_command(
     records: Annotated[
         int, Option("--records", min=1000, help="Records of 100 B; of larger ones fewer, to write a third.")
     ] = 3_000_000,
-    case: Annotated[list[str] | None, Option("--case", help="batch-100, .., write-1000; all by default.")] = None,
+    case: Annotated[
+        list[str] | None, Option("--case", help="batch-100, write-100, land-100, ..; all by default.")
+    ] = None,
     real_time: Annotated[
         bool, Option("--real-time", help="Instead: round trips through the official connector's real-time mode.")
     ] = False,

@@ -1,0 +1,78 @@
+"""What `barnabas bench spark` lands in Delta tables: ``barnabas spark land`` beside the official connector's stream.
+
+Beside ours stands what is usual: ``readStream.format("kafka")``, of whose batches ``foreachBatch`` makes commits by
+Delta's own JAR, with the batch's number as the application's transaction: a batch that is run again is written once.
+Either makes a new table of the topic's keys, values, headers and each record's place, zstd in Parquet, in one commit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from barnabas.bench.apache import cache_directory, fetch_jars
+
+DELTA: Final = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
+CONFIG: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+"""What a session needs in which `by_connector` writes."""
+_COLUMNS: Final = ("key", "value", "headers", "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp")
+
+
+def delta_jars() -> list[Path]:
+    """Fetched on first use. Raises `ApacheUnavailable`."""
+    group, artifact, version = DELTA
+    scala = (
+        "<exclusions><exclusion><groupId>org.scala-lang</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    )
+    pom = (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>barnabas</groupId><artifactId>delta</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies><dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{scala}</dependency></dependencies></project>"
+    )
+    return sorted(fetch_jars(cache_directory() / "delta" / f"{artifact}-{version}", pom).glob("*.jar"))
+
+
+def landed(spark: Any, bootstrap: str, topic: str, source: str) -> Path:
+    """The new table; it is left there."""
+    path = Path(spark.conf.get("barnabas.bench.directory")) / f"landed-{uuid4().hex}"
+    (_ours if source == "barnabas" else _by_connector)(spark, bootstrap, topic, path)
+    return path
+
+
+def _ours(spark: Any, bootstrap: str, topic: str, path: Path) -> None:
+    from barnabas.spark.jobs.land import land
+
+    land(spark, bootstrap, topic, path)
+
+
+def _by_connector(spark: Any, bootstrap: str, topic: str, path: Path) -> None:
+    def write(batch: Any, number: int) -> None:
+        named = batch.write.format("delta").option("txnAppId", topic).option("txnVersion", number)
+        named.mode("append").save(str(path))
+
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    reader = reader.option("startingOffsets", "earliest").option("includeHeaders", "true")
+    records = reader.option("kafka.isolation.level", "read_committed").load().selectExpr(*_COLUMNS)
+    writer = records.writeStream.foreachBatch(write).option("checkpointLocation", f"{path}-checkpoint")
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def check(path: Path, rows: int, partitions: int) -> None:
+    """Raises ``RuntimeError`` unless the table has the offsets from 0 on, each once, and no columns but those."""
+    import pyarrow.dataset
+    from deltalake import DeltaTable
+
+    data = pyarrow.dataset.dataset(DeltaTable(str(path)).file_uris())
+    if (names := sorted(data.schema.names)) != sorted(each.rpartition(" ")[2] for each in _COLUMNS):
+        raise RuntimeError(f"{path} has columns {', '.join(names)}")
+    places = data.to_table(columns=["_partition", "_offset"])
+    once = places.group_by(["_partition", "_offset"]).aggregate([]).num_rows
+    ends = places.group_by("_partition").aggregate([("_offset", "max")]).column("_offset_max").to_pylist()
+    if not (places.num_rows == once == rows == sum(each + 1 for each in ends) and len(ends) == min(partitions, rows)):
+        raise RuntimeError(f"{path} has {places.num_rows} rows, {once} of them once, of {rows} records")
