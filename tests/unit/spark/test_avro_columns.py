@@ -109,6 +109,23 @@ def test_faulty_values_are_found_among_many(way: str) -> None:
     ]
 
 
+def test_a_text_that_is_no_text_is_a_fault(way: str) -> None:
+    values = [framed(1, order(1, "a", None)), framed(1, order(2, "bb", None).replace(b"bb", b"b\xff"))]
+    found = decoded(values, ORDER, ORDER_TYPE, _1=ORDER)
+    assert sorted(found.faults) == [1]
+    assert [row and row["id"] for row in found.array.to_pylist()] == [1, None]
+
+
+def test_items_without_bytes_are_no_more_than_their_value_is_long(way: str) -> None:
+    nothing = {"type": "record", "name": "Nothing", "fields": [{"name": "x", "type": "null"}]}
+    for items, of in (("null", pyarrow.null()), (nothing, pyarrow.struct({"x": pyarrow.null()}))):
+        schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": items}}]}
+        found = decoded(
+            [framed(1, long(1 << 24) + long(0))], schema, pyarrow.struct({"a": pyarrow.list_(of)}), _1=schema
+        )
+        assert "block of 16777216 items" in found.faults[0]
+
+
 def test_nothing_and_only_faults_make_a_column_all_the_same(way: str) -> None:
     assert decoded([], ORDER, ORDER_TYPE, _1=ORDER).array.to_pylist() == []
     assert decoded([None, b"x"], ORDER, ORDER_TYPE, _1=ORDER).array.to_pylist() == [None, None]
