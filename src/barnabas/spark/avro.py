@@ -51,6 +51,7 @@ class AvroSchema:
 
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
         """`references`: schemas that declare names which `text` uses, each behind those that it uses itself."""
+        self.text = text
         self._named: dict[str, dict[str, Any]] = {}
         for each in (*references, text):
             try:

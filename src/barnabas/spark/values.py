@@ -1,8 +1,8 @@
 """``value.format``: record values as strings, JSON or Avro, decoded while they are read.
 
-Raw and string are no more than a type. JSON is parsed by Arrow's own reader, a batch at once; where that finds fault,
-value by value, so that the error can name the record. Avro values begin with the Confluent prefix: a zero byte and the
-writer's schema id in four, which is looked up in a registry or among local files.
+Raw and string are no more than a type. JSON is parsed by Arrow's own reader and Avro as in `registry_columns`, a batch
+at once; where that finds fault, value by value, so that the error can name the record. Avro values begin with the
+Confluent prefix: a zero byte and the writer's schema id in four, which is looked up in a registry or in local files.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
 from barnabas.spark.avro import AvroSchemas
+
+if TYPE_CHECKING:
+    from barnabas.spark.avro_columns import AvroPayloads
 
 FORMATS: Final = ("raw", "string", "json", "avro")
 _JSON_ROWS_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -96,7 +99,27 @@ class ValueFormat:
             return _strings(values, target, self.permissive, place)
         if self.kind == "json":
             return _json(values, target, self.permissive, place)
+        # Not at the top: the planner's processes need none of it.
+        from barnabas.spark.registry_columns import decode
+
+        found = decode(values, lambda schema_id: self._avro_payloads(schema_id, target), target)
+        if not found.faults:
+            return found.array
         return _one_by_one(values, target, self._avro_value, self.permissive, place)
+
+    def _avro_payloads(self, schema_id: int, target: Any) -> AvroPayloads:
+        payloads = self._payloads.get(schema_id)
+        if payloads is None:
+            from barnabas.spark.avro_columns import AvroPayloads
+
+            assert self.schemas is not None
+            payloads = AvroPayloads([self.schemas.by_id(schema_id).text], self.schemas.expected, target)
+            self._payloads[schema_id] = payloads
+        return payloads
+
+    @cached_property
+    def _payloads(self) -> dict[int, AvroPayloads]:
+        return {}
 
     def _avro_value(self, value: bytes) -> Any:
         if len(value) < 5 or value[0] != 0:
@@ -120,7 +143,7 @@ class ValueFormat:
         return reader
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_avro_readers"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_avro_readers", "_payloads")}
 
 
 def _subject(given: Mapping[str, str]) -> str | None:
