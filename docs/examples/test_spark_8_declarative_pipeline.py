@@ -10,7 +10,9 @@ from barnabas.spark.jobs.project import make_project, run_project
 pytestmark = [pytest.mark.spark, pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1})]
 
 
-def test_the_project_reads_a_topic_and_writes_one(kafka_cluster, tmp_path):
+def test_the_project_reads_a_topic_and_writes_one(kafka_cluster, tmp_path, monkeypatch):
+    # Each run is two virtual machines for some seconds: four tenths of those went into optimising code that then ended.
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     for topic in ("orders", "large-orders"):
         kafka_cluster.create_topic(topic, partitions=2)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap})
