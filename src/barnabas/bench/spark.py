@@ -79,8 +79,11 @@ def _whole(read: Callable[[Any, str, str, str], None]) -> Callable[[Any, str, st
     return run
 
 
-def _frame(spark: Any, bootstrap: str, topic: str, source: str, columns: str = "") -> Any:
+def _frame(
+    spark: Any, bootstrap: str, topic: str, source: str, columns: str = "", options: Mapping[str, str] | None = None
+) -> Any:
     reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    reader = reader.options(**(options or {}))
     if columns and source == "barnabas":
         reader = reader.option("columns", columns)
     return reader.load()
@@ -157,17 +160,20 @@ def _land(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Mea
 
 
 def _registered(way: str) -> Case:
-    """`from_registry` beside `way`."""
-    kind, column, called = spark_registry.WAYS[way]
+    """`from_registry`, or the source's own option, beside `way`."""
+    kind, column, called, in_source = spark_registry.WAYS[way]
 
     def read(spark: Any, bootstrap: str, topic: str, source: str) -> None:
         url = spark.conf.get("barnabas.bench.registry")
-        made = spark_registry.ours(kind, url) if source == "barnabas" else column(url)
-        frame = _frame(spark, bootstrap, topic, source, "value").select(made.alias("order"))
+        if source == "barnabas" and in_source:
+            frame = _frame(spark, bootstrap, topic, source, "value", spark_registry.in_source(url))
+        else:
+            made = spark_registry.ours(kind, url) if source == "barnabas" else column(url)
+            frame = _frame(spark, bootstrap, topic, source, "value").select(made.alias("order"))
         frame.write.format("noop").mode("overwrite").save()
 
     size = spark_registry.BYTES[kind]
-    name = f"{kind.capitalize()}, {size} B, beside {called}"
+    name = f"{kind.capitalize()}{' in the source' if in_source else ''}, {size} B, beside {called}"
     return Case(name, size, _whole(read), ">= 2.0", ">= 1.0", kind=kind)
 
 

@@ -86,6 +86,8 @@ class ColumnWay(NamedTuple):
     column: Callable[[str], Any]
     """Of a registry's URL, the column of the frame's `value`."""
     called: str
+    in_source: bool = False
+    """Ours is the source's option ``value.format``, not `from_registry`."""
 
 
 def orders(kind: str) -> list[bytes]:
@@ -169,6 +171,11 @@ def registry() -> Iterator[str]:
             thread.join()
 
 
+def in_source(url: str) -> dict[str, str]:
+    """Of the source, so that its values are read as `ours` reads them."""
+    return {"value.format": "avro", "value.schema.registry": url, "value.schema": AVRO}
+
+
 def ours(kind: str, url: str) -> Any:
     from barnabas.spark import from_registry
 
@@ -228,6 +235,7 @@ def _deserializer(kind: str, url: str) -> Callable[[bytes], Any]:
 WAYS: Final = {
     "avro-udf": ColumnWay("AVRO", partial(_by_udf, "AVRO"), "confluent-kafka in a UDF"),
     "avro-jvm": ColumnWay("AVRO", _by_from_avro, "from_avro"),
+    "avro-source": ColumnWay("AVRO", _by_from_avro, "from_avro", in_source=True),
     "json-udf": ColumnWay("JSON", partial(_by_udf, "JSON"), "confluent-kafka in a UDF"),
     "protobuf-udf": ColumnWay("PROTOBUF", partial(_by_udf, "PROTOBUF"), "confluent-kafka in a UDF"),
 }
