@@ -12,7 +12,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import READ_COMMITTED
 from barnabas.client.transactions import State, TransactionalProducer
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader
@@ -25,7 +25,8 @@ GROUP: Final = "workers"
 RESULTS: Final = "results"
 """The topic of what they write."""
 TAKEN_MAX: Final = 10
-"""Records of a transaction: what they become is one batch a partition, and has to fit into a segment of 800 bytes."""
+"""Records of a transaction. What they become is one batch a partition; where a segment is too small for it, it takes
+half as many from then on."""
 
 
 def result(place: bytes, value: bytes) -> bytes:
@@ -42,6 +43,7 @@ class Worker:
         self.topic = str(action.arguments["topic"])
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
+        self.taken_max = TAKEN_MAX
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         producer: TransactionalProducer | None = None
@@ -50,7 +52,9 @@ class Worker:
                 if producer is None or producer.state is not State.READY:
                     producer = await self._take_over(cluster)
                 await self._transform(cluster, producer)
-            except (KafkaError, OSError, ValueError):
+            except (KafkaError, OSError, ValueError) as error:
+                if isinstance(error, KafkaError) and error.code is ErrorCode.RECORD_LIST_TOO_LARGE:
+                    self.taken_max = max(1, self.taken_max // 2)
                 if producer is not None and producer.state in (State.SPOILT, State.IN_TRANSACTION):
                     with contextlib.suppress(KafkaError, OSError):
                         await producer.abort_transaction()
@@ -76,7 +80,7 @@ class Worker:
         await consumer.subscribe([self.topic])
         self.workload.reading[self.client] = Reader(consumer, GROUP, (self.topic,), committed=True)
         while not self.workload.stopping:
-            taken = await consumer.poll(300, max_records=TAKEN_MAX)
+            taken = await consumer.poll(300, max_records=self.taken_max)
             if not taken:
                 continue
             await producer.begin_transaction()
