@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from barnabas.sim.node import Node
 from barnabas.sim.world import ZOOKEEPER, World
 from barnabas.sim.zookeeper import Ensemble
 from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
+from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.ops import Create
 
@@ -84,7 +85,7 @@ async def settled(world: World, what: str) -> None:
     await world.until(so, what)
 
 
-async def create_topic(world: World, topic: str, partitions: int = 6) -> None:
+async def create_topic(world: World, topic: str, partitions: int = 6, config: Mapping[str, str] | None = None) -> None:
     """Made in ZooKeeper alone, as old tools do: only a watch tells the controller of it."""
 
     async def story(runtime: Runtime, _: Any) -> None:
@@ -97,6 +98,8 @@ async def create_topic(world: World, topic: str, partitions: int = 6) -> None:
             TopicPartition(topic, number): tuple((number + each) % 3 for each in range(3))
             for number in range(partitions)
         }
+        if config is not None:
+            await zk.set_or_create_entity_configs(TOPICS, topic, config)
         await zk.create_topic_assignment(topic, runtime.entropy.uuid(), assignment)
         await client.close()
 
@@ -135,6 +138,28 @@ def test_b06_a_partition_state_whose_answer_was_lost_does_not_stop_isr_changes(s
         assert coordinator(world).struck["zk-loss"] >= 6
 
     played(seed, play)
+
+
+def test_a_new_topics_configuration_counts_at_a_broker_whose_zookeeper_server_lags() -> None:
+    """The controller tells it of the topic before its own server knows; nobody tells of the configuration later."""
+
+    async def play(world: World) -> None:
+        controller = world.controller()
+        behind = next(name for name in world.broker_names if name != controller)
+        before = coordinator(world).struck["zk-stale"]
+        coordinator(world).fall_behind(behind, 3_000)
+        await create_topic(world, "t", config={"segment.bytes": "4711"})
+
+        def of_logs(name: str) -> list[int]:
+            partitions = world.brokers[name].replicas.partitions
+            return [each.log.settings.segment_bytes for each in partitions if each.log is not None]
+
+        await world.until(lambda: all(len(of_logs(name)) == 6 for name in world.brokers), "every replica has a log")
+        coordinator(world).catch_up(behind)
+        assert coordinator(world).struck["zk-stale"] > before
+        assert {name: of_logs(name) for name in world.brokers} == dict.fromkeys(world.broker_names, [4711] * 6)
+
+    played(3, play)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.model.config import Config, refused_values, topic_config, topic_definitions
-from barnabas.zk.kafka.config_znodes import TOPICS, ConfigEntityTypeZNode
+from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class TopicConfigs:
     async def of_all(self) -> dict[str, Config]:
         """Every topic's that has values of its own, by name."""
         zk = self._broker.zk
+        await zk.catch_up()
         topics = await zk.get_all_entities_with_config(TOPICS)
         configs = await zk.get_entities_configs(TOPICS, topics)
         return {topic: self._stored(topic, values) for topic, values in configs.items()}
@@ -32,15 +33,15 @@ class TopicConfigs:
     async def learn(self, topics: Iterable[str]) -> None:
         """Reads the configuration of topics that this broker holds nothing of yet, before it makes their logs.
 
-        A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers. What the
-        controller wrote before it told of the topic is read, from a server that lags, too: in Apache Kafka such a log
-        keeps the defaults until the topic's configuration changes again.
+        A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers. The server
+        that this broker is connected to may not have what the controller's had, and nobody tells of it later: it
+        catches up first. Kafka reads at once, and keeps the defaults then.
         """
         broker = self._broker
         unknown = [topic for topic in dict.fromkeys(topics) if not broker.log_dirs.holds_topic(topic)]
         while unknown:
             try:
-                await broker.zk.client.sync(ConfigEntityTypeZNode.path(TOPICS))
+                await broker.zk.catch_up()
                 configs = await broker.zk.get_entities_configs(TOPICS, unknown)
             except ZooKeeperError as error:
                 logger.warning("[broker %d] topic configurations are not read yet: %s", broker.broker_id, error)

@@ -21,7 +21,18 @@ from barnabas.zk.kafka.znodes import (
 )
 from barnabas.zk.protocol.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, ACLs, Stat
 from barnabas.zk.protocol.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Delete, Exists, GetChildren, GetData, Multi, SetData, ZkOperation
+from barnabas.zk.protocol.ops import (
+    Check,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    SetData,
+    Sync,
+    ZkOperation,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -212,6 +223,10 @@ class KafkaRequests:
         if isinstance(answer, ZooKeeperError):
             raise answer
         return sorted(answer)
+
+    async def catch_up(self) -> None:
+        """What is read from now on is at least as new as all that was committed by now, whichever server answers."""
+        await self._request(Sync("/"))
 
     async def get_data_and_stat(self, path: str) -> tuple[bytes | None, Stat | None]:
         """(None, None) where there is no such znode."""
